@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ..replay.deck import Deck
     from ..replay.report import Fact
     from ..replay.sends import Call, Player, Send
-    from ..transports.http.asgi import App
+    from ..transports.http.listen import Application
     from ..transports.http.serve import Server
 
 
@@ -76,7 +76,7 @@ class Playing(UsedCassette):
             yield player
 
     @contextlib.contextmanager
-    def _application(self, stop: Callable[[], None]) -> Iterator[App]:
+    def _application(self, stop: Callable[[], None]) -> Iterator[Application]:
         from ..transports.http import serve
 
         with self._cassette() as cassette:

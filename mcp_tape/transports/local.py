@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     import asyncio
 
     from ..replay.sends import Player
-    from .http.asgi import App
-    from .http.listen import Site
+    from .http.listen import Application, Site
 
     Deckplace = Callable[[], contextlib.AbstractContextManager[Player]]
 
@@ -99,7 +98,9 @@ def listening() -> tuple[socket.socket, str]:
 
 
 @contextlib.contextmanager
-def site_in_thread(site: Site, application: Callable[[], contextlib.AbstractContextManager[App]]) -> Iterator[str]:
+def site_in_thread(
+    site: Site, application: Callable[[], contextlib.AbstractContextManager[Application]]
+) -> Iterator[str]:
     """Serve at a site in a thread, where the application is made too; yields the origin."""
     import asyncio  # only for HTTP
 

@@ -6,146 +6,149 @@ that name this address as their host and come from its own page: https://owasp.o
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import os
 import secrets
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
-from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import nullcontext, suppress
+from functools import partial
 from tempfile import TemporaryDirectory
-from threading import Lock  # noqa: TID251 - browsers open connections ahead, which must not hold up others
-from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from threading import Lock, Thread
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qs
 
 import orjson
 
 from ..errors import TapeError
+from ..transports.http.guard import Accidents
+from ..transports.http.listen import Address, Site
+from ..transports.http.message import TEXT, Headers
 from .feed import Feed, save
 from .page import page
 
+if TYPE_CHECKING:
+    from ..transports.http.listen import HttpRequest
+    from ..transports.http.message import Work
+
 _HOST = "127.0.0.1"
-_PATIENCE = 30  # seconds for a request to arrive
-_MOST_BODY = 64 << 20
-_HTML, _JSON, _DATA = "text/html; charset=utf-8", "application/json", "application/octet-stream"
+_HTML, _JSON, _DATA = b"text/html; charset=utf-8", b"application/json", b"application/octet-stream"
+_FACTS: Headers = [
+    (b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"), (b"referrer-policy", b"no-referrer"),
+    (b"x-frame-options", b"DENY"), (b"cross-origin-resource-policy", b"same-origin"),
+]  # fmt: skip
 
 
-class Viewer(ThreadingHTTPServer):
-    """Serves cassettes until it is closed."""
+class Viewer:
+    """Serves cassettes on a page."""
 
-    daemon_threads = True
+    max_body: int | None = 64 << 20
 
     def __init__(self, *paths: str, report: Callable[[str], None]) -> None:
-        super().__init__((_HOST, 0), _Handler)
         self.paths, self.report = paths, report
         self.token = secrets.token_urlsafe(24)
-        self.feed, self.lock = Feed(*paths), Lock()
-
-    @property
-    def origin(self) -> str:
-        return f"http://{_HOST}:{self.server_port}"
+        self.feed, self._lock = Feed(*paths), Lock()
+        self.site = Site(Address(_HOST, 0), Accidents(report), own_pages=True)
 
     @property
     def url(self) -> str:
-        return f"{self.origin}/{self.token}/"
+        return f"{self.site.origin}/{self.token}/"
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        pass  # a browser that hung up
+    def serve(self) -> None:
+        """Serve until a signal comes."""
+        self.site.serve(self, lambda origin: None)
 
+    def refuse(self, what: str) -> None:
+        """Strangers are not worth a word."""
 
-class _Handler(BaseHTTPRequestHandler):
-    server: Viewer
-    timeout = _PATIENCE
-    server_version, sys_version = "mcp-tape", ""
+    def __call__(self, request: HttpRequest) -> Work:
+        return self._respond(request)
 
-    def do_GET(self) -> None:
-        place = self._place()
-        if place is None:
-            return
-        feed, address = self.server.feed, urlsplit(place)
-        given = {name: values[-1] for name, values in parse_qs(address.query).items()}
-        if address.path == "":
-            self._answer(b"".join(page([], may_ask=True)), _HTML)
-        elif address.path == "updates":
-            self._try(lambda: feed.since(*_numbers(given, "from", "generation")), _DATA)
-        elif address.path == "findings":
-            self._try(feed.findings, _JSON, alone=False)
-        elif address.path == "compared":
-            self._try(lambda: feed.compared(*_numbers(given, "old", "new")), _HTML, alone=False)
-        elif address.path.removeprefix("block/").isdecimal():
-            number = int(address.path.removeprefix("block/")[:9])
+    async def _respond(self, request: HttpRequest) -> None:
+        token, _, place = request.path.removeprefix("/").partition("/")
+        if not hmac.compare_digest(token.encode("utf-8", "replace"), self.token.encode()):
+            _refuse(request, 404, "Not Found")
+        elif request.verb == "GET":
+            await self._get(request, place)
+        elif request.verb != "POST":
+            _refuse(request, 405, "Method Not Allowed")
+        elif place != "save":
+            _refuse(request, 404, "Not Found")
+        elif request.body is None:
+            _refuse(request, 413, "Content Too Large")
+        else:
+            await self._try(request, partial(self._saved, request.body), _DATA)
+
+    async def _get(self, request: HttpRequest, place: str) -> None:
+        feed = self.feed
+        given = {name: values[-1] for name, values in parse_qs(request.query).items()}
+        if place == "":
+            _answer(request, b"".join(page([], may_ask=True)), _HTML)
+        elif place == "updates":
+            await self._try(request, lambda: feed.since(*_numbers(given, "from", "generation")), _DATA)
+        elif place == "findings":
+            await self._try(request, feed.findings, _JSON, alone=False)
+        elif place == "compared":
+            await self._try(request, lambda: feed.compared(*_numbers(given, "old", "new")), _HTML, alone=False)
+        elif place.removeprefix("block/").isdecimal():
+            number = int(place.removeprefix("block/")[:9])
             found = number < len(feed.blocks)
-            self._answer(feed.blocks[number], _DATA) if found else self._refuse(HTTPStatus.NOT_FOUND)
+            _answer(request, feed.blocks[number], _DATA) if found else _refuse(request, 404, "Not Found")
         else:
-            self._refuse(HTTPStatus.NOT_FOUND)
-
-    def do_POST(self) -> None:
-        place, size = self._place(), self.headers.get("content-length", "")
-        if place is None:
-            return
-        if place != "save":
-            self._refuse(HTTPStatus.NOT_FOUND)
-        elif not size.isdecimal() or int(size[:12]) > _MOST_BODY:
-            self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
-        else:
-            body = self.rfile.read(int(size))
-            self._try(lambda: self._saved(body), _DATA)
+            _refuse(request, 404, "Not Found")
 
     def _saved(self, body: bytes) -> bytes:
         wanted = {int(session): set(seqs) for session, seqs in orjson.loads(body).items()}
         with TemporaryDirectory(prefix="mcp-tape-") as directory:
             to = os.path.join(directory, "saved.db")
-            save(self.server.paths, to, wanted, self.server.feed.numbers)
+            save(self.paths, to, wanted, self.feed.numbers)
             with open(to, "rb") as file:
                 return file.read()
 
-    def _place(self) -> str | None:
-        """The path below ours; None for strangers, who are refused."""
-        refused = self._refused()
-        if refused is None:
-            return self.path.removeprefix("/").partition("/")[2]
-        self._refuse(refused)
-        return None
-
-    def _refused(self) -> HTTPStatus | None:
-        """Return why a request is refused: by its host, by the page that makes it, by its token."""
-        headers, origin = self.headers, self.server.origin
-        if headers.get_all("host") != [origin.removeprefix("http://")]:
-            return HTTPStatus.MISDIRECTED_REQUEST
-        near = headers.get("sec-fetch-site", "none") in ("none", "same-origin")
-        if not near or headers.get("origin", origin) != origin:
-            return HTTPStatus.FORBIDDEN
-        token = self.path.removeprefix("/").partition("/")[0].encode()
-        return None if hmac.compare_digest(token, self.server.token.encode()) else HTTPStatus.NOT_FOUND
-
-    def _try(self, make: Callable[[], bytes], kind: str, *, alone: bool = True) -> None:
+    async def _try(self, request: HttpRequest, make: Callable[[], bytes], kind: bytes, *, alone: bool = True) -> None:
         """Answer with what is made, or why it cannot be. `alone`: while nothing else is."""
+
+        def made() -> bytes:
+            with self._lock if alone else nullcontext():
+                return make()
+
         try:
-            with self.server.lock if alone else nullcontext():
-                body = make()
+            body = await _in_thread(made)
         except (TapeError, ValueError, TypeError, AttributeError, KeyError) as error:
-            self.server.report(str(error))
-            self._answer(str(error).encode("utf-8", "replace"), "text/plain; charset=utf-8", HTTPStatus.BAD_REQUEST)
+            self.report(str(error))
+            _answer(request, str(error).encode("utf-8", "replace"), TEXT, 400)
         else:
-            self._answer(body, kind)
+            _answer(request, body, kind)
 
-    def _refuse(self, status: HTTPStatus) -> None:
-        self._answer(f"mcp-tape: {status.phrase}\n".encode(), "text/plain", status)
 
-    def _answer(self, body: bytes, kind: str, status: HTTPStatus = HTTPStatus.OK) -> None:
-        self.send_response(status)
-        facts = {
-            "Content-Type": kind, "Content-Length": str(len(body)), "Cache-Control": "no-store",
-            "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "X-Frame-Options": "DENY",
-            "Cross-Origin-Resource-Policy": "same-origin",
-        }  # fmt: skip
-        for name, value in facts.items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(body)
+def _refuse(request: HttpRequest, status: int, reason: str) -> None:
+    _answer(request, f"mcp-tape: {reason}\n".encode(), TEXT, status)
 
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - named by http.server
-        pass
+
+def _answer(request: HttpRequest, body: bytes, kind: bytes, status: int = 200) -> None:
+    request.respond(status, [(b"content-type", kind), *_FACTS], body)
+
+
+async def _in_thread(make: Callable[[], bytes]) -> bytes:
+    """Make something in a thread that is left behind when we stop."""
+    loop = asyncio.get_running_loop()
+    result: asyncio.Future[bytes] = loop.create_future()
+
+    def tell(done: Callable[[], None]) -> None:
+        with suppress(RuntimeError):  # we have stopped
+            loop.call_soon_threadsafe(lambda: result.done() or done())  # type: ignore[func-returns-value]
+
+    def work() -> None:
+        try:
+            made = make()
+        except Exception as error:
+            failure = error
+            tell(lambda: result.set_exception(failure))
+        else:
+            tell(lambda: result.set_result(made))
+
+    Thread(target=work, daemon=True).start()
+    return await result
 
 
 def _numbers(given: Mapping[str, str], *names: str) -> list[int]:

@@ -15,6 +15,7 @@ import resource
 import select
 import shutil
 import signal
+import socket
 import sqlite3
 import sys
 import tempfile
@@ -22,7 +23,6 @@ import traceback
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -32,6 +32,8 @@ from mcp_tape.cassette.reader import Cassette
 from mcp_tape.cli import cli
 from mcp_tape.errors import CassetteError
 from mcp_tape.replay.stage import Replay, Stage
+from mcp_tape.transports.http.guard import Guard
+from mcp_tape.transports.http.listen import Serving
 from mcp_tape.transports.http.serve import Server
 from tests.support import fuzzing
 from tests.support.fuzzing import Case
@@ -227,29 +229,24 @@ def plays_over_http(path: Path, said: list[bytes]) -> str:
 
 
 async def _asked(server: Server, said: list[bytes]) -> None:
-    session: list[tuple[bytes, bytes]] = []
-    for body in said:
-        got: list[Any] = []
-        await asyncio.wait_for(server(*_asgi(body, session, got)), 1) if body else None
-        headers = dict(got[0]["headers"]) if got else {}
-        if b"mcp-session-id" in headers:
-            session = [(b"mcp-session-id", headers[b"mcp-session-id"])]
-
-
-def _asgi(body: bytes, headers: list[tuple[bytes, bytes]], got: list[Any]) -> tuple[Any, Any, Any]:
-    scope = {"type": "http", "method": "POST", "path": "/mcp", "query_string": b"", "headers": headers}
-    events = iter([{"type": "http.request", "body": body}])
-
-    async def receive() -> Any:
-        if event := next(events, None):
-            return event
-        await asyncio.sleep(0.05)  # a client that does not wait long
-        return {"type": "http.disconnect"}
-
-    async def send(event: Any) -> None:
-        got.append(event)
-
-    return scope, receive, send
+    failed: list[Exception] = []
+    serving, session = Serving(server, Guard("127.0.0.1"), failed.append), b""
+    for body in filter(None, said):
+        ours, theirs = socket.socketpair()
+        await serving.adopt(theirs, b"")
+        reader, writer = await asyncio.open_connection(sock=ours)
+        length = b"Content-Length: %d\r\nConnection: close\r\n" % len(body)
+        writer.write(b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n" + length + session + b"\r\n" + body)
+        got = b""
+        with contextlib.suppress(asyncio.TimeoutError, ConnectionError):  # a client that does not wait long
+            while more := await asyncio.wait_for(reader.read(1 << 16), 0.05):
+                got += more
+        writer.close()
+        found = re.search(rb"mcp-session-id: .*\r\n", got)
+        session = found[0] if found else session
+    await serving.end()
+    if failed:
+        raise failed[0]
 
 
 def in_a_child(work: Callable[[], str]) -> str:

@@ -14,8 +14,8 @@ from tests.support.running import ECHO, run
 DEMO = Path(__file__).parents[2] / "cassettes" / "demo.db"
 MAIN = "from mcp_tape.__main__ import main; main()"  # as the installed command does
 HEAVY = """
-    sqlite_utils deepdiff asyncio httpx2 uvicorn mcp pydantic click orjson typing dataclasses inspect subprocess ctypes
-    tempfile pathlib logging decimal hashlib re enum contextlib socket
+    sqlite_utils deepdiff asyncio httpx2 httptools mcp pydantic click orjson typing dataclasses inspect subprocess
+    ctypes tempfile pathlib logging decimal hashlib re enum contextlib socket
 """.split()
 
 

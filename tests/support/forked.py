@@ -42,7 +42,7 @@ _NOT_OURS = (
     "mcp_tape.testing",
     "mcp_tape.transports.memory",
 )
-_THEIRS = ("anyio._backends._asyncio", "uvicorn.protocols.http.h11_impl")  # what they load when they run
+_THEIRS = ("anyio._backends._asyncio", "httptools")  # what they load when they run
 # What most commands need: a fork takes as long as what is loaded is large, and this is a fifth of all.
 _STDIO = ("record", "replay", "use")
 _HTTP = ("--listen", "--otlp", "--url")

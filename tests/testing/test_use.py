@@ -70,7 +70,7 @@ with use_cassette({str(cassette)!r}, "none") as tape:
 """
     by_command, by_url = (set(line.split()) for line in run(python(source)).stdout.decode().splitlines())
     heavy = {"mcp", "mcp_types", "anyio", "pydantic", "fastmcp", "pytest", "sqlite_utils", "deepdiff"}
-    assert not by_command & (heavy | {"asyncio", "uvicorn", "httpx2", "click"})
+    assert not by_command & (heavy | {"asyncio", "httptools", "httpx2", "click"})
     assert not by_url & (heavy | {"httpx2"})
 
 

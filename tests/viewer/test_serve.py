@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-import threading
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
 from mcp_tape.cassette.reader import Cassette
+from mcp_tape.transports.local import site_in_thread
 from mcp_tape.viewer.columns import unpacked
 from mcp_tape.viewer.serve import Viewer
 from tests.support.reading import Frames, Recording, call, make, message, said
@@ -25,14 +26,9 @@ TALK = Frames().client(call(1, "a")).server(said(1, "x")).client(call(2, "b")).s
 
 @contextmanager
 def serving(*paths: str) -> Iterator[Viewer]:
-    with Viewer(*paths, report=lambda text: None) as served:
-        thread = threading.Thread(target=served.serve_forever, args=[0.02])
-        thread.start()
-        try:
-            yield served
-        finally:
-            served.shutdown()
-            thread.join(WAIT)
+    served = Viewer(*paths, report=lambda text: None)
+    with site_in_thread(served.site, lambda: nullcontext(served)):
+        yield served
 
 
 @pytest.fixture
@@ -43,7 +39,7 @@ def viewer(tmp_path: Path) -> Iterator[Viewer]:
 
 def ask(viewer: Viewer, place: str = "", verb: str = "GET", body: bytes = b"", **headers: str) -> tuple[int, bytes]:
     """Status and body. A place that begins with / is a whole path."""
-    connection = HTTPConnection("127.0.0.1", viewer.server_port, timeout=WAIT)
+    connection = HTTPConnection(urlsplit(viewer.url).netloc, timeout=WAIT)
     path = place if place.startswith("/") else f"/{viewer.token}/{place}"
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     connection.request(verb, path, body, named)
@@ -54,16 +50,17 @@ def ask(viewer: Viewer, place: str = "", verb: str = "GET", body: bytes = b"", *
 
 
 def test_it_listens_on_this_machine_alone(viewer: Viewer) -> None:
-    assert viewer.server_address[0] == "127.0.0.1"
-    assert viewer.server_port != 0 and len(viewer.token) >= 32
+    address = urlsplit(viewer.url)
+    assert address.hostname == "127.0.0.1" and address.port
+    assert len(viewer.token) >= 32
 
 
 def test_strangers_are_refused(viewer: Viewer) -> None:
-    here = f"127.0.0.1:{viewer.server_port}"
+    here = urlsplit(viewer.url).netloc
     assert ask(viewer)[0] == 200
     assert ask(viewer, Origin=f"http://{here}")[0] == 200
     assert ask(viewer, Host="evil.example")[0] == 421
-    assert ask(viewer, Host=f"localhost.evil.example:{viewer.server_port}")[0] == 421
+    assert ask(viewer, Host=f"localhost.evil.example:{here.rpartition(':')[2]}")[0] == 421
     assert ask(viewer, Origin="https://evil.example")[0] == 403
     assert ask(viewer, Origin="null")[0] == 403
     assert ask(viewer, Sec_Fetch_Site="cross-site")[0] == 403
@@ -71,7 +68,7 @@ def test_strangers_are_refused(viewer: Viewer) -> None:
     for path in ("/", "/updates", f"/{viewer.token[:-1]}/", f"/{viewer.token}x/updates", "//", "/%00/"):
         assert ask(viewer, path)[0] == 404, path
     assert ask(viewer, "/x/save", "POST", b"{}")[0] == 404
-    assert ask(viewer, "", "DELETE")[0] == 501
+    assert ask(viewer, "", "DELETE")[0] == 405
 
 
 @pytest.mark.parametrize("place", ["nothing", "block/9", "block/", "block/../updates", "updates/", "../etc/passwd"])

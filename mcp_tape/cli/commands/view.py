@@ -35,15 +35,12 @@ def command(file: str, more: tuple[str, ...], no_open: bool) -> None:
     for one in (file, *more):
         with Cassette(one):
             pass  # errors now, and not in the browser
-    with Viewer(file, *more, report=say) as viewer:
-        click.echo(viewer.url)
-        if not no_open:
-            import webbrowser
+    viewer = Viewer(file, *more, report=say)
+    click.echo(viewer.url)
+    if not no_open:
+        import webbrowser
 
-            if not webbrowser.open(viewer.url):
-                say("no browser could be opened: open the address above in one")
-        say("serving the page; Ctrl-C to stop")
-        try:
-            viewer.serve_forever()
-        except KeyboardInterrupt:
-            pass  # that is how to stop it
+        if not webbrowser.open(viewer.url):
+            say("no browser could be opened: open the address above in one")
+    say("serving the page; Ctrl-C to stop")
+    viewer.serve()

@@ -9,9 +9,9 @@ https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#stream
     connect     the client of a server at a URL
     live        a live server beside a replay, asked through the recording proxy
     upstream    the server at the other end: requests to it, responses from it
-    listen      a listening socket and uvicorn; all that knows uvicorn and h11
-    shortcut    usual requests parsed, and whole responses framed, without h11
-    guard       who may talk to us; what is said when we fail
-    asgi        ASGI's words
+    listen      a listening socket, its connections, and the requests on them: for the replay, the proxy and the viewer
+    parse       heads and chunked bodies of requests; all that knows httptools
+    message     headers, and the heads of responses
+    guard       who may talk to us; reports of our own failures
     addresses   hosts and ports
 """

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import os
-import re
 import socket
 import traceback
 from collections.abc import Callable
-from functools import partial
-from urllib.parse import unquote, urlsplit
+from functools import lru_cache
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from ...errors import TapeError
-from . import shortcut
 from .addresses import is_address, is_loopback
-from .asgi import App, Headers, Receive, Scope, Send, answer, header
+from .message import header
 
-Refusal = tuple[int, str]
-_ABSOLUTE = re.compile(rb"https?://[^/]*", re.I)
-_ORIGIN, _SITE = shortcut.OF_BROWSERS
+if TYPE_CHECKING:
+    from .parse import Head
+
+Refusal = tuple[int, str]  # a status, and the reason
 
 
 class Guard:
@@ -26,87 +26,46 @@ class Guard:
     https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#security-warning
     """
 
-    def __init__(self, app: App, host: str, report: Callable[[Exception], None]) -> None:
-        self._app = app
-        self._report = report
+    def __init__(self, host: str, own: str | None = None) -> None:
+        """`own`: the one origin that clients may name, and that pages may come from; None: those of this machine."""
+        self._own = own
         self._names = {host.lower(), "localhost", socket.gethostname().lower()}
-        self._usual: str | None = None  # the last host that was let through
-        self._asked: shortcut.Quick | None = getattr(app, "quick", None)
-        self.quick: shortcut.Quick | None = self._quick if self._asked else None
+        self._is_here = lru_cache(64)(self._names_us)  # clients mostly say the same
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        _to_origin_form(scope)
-        headers = scope["headers"]
-        refused = _refused_verb(scope["method"]) or self._refused_host(headers) or _refused_page(headers)
-        if refused is not None:
-            await answer(send, refused[0], f"mcp-tape: {refused[1]}\n")
-        else:
-            await self._run(self._app, scope, receive, send)
+    def refuse(self, head: Head) -> Refusal | None:
+        """Return why a request is refused, if it is."""
+        # CONNECT makes a tunnel, which would lead past us; TRACE an echo, which would show the headers that we add.
+        if head.verb in ("CONNECT", "TRACE"):
+            return 405, f"{head.verb} is not served here"
+        host = header(head.headers, b"host")
+        if not self._is_here(host):
+            return 421, f"the host {host!r} is not this one; use the URL that mcp-tape printed"
+        return self._refuse_page(head, host)
 
-    async def _run(self, app: App, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            await app(scope, receive, send)
-        except Exception as error:
-            self._report(error)
-            raise  # uvicorn answers with a 500, or closes the connection
-
-    def _quick(self, request: shortcut.Request) -> shortcut.Found:
-        """Pass a usual request on, to be answered at once; requests of browsers never are usual."""
-        host = header(request.headers, b"host")
-        if self._asked is None:
-            return None
-        if host != self._usual:
-            if self._refused_host(request.headers):
-                return None
-            self._usual = host
-        try:
-            found = self._asked(request)
-        except Exception as error:
-            found = partial(_fail, error)  # where it can be answered
-        return partial(self._run, found) if callable(found) else found
-
-    def _refused_host(self, headers: Headers) -> Refusal | None:
-        host = header(headers, b"host")
+    def _names_us(self, host: str | None) -> bool:
+        if self._own is not None:
+            return host == self._own.removeprefix("http://")
         name = _hostname(f"//{host}")
-        if host is not None and (name in self._names or is_address(name)):
+        return host is not None and (name in self._names or is_address(name))
+
+    def _refuse_page(self, head: Head, host: str | None) -> Refusal | None:
+        """Pages of this machine may talk to us, others may not.
+
+        Browsers name the page in `Origin`, but for images, scripts and links they only say how far away it is:
+        https://www.w3.org/TR/fetch-metadata/#sec-fetch-site-header. Only clients that are no browsers send neither.
+        """
+        sources = [value.decode("latin-1") for name, value in head.headers if name == b"origin"]
+        sites = {value.decode("latin-1") for name, value in head.headers if name == b"sec-fetch-site"}
+        for source in sources:
+            if not (is_loopback(_hostname(source)) if self._own is None else source == self._own):
+                return 403, f"requests of pages from {source!r} are refused"
+        if not sites or (sources and self._own is None):
             return None
-        return 421, f"the host {host!r} is not this one; use the URL that mcp-tape printed"
-
-
-async def _fail(error: Exception, scope: Scope, receive: Receive, send: Send) -> None:
-    raise error
-
-
-def _refused_page(headers: Headers) -> Refusal | None:
-    """Pages of this machine may talk to us, others may not.
-
-    Browsers name the page in `Origin`, but for images, scripts and links they only say how far away it is:
-    https://www.w3.org/TR/fetch-metadata/#sec-fetch-site-header. Only clients that are no browsers send neither.
-    """
-    source = header(headers, _ORIGIN)
-    if source is not None:
-        return None if is_loopback(_hostname(source)) else (403, f"requests of pages from {source!r} are refused")
-    near = {"none", "same-origin"}
-    if is_loopback(_hostname(f"//{header(headers, b'host')}")):
-        near.add("same-site")  # another port of this machine
-    far = sorted({value.decode("latin-1") for name, value in headers if name == _SITE} - near)
-    return (403, f"requests of pages from other sites are refused (Sec-Fetch-Site: {', '.join(far)})") if far else None
-
-
-def _refused_verb(verb: str) -> Refusal | None:
-    """Refuse CONNECT, whose tunnel would lead past us, and TRACE, whose echo would show the headers that we add."""
-    return (405, f"{verb} is not served here") if verb in ("CONNECT", "TRACE") else None
-
-
-def _to_origin_form(scope: Scope) -> None:
-    """Strip the origin off a target in absolute form, which clients send to proxies.
-
-    https://www.rfc-editor.org/rfc/rfc9112#section-3.2.2
-    """
-    found = _ABSOLUTE.match(scope["raw_path"])
-    if found:
-        scope["raw_path"] = scope["raw_path"][found.end() :] or b"/"
-        scope["path"] = unquote(scope["raw_path"].decode("latin-1"))
+        near = {"none", "same-origin"}
+        if self._own is None and is_loopback(_hostname(f"//{host}")):
+            near.add("same-site")  # another port of this machine
+        far = ", ".join(sorted(sites - near))
+        return (403, f"requests of pages from other sites are refused (Sec-Fetch-Site: {far})") if far else None
 
 
 def _hostname(url: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, MutableMapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,8 +11,7 @@ from ...replay.live import Episodes, ToLive
 from ...replay.sends import Refuse
 from ...wire import frames, protocol, rewrite
 from ...wire.channels import SSE
-from .asgi import Headers, Receive, Scope
-from .relay import UNRECORDED
+from .message import Headers
 from .serve import MAX_BODY, Server
 from .streams import Conversation
 from .upstream import Incoming, path_and_query, within
@@ -20,6 +19,7 @@ from .upstream import Incoming, path_and_query, within
 if TYPE_CHECKING:
     from ...replay.sends import Call
     from ...replay.stage import Stage
+    from .listen import HttpRequest
     from .relay import Proxy
 
     Hear = Callable[[bytes, str | None], None]  # a message, and the name of the event that brought it
@@ -64,17 +64,16 @@ class LiveServer(Server):
     def _pass_on(self, call: Call) -> bool:
         return self._heard is not None and self._heard.episodes.pass_on(call)
 
-    def _take(
-        self, conversation: Conversation, headers: Headers, body: bytes, parsed: frames.Parsed, channel: str
-    ) -> None:
+    def _take(self, conversation: Conversation, request: HttpRequest, parsed: frames.Parsed, channel: str) -> None:
         link = self._links.get(conversation)
         if link is None:
             through = Through(self._proxy, self._path)
             link = self._links[conversation] = _Link(through, conversation, self._stage)
         self._heard = link
-        left = link.episodes.hear(body, headers, parsed)
+        left = link.episodes.hear(request.body or b"", request.headers, parsed)
         if left is not None:
-            super()._take(conversation, headers, left, parsed if left is body else frames.parse(left), channel)
+            parsed = parsed if left is request.body else frames.parse(left)
+            self._play(conversation, request, left, parsed, channel)
         link.flush()
 
 
@@ -224,9 +223,15 @@ class Through:
         """Send one request; `hear` gets each message of the response. `left`: set when the client leaves."""
         path = self.path
         for _ in range(_MOST_REDIRECTS):
-            scope = self._scope(verb, path, headers, body)
-            scope[UNRECORDED] = not is_recorded
-            response = await self._responded(scope, _receive(body, left), hear)
+            asked = _Asked(verb, path, self._headers(verb, headers, body), body, self, hear)
+            if left is not None:
+                watching = asyncio.ensure_future(asked.leave_after(left))
+            try:
+                await self._proxy.pass_on(asked, is_recorded=is_recorded)
+            finally:
+                if left is not None:
+                    watching.cancel()
+            response = asked.response
             if response is None:
                 return None
             if response.is_error:
@@ -239,37 +244,65 @@ class Through:
             path = here
         return _refused(f"the server redirects more than {_MOST_REDIRECTS} times")
 
-    async def _responded(self, scope: Scope, receive: Receive, hear: Hear) -> Incoming | None:
-        """Return the response, after all of it was heard; None if there was none."""
-        response: Incoming | None = None
-
-        async def send(message: MutableMapping[str, Any]) -> None:
-            nonlocal response
-            if message["type"] == "http.response.start":
-                response = Incoming(message["status"], message["headers"])
-                self.session = self.session or (response.session.encode() if response.session else None)
-                return
-            assert response is not None
-            for heard in response.feed(message["body"]):
-                hear(*heard)
-            for heard in () if message.get("more_body") else response.close():
-                hear(*heard)
-
-        await self._proxy(scope, receive, send)
-        return response
-
     def path_here(self, path: bytes, location: str) -> bytes | None:
         """Resolve a redirect, or an endpoint, to a path of the server; None if it leads to another."""
         found = within(self._proxy.origin, location, path.decode("latin-1"))
         return None if found is None else path_and_query(found).encode("latin-1", "replace")
 
-    def _scope(self, verb: str, path: bytes, headers: Headers, body: bytes) -> Scope:
+    def _headers(self, verb: str, headers: Headers, body: bytes) -> Headers:
         own = [(b"accept", _ACCEPTS[verb])]
         own += [(b"content-length", b"%d" % len(body))] if body else []
         own += [(_SESSION, self.session)] if self.session else []
         kept = [(name, value) for name, value in headers if name not in _OURS and (body or name != b"content-type")]
-        raw, _, query = path.partition(b"?")
-        return {"method": verb, "raw_path": raw, "query_string": query, "headers": [*kept, *own]}
+        return [*kept, *own]
+
+
+class _Asked:
+    """A request of ours, as the proxy passes on those of clients, and its response."""
+
+    def __init__(self, verb: str, target: bytes, headers: Headers, body: bytes, through: Through, hear: Hear) -> None:
+        self.verb = verb
+        self.target = target
+        self.headers = headers
+        self.expects_body = bool(body)
+        self.has_left = False
+        self.when_left: Callable[[], object] = lambda: None
+        self.response: Incoming | None = None
+        self._body = body
+        self._through = through
+        self._hear = hear
+
+    async def leave_after(self, left: asyncio.Event) -> None:
+        await left.wait()
+        self.has_left = True
+        self.when_left()
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        yield self._body
+
+    def begin(self, status: int, headers: Headers) -> None:
+        self.response = response = Incoming(status, headers)
+        session, through = response.session, self._through
+        through.session = through.session or (session.encode() if session else None)
+
+    async def send(self, data: bytes) -> None:
+        assert self.response is not None
+        for heard in self.response.feed(data):
+            self._hear(*heard)
+
+    def end(self) -> None:
+        assert self.response is not None
+        for heard in self.response.close():
+            self._hear(*heard)
+
+    def respond(self, status: int, headers: Headers, body: bytes) -> None:
+        self.begin(status, headers)
+        assert self.response is not None
+        for heard in (*self.response.feed(body), *self.response.close()):
+            self._hear(*heard)
+
+    def abort(self) -> None:
+        pass  # what has come of the response is all that there is
 
 
 class Refused(NamedTuple):
@@ -288,17 +321,3 @@ def _elsewhere(location: str) -> Refused:
 def _refused(reason: str) -> Refused:
     error = rewrite.error_response(None, protocol.SERVER_ERROR, f"mcp-tape: {reason}")
     return Refused(502, "application/json", error)
-
-
-def _receive(body: bytes, left: asyncio.Event | None) -> Callable[[], Any]:
-    """The `receive` of an ASGI application: one request, then the client's leaving."""
-    requests = iter([{"type": "http.request", "body": body, "more_body": False}])
-
-    async def receive() -> MutableMapping[str, Any]:
-        message = next(requests, None)
-        if message is not None:
-            return message
-        await (left or asyncio.Event()).wait()
-        return {"type": "http.disconnect"}
-
-    return receive

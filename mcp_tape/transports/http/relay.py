@@ -18,26 +18,22 @@ from ...redaction.diagnostics import hidden
 from ...wire import frames, protocol
 from ...wire.channels import http_channel
 from ...wire.framing import Events, is_event_stream
-from .asgi import Headers, Receive, Scope, Send, abort, answer, header
+from .message import TEXT, ClientLeftError, Headers, header
 from .upstream import Failed, Upstream, end_to_end, why
 
 if TYPE_CHECKING:
     from ...record.production.sampling import Sample
     from ...record.recorder import Recorder
     from ...wire.frames import Side
+    from .message import HttpExchange, Work
 
 _REMEMBERED = 1 << 16  # bytes of a request that are kept until it is answered, to name it in an error
 
 
-UNRECORDED = "mcp_tape.unrecorded"  # of a request that is passed on, and not recorded
-
-
-class ClientLeftError(Exception):
-    """The client has left before its request was through."""
-
-
 class Proxy:
-    """An ASGI application that passes requests on to one server."""
+    """Passes requests on to one server."""
+
+    max_body: int | None = None  # bodies are passed on as they come
 
     def __init__(
         self,
@@ -64,35 +60,33 @@ class Proxy:
         """The exit code: an error if the server was never reached."""
         return ServerError.exit_code if self.failures and not self.reached else 0
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        tap = self._tap(scope)
-        body = _Body(receive, tap, scope["headers"])
-        passing = asyncio.ensure_future(self._pass(scope, body, send, tap))
-        leaving = asyncio.ensure_future(body.left())
-        try:
-            await asyncio.wait((passing, leaving), return_when=asyncio.FIRST_COMPLETED)
-        except asyncio.CancelledError:
-            tap.end("server", event="open")
-            passing.cancel()
-            raise
-        finally:
-            leaving.cancel()
-        if not passing.done():
-            tap.aborted("client")
-            passing.cancel()
-        await asyncio.wait((passing,))
-        error = None if passing.cancelled() else passing.exception()
-        if error is not None:  # a bug of ours: the response must not look complete
-            tap.aborted("server")
-            if tap.has_responded:
-                abort(scope)
-            raise error
+    def __call__(self, request: HttpExchange) -> Work:
+        return self.pass_on(request)
 
-    def _tap(self, scope: Scope) -> Tap:
-        verb = scope["method"]
-        if _bare(scope["raw_path"]) not in self._paths or scope.get(UNRECORDED):
+    def refuse(self, what: str) -> None:
+        """What is refused before it is passed on is the client's to tell."""
+
+    async def pass_on(self, request: HttpExchange, *, is_recorded: bool = True) -> None:
+        """Pass a request on, and its response back."""
+        tap = self._tap(request, is_recorded)
+        try:
+            await self._pass(request, _Body(request, tap), tap)
+        except ClientLeftError:
+            tap.aborted("client")
+        except asyncio.CancelledError:
+            if not request.has_left:
+                tap.end("server", event="open")
+                raise
+            tap.aborted("client")
+        except BaseException:  # a bug of ours: the response must not look complete
+            tap.aborted("server")
+            raise
+
+    def _tap(self, request: HttpExchange, is_recorded: bool) -> Tap:
+        verb = request.verb
+        if not is_recorded or _bare(request.target) not in self._paths:
             return Tap(None, "")
-        session = header(scope["headers"], protocol.SESSION_HEADER.encode())
+        session = header(request.headers, protocol.SESSION_HEADER.encode())
         if self._sample is not None and session and not self._sample.takes(session):
             from ...record.production.sampling import Passing  # only where there is a sample
 
@@ -100,54 +94,48 @@ class Proxy:
         self._numbers[verb] += 1
         return Tap(self._recorder, http_channel(verb, self._numbers[verb]))
 
-    async def _pass(self, scope: Scope, body: _Body, send: Send, tap: Tap) -> None:
-        target = scope["raw_path"] + (b"?" + scope["query_string"] if scope["query_string"] else b"")
-        tap.request(scope["method"], target, scope["headers"])
-        content = body.pieces() if body.expected else None
+    async def _pass(self, request: HttpExchange, body: _Body, tap: Tap) -> None:
+        target = request.target
+        tap.request(request.verb, target, request.headers)
+        content = body.pieces() if request.expects_body else None
         try:
-            response = await self._upstream.send(scope["method"], target, scope["headers"], content)
-        except ClientLeftError:
-            tap.aborted("client")
-            return
+            response = await self._upstream.send(request.verb, target, request.headers, content)
         except Failed as error:
-            await self._fail(error, body, send, tap)
+            await self._fail(error, request, body, tap)
             return
         self.reached = True
         headers = self._headers(target, self._upstream.headers_of(response), tap)
         tap.response(response.status_code, headers)
-        endpoint = self._endpoint(scope, headers, tap)
+        endpoint = self._endpoint(request, headers, tap)
         try:
-            await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
+            request.begin(response.status_code, headers)
             async for piece in response.aiter_raw():
                 tap.received(piece)
-                await send({"type": "http.response.body", "body": endpoint(piece), "more_body": True})
+                await request.send(endpoint(piece))
             tap.closed()
-            await send({"type": "http.response.body", "body": b""})
+            request.end()
         except Failed:
-            tap.aborted("server")  # left unfinished, the response ends as an abort downstream too
+            tap.aborted("server")
+            request.abort()  # an abort downstream, too
         finally:
             await response.aclose()
 
-    async def _fail(self, error: Exception, body: _Body, send: Send, tap: Tap) -> None:
+    async def _fail(self, error: Exception, request: HttpExchange, body: _Body, tap: Tap) -> None:
         """Respond with the reason that there is no response from upstream."""
         self.failures += 1
-        try:
-            await body.rest()
-        except ClientLeftError:
-            tap.aborted("client")
-            return
+        await body.rest()
         reason = hidden(f"cannot reach {self._upstream.shown}: {why(error)}")
         if reason != self._said:
             self._said = reason
             self._say(reason)
         tap.end("server", event="failed", why=reason)
-        if body.expected and tap.recorder is not None:
+        if request.expects_body and tap.recorder is not None:
             from ...wire import rewrite  # only where the server cannot be reached
 
             message = rewrite.error_response(body.request_id(), protocol.SERVER_ERROR, f"mcp-tape {reason}")
-            await answer(send, 502, message, b"application/json")
+            request.respond(502, [(b"content-type", b"application/json")], message)
         else:
-            await answer(send, 502, f"mcp-tape {reason}\n")
+            request.respond(502, [(b"content-type", TEXT)], f"mcp-tape {reason}\n".encode())
 
     def _headers(self, target: bytes, headers: Headers, tap: Tap) -> Headers:
         """The headers of a response: a redirect within the server must not lead past us.
@@ -169,13 +157,14 @@ class Proxy:
             self._paths.add(_bare(path.encode("latin-1", "replace")))
         return self.origin + path if urlsplit(uri).netloc else None
 
-    def _endpoint(self, scope: Scope, headers: Headers, tap: Tap) -> Callable[[bytes], bytes]:
+    def _endpoint(self, request: HttpExchange, headers: Headers, tap: Tap) -> Callable[[bytes], bytes]:
         """Return the function for each piece of a response: only streams of HTTP+SSE are rewritten."""
-        session = header(scope["headers"], protocol.SESSION_HEADER.encode())
+        session = header(request.headers, protocol.SESSION_HEADER.encode())
         is_stream = is_event_stream(header(headers, b"content-type"))
-        if scope["method"] != "GET" or tap.recorder is None or session or not is_stream:
+        if request.verb != "GET" or tap.recorder is None or session or not is_stream:
             return lambda piece: piece
-        return _Endpoint(lambda uri: self._ours(uri, scope["raw_path"], tap) or uri).rewritten
+        path = request.target.partition(b"?")[0]
+        return _Endpoint(lambda uri: self._ours(uri, path, tap) or uri).rewritten
 
 
 class Tap:
@@ -186,7 +175,6 @@ class Tap:
         self._channel = channel
         self._left: int | None = None  # bytes of the body that are still to come, if known
         self._done = recorder is None
-        self.has_responded = False
         if recorder is not None:
             self._client, self._server = recorder.stream("client", channel), recorder.stream("server", channel)
 
@@ -198,7 +186,6 @@ class Tap:
             self._client(data)
 
     def response(self, status: int, headers: Headers) -> None:
-        self.has_responded = True
         length = header(headers, b"content-length")
         self._left = int(length) if length and length.isdigit() else None
         self._control("server", event="response", status=status, headers=_kept(headers))
@@ -231,42 +218,37 @@ class Tap:
 class _Body:
     """A request's body, recorded as it is read."""
 
-    def __init__(self, receive: Receive, tap: Tap, headers: Headers) -> None:
-        self._receive = receive
+    def __init__(self, request: HttpExchange, tap: Tap) -> None:
+        self._request = request
         self._tap = tap
         self._start = bytearray()
-        self._read = asyncio.Event()
-        length = header(headers, b"content-length")
-        self.expected = header(headers, b"transfer-encoding") is not None or length not in (None, "0")
-        if not self.expected:
-            self._read.set()
+        self._is_read = False
+        if not request.expects_body:
+            self._end()
+
+    def _end(self) -> None:
+        """From now on, the client ends all work for it when it leaves. Before, to read on says that it has left."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._is_read = True
+        self._request.when_left = task.cancel
+        if self._request.has_left:
+            task.cancel()
 
     async def pieces(self) -> AsyncIterator[bytes]:
-        more = True
-        while more:
-            message = await self._receive()
-            if message["type"] == "http.disconnect":
-                raise ClientLeftError
-            data, more = message.get("body", b""), message.get("more_body", False)
-            if data:
-                self._tap.sent(data)
-                if len(self._start) < _REMEMBERED:
-                    self._start += data
-                yield data
+        async for data in self._request.pieces():
+            self._tap.sent(data)
+            if len(self._start) < _REMEMBERED:
+                self._start += data
+            yield data
         self._tap.sent(b"")
-        self._read.set()
+        self._end()
 
     async def rest(self) -> None:
         """Read, and so record, the rest."""
-        if not self._read.is_set():
+        if not self._is_read:
             async for _ in self.pieces():
                 pass
-
-    async def left(self) -> None:
-        """Wait for the client to leave, once its request is read."""
-        await self._read.wait()
-        while (await self._receive())["type"] != "http.disconnect":
-            pass
 
     def request_id(self) -> str:
         """The id of the request, for an error; null if there is none, or several."""

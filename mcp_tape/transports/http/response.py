@@ -6,16 +6,15 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ...replay.sends import Hangup, Refuse, Reset, Send
+from ...replay.sends import Action, Hangup, Refuse, Reset, Send
 from ...wire import frames, framing, protocol, rewrite
 from ...wire.channels import is_http
-from . import shortcut
-from .asgi import Headers, Receive, Scope, abort, answer, reset
-from .asgi import Send as Reply
+from .message import Headers
 from .streams import Conversation, Stream
 
 if TYPE_CHECKING:
     from ...replay.sends import Call
+    from .listen import HttpRequest
 
 JSON = b"application/json"
 _READING = 0.01  # seconds for a client to read, which nothing shows over HTTP
@@ -25,135 +24,154 @@ _MESSAGE = b"event: message\n"
 
 
 class Response:
-    """Sends the actions of one stream, until its end."""
+    """Sends the actions of one stream as they come, until its end."""
 
     def __init__(
         self,
         conversation: Conversation,
         stream: Stream,
-        scope: Scope,
-        receive: Receive,
-        send: Reply,
+        request: HttpRequest,
         hang_up: Callable[[int], None],
+        fail: Callable[[HttpRequest, Exception], None],
+        when_closed: Callable[[], object] = lambda: None,
     ) -> None:
-        self._hang_up = hang_up
+        """`hang_up` ends the server with an exit code; `fail` answers a request that failed."""
         self._conversation = conversation
         self._stream = stream
-        self._scope = scope
-        self._receive = receive
-        self._send = send
-        self._started = False
+        self._request = request
+        self._hang_up = hang_up
+        self._fail = fail
+        self._when_closed = when_closed
         self._begun: set[Call] = set()  # unanswered calls that something was sent for
+        self._is_reading = False  # the client is given time to read
 
-    async def run(self, opening: bytes = b"") -> None:
-        leaving = asyncio.ensure_future(self._watch())
+    def run(self, opening: bytes = b"") -> None:
+        """Send what is there, and from now on what comes. `opening` goes first."""
+        stream, request = self._stream, self._request
+        request.when_left = self._leave
+        request.when_writable = self.go_on
+        stream.sender = self
+        if opening or stream.is_get or (stream.is_held and stream.peek() is None):
+            self._event(opening)
+        self.go_on()
+
+    def go_on(self) -> None:
+        stream, request = self._stream, self._request
         try:
-            if opening or self._stream.is_get or (self._stream.is_held and self._stream.peek() is None):
-                await self._event(opening)
-            while (item := await self._stream.next()) is not None:
-                if not await self._perform(item):
-                    break
-            else:
-                if not self._started:
-                    await self._end_session()
-            if self._started:
-                await self._send({"type": "http.response.body", "body": b""})
-        finally:
-            leaving.cancel()
-            self._conversation.close(self._stream)
+            while stream.has_more and not (request.is_over or request.is_held_up or self._is_reading):
+                self._perform(stream.take())
+        except Exception as error:
+            self._fail(request, error)
+        if request.is_over:
+            self._close()
 
-    async def _watch(self) -> None:
-        while (await self._receive())["type"] != "http.disconnect":
-            pass
+    def fail(self, error: Exception) -> None:
+        self._fail(self._request, error)
+        self._close()
+
+    def stop(self) -> None:
+        self._detach()
+        self._request.end()
+
+    def _leave(self) -> None:
         self._stream.leave()
+        self._close()
 
-    async def _perform(self, item: Send | Hangup | Refuse | Reset) -> bool:
-        """Perform one action; return whether more may follow."""
+    def _close(self) -> None:
+        self._detach()
+        self._conversation.close(self._stream)
+        self._when_closed()
+
+    def _detach(self) -> None:
+        self._stream.sender = None
+        self._request.when_left = self._request.when_writable = lambda: None
+
+    def _perform(self, item: Action | None) -> None:
+        request = self._request
         if isinstance(item, Send):
-            if not self._started and item.answers and (item.recorded is None or item.recorded.head is None):
-                return await self._whole(item)
-            await self._be_read(item)
-            await self._event(encoded(item))
-            return self._stream.unanswered > 0 or self._stream.waits_for_ever or isinstance(self._stream.peek(), Hangup)
-        if isinstance(item, Refuse):
-            if self._started:
-                abort(self._scope)
+            self._send(item)
+        elif item is None:
+            self._end()
+        elif isinstance(item, Refuse):
+            if request.has_begun:
+                request.abort()
             else:
-                await answer(self._send, item.status, item.body, item.content_type.encode("latin-1", "replace"))
+                content = item.content_type.encode("latin-1", "replace")
+                request.respond(item.status, [(b"content-type", content)] if item.body else [], item.body)
         elif isinstance(item, Reset):
-            reset(self._scope)
+            request.reset()
         else:
             if item.call is None:
                 self._hang_up(item.code)
-            abort(self._scope)
-        self._started = False
-        return False
+            request.abort()
 
-    async def _be_read(self, send: Send) -> None:
+    def _send(self, item: Send) -> None:
+        stream = self._stream
+        if not self._request.has_begun and item.answers and (item.recorded is None or item.recorded.head is None):
+            sends = [item, *stream.take_answers()]
+            is_cut = isinstance(stream.peek(), Hangup)
+            if stream.unanswered <= 0 and (is_cut or not self._conversation.goes_on(stream, sends[-1])):
+                self._whole(sends, is_cut)
+                return
+        else:
+            sends = [item]
+            if self._lets_read(item):
+                return
+        for send in sends:
+            self._event(encoded(send))
+        if stream.unanswered <= 0 and not stream.waits_for_ever and not self._conversation.goes_on(stream, sends[-1]):
+            self._request.end()
+
+    def _whole(self, sends: list[Send], is_cut: bool) -> None:
+        """Send answers that are the whole response; those of a batch in one array.
+
+        Unless something comes between or behind them. Where others of the batch have no answer yet, and perhaps never
+        will, those that are there do not wait.
+        """
+        texts = [_text(self._conversation, send) for send in sends]
+        body = texts[0] if len(texts) == 1 else b"[" + b",".join(map(_elements, texts)) + b"]"
+        status, content = _as_recorded(self._conversation, sends[0])
+        headers = [*([(b"content-type", content)] if content else []), *session_header(self._conversation)]
+        if is_cut:  # the length says more than comes
+            self._request.begin(status, [*headers, (b"content-length", b"%d" % (len(body) + 1))])
+            self._request.put(body)
+        else:
+            self._request.respond(status, headers, body)
+
+    def _lets_read(self, send: Send) -> bool:
         """Let the client read the messages of a call before its answer follows on the one stream of HTTP+SSE.
 
         TypeScript clients forget a call's progress when its answer comes in the same read.
         """
         if self._stream is not self._conversation.everything or send.call is None:
-            return
+            return False
         if not send.answers:
             self._begun.add(send.call)
         elif send.call in self._begun:
             self._begun.discard(send.call)
-            await asyncio.sleep(_READING)
-
-    async def _whole(self, first: Send) -> bool:
-        """Send an answer that is the whole response; those of a batch in one array, unless something comes between.
-
-        Where others of the batch have no answer yet, and perhaps never will, those that are there do not wait.
-        """
-        sends = [first]
-        while self._stream.unanswered > 0:
-            item = self._stream.peek()
-            if not isinstance(item, Send) or not item.answers:
-                for send in sends:
-                    await self._event(encoded(send))
-                return True
-            if await self._stream.next() is None:
-                return False  # the client has left
-            sends.append(item)
-        is_cut = isinstance(self._stream.peek(), Hangup)
-        status, headers, body = whole(self._conversation, sends, is_cut)
-        await self._send({"type": "http.response.start", "status": status, "headers": headers})
-        await self._send({"type": "http.response.body", "body": body, "more_body": is_cut})
+            self._stream.put_back(send)
+            self._is_reading = True
+            asyncio.get_running_loop().call_later(_READING, self._has_read)
+            return True
         return False
 
-    async def _end_session(self) -> None:
-        """Refuse the requests that still wait: the client has ended the session."""
+    def _has_read(self) -> None:
+        self._is_reading = False
+        self.go_on()
+
+    def _end(self) -> None:
+        """End a stream before its answer; if nothing was sent, the client has ended the session that still waits."""
+        if self._request.has_begun:
+            self._request.end()
+            return
         texts = [rewrite.error_response(rpc_id, protocol.NO_SESSION, _ENDED) for rpc_id in self._stream.asked]
-        await answer(self._send, 404, texts[0] if len(texts) == 1 else b"[" + b",".join(texts) + b"]", JSON)
+        body = texts[0] if len(texts) == 1 else b"[" + b",".join(texts) + b"]"
+        self._request.respond(404, [(b"content-type", JSON)], body)
 
-    async def _event(self, data: bytes) -> None:
-        if not self._started:
-            headers = event_headers(self._conversation)
-            await self._send({"type": "http.response.start", "status": 200, "headers": headers})
-            self._started = True
-        await self._send({"type": "http.response.body", "body": data, "more_body": True})
-
-
-def at_once(conversation: Conversation, stream: Stream) -> bytes | None:
-    """Return the whole response of a stream, if nothing more will come."""
-    sends = stream.finish()
-    if sends is None:
-        return None
-    conversation.close(stream)
-    if len(sends) == 1 and (sends[0].recorded is None or sends[0].recorded.head is None):
-        return shortcut.whole(*whole(conversation, sends))
-    return shortcut.chunked(event_headers(conversation), [encoded(send) for send in sends])
-
-
-def whole(conversation: Conversation, sends: list[Send], is_cut: bool = False) -> tuple[int, Headers, bytes]:
-    """Status, headers and body of a whole response; the length of one that is to be cut off is larger."""
-    texts = [_text(conversation, send) for send in sends]
-    body = texts[0] if len(texts) == 1 else b"[" + b",".join(map(_elements, texts)) + b"]"
-    status, content = _as_recorded(conversation, sends[0])
-    kind = [(b"content-type", content)] if content else []
-    return status, [*kind, (b"content-length", b"%d" % (len(body) + is_cut)), *session_header(conversation)], body
+    def _event(self, data: bytes) -> None:
+        if not self._request.has_begun:
+            self._request.begin(200, [*_EVENTS, *session_header(self._conversation)])
+        self._request.put(data)
 
 
 def encoded(send: Send) -> bytes:
@@ -162,10 +180,6 @@ def encoded(send: Send) -> bytes:
     if recorded is None or recorded.head is None:
         return framing.encode(_MESSAGE, text, b"\n")
     return framing.encode(recorded.head, text, (recorded.eol or "\n").encode())
-
-
-def event_headers(conversation: Conversation) -> Headers:
-    return [*_EVENTS, *session_header(conversation)]
 
 
 def _elements(text: bytes) -> bytes:

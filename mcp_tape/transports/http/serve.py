@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import re
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import parse_qs, quote
@@ -16,23 +13,21 @@ from ...values import size_text
 from ...wire import frames, framing, protocol, rewrite
 from ...wire.channels import SSE, http_channel
 from ...wire.protocol import PATH, SSE_PATH
-from . import shortcut
-from .asgi import App, Headers, Receive, Scope, answer, header
-from .asgi import Send as Reply
-from .response import JSON, Response, at_once, session_header
+from .message import TEXT, Headers, header
+from .response import JSON, Response, session_header
 from .streams import Conversation, Stream
 
 if TYPE_CHECKING:
     from ...replay.selection import Selection
     from ...replay.sends import Call
     from ...replay.stage import Stage
+    from .listen import HttpRequest
 
 MESSAGES_PATH = "/messages"
 MAX_BODY = 64_000_000  # bytes
 _NAME = "tape"  # of sessions whose recording has no id
 _MOST_SESSIONS = 10**6  # of a worker
 _COUNTED = re.compile("[1-9][0-9]{0,17}")
-_DISCARDING = 5.0  # seconds to read on of a body that is too large
 _SESSION, _VERSION = protocol.SESSION_HEADER.encode(), protocol.VERSION_HEADER.encode()
 
 
@@ -48,10 +43,6 @@ _NO_SESSION = _Refusal(404, "there is no such session; begin one with initialize
 _SESSION_WANTED = _Refusal(400, "the header Mcp-Session-Id is missing")
 _NO_EVENT = _Refusal(400, "no event with the id in Last-Event-ID was sent to this client")
 _NOT_JSON = _Refusal(400, "the body is no JSON-RPC message", protocol.NOT_JSON)
-
-
-class _TooLargeError(Exception):
-    """A body that is larger than may be."""
 
 
 class SessionIds:
@@ -94,7 +85,7 @@ class SessionIds:
 
 
 class Server:
-    """An ASGI application: a deck for each session of the legacy era, one for all of the modern."""
+    """A deck for each session of the legacy era, one for all of the modern."""
 
     def __init__(
         self,
@@ -111,7 +102,7 @@ class Server:
         self._shared_ids = ids
         self._ids = {} if ids is None else {ids.recorded: ids}  # by what they are made of
         self._aliases = aliases or {}
-        self._max_body = max_body
+        self.max_body: int | None = max_body
         self._stage = stage
         self._stop = stop
         self._numbers = count(1)
@@ -121,117 +112,89 @@ class Server:
         self.code: int | None = None
         self.failure: CassetteError | None = None  # why the tape could not be played
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Reply) -> None:
-        await self._run(self._route, scope, receive, send)
-
-    async def _run(self, app: App, scope: Scope, receive: Receive, send: Reply) -> None:
+    def __call__(self, request: HttpRequest) -> None:
         try:
-            await app(scope, receive, send)
-        except _TooLargeError:
-            too_large = _Refusal(413, f"the body is larger than {size_text(self._max_body)}; see --max-body")
-            await self._refuse(scope, send, too_large, (b"connection", b"close"))
+            self._route(request)
         except CassetteError as failure:
-            self._fail(failure)
+            self._end_with(failure)
             raise
 
-    async def _route(self, scope: Scope, receive: Receive, send: Reply) -> None:
-        path = scope["path"].rstrip("/")
-        route = (scope["method"], self._aliases.get(path, path))
-        if route == ("POST", PATH):
-            await self._post(scope, receive, send)
+    def _route(self, request: HttpRequest) -> None:
+        path = request.path.rstrip("/")
+        route = (request.verb, self._aliases.get(path, path))
+        if request.body is None:
+            reason = f"the body is larger than {size_text(self.max_body or 0)}; see --max-body"
+            self._refuse(request, _Refusal(413, reason))
+        elif route == ("POST", PATH):
+            self._post(request)
         elif route == ("GET", PATH):
-            await self._get(scope, receive, send)
+            self._get(request)
         elif route == ("DELETE", PATH):
-            await self._delete(scope, send)
+            self._delete(request)
         elif route == ("GET", SSE_PATH):
-            await self._sse(scope, receive, send)
+            self._sse(request)
         elif route == ("POST", MESSAGES_PATH):
-            await self._sse_post(scope, receive, send)
+            self._sse_post(request)
         elif route[1] in (PATH, SSE_PATH, MESSAGES_PATH):
-            await self._decline(scope, send, 405, "method not allowed")
+            self._decline(request, 405, "method not allowed")
         else:
-            await self._decline(scope, send, 404, f"nothing is served here; see {PATH} and {SSE_PATH}")
+            self._decline(request, 404, f"nothing is served here; see {PATH} and {SSE_PATH}")
 
-    async def _refuse(self, scope: Scope, send: Reply, refusal: _Refusal, *more: tuple[bytes, bytes]) -> None:
+    def _refuse(self, request: HttpRequest, refusal: _Refusal) -> None:
         """Refuse a request with an error that clients can read."""
-        self._report(scope, refusal.status, refusal.reason)
-        error = rewrite.error(refusal.code, f"mcp-tape: {refusal.reason}")
-        await answer(send, refusal.status, rewrite.response(None, "error", error), JSON, *more)
+        self._report(request, refusal.status, refusal.reason)
+        error = rewrite.response(None, "error", rewrite.error(refusal.code, f"mcp-tape: {refusal.reason}"))
+        request.respond(refusal.status, [(b"content-type", JSON)], error)
 
-    async def _decline(self, scope: Scope, send: Reply, status: int, reason: str) -> None:
+    def _decline(self, request: HttpRequest, status: int, reason: str) -> None:
         """Refuse what is no request of ours."""
-        self._report(scope, status, reason)
-        await answer(send, status, f"mcp-tape: {reason}\n")
+        self._report(request, status, reason)
+        request.respond(status, [(b"content-type", TEXT)], f"mcp-tape: {reason}\n".encode())
 
-    def _report(self, scope: Scope, status: int, reason: str) -> None:
-        self._stage.refuse(f"refused {scope['method']} {scope['path']} with {status}: {reason}")
+    def _report(self, request: HttpRequest, status: int, reason: str) -> None:
+        self.refuse(f"refused {request.verb} {request.path} with {status}: {reason}")
+
+    def refuse(self, what: str) -> None:
+        self._stage.refuse(what)
 
     # -- Streamable HTTP
 
-    def quick(self, request: shortcut.Request) -> shortcut.Found:
-        """Return a response that is complete at once; else what goes on with the request, if it was begun."""
-        path = request.path.rstrip("/")
-        if self._aliases.get(path, path) != PATH or len(request.body or b"") > self._max_body:
-            return None
-        if request.body is None:
-            return shortcut.WAIT
-        number = header(request.headers, _SESSION)
-        conversation = self._modern if number is None else self._conversations.get(number)
-        if conversation is None:
-            return None
-        try:
-            found = self._at_once(conversation, request.headers, request.body, number)
-        except CassetteError as error:
-            self._fail(error)
-            raise
-        return found if isinstance(found, bytes) else partial(self._run, found)
-
-    def _at_once(self, conversation: Conversation, headers: Headers, body: bytes, number: str | None) -> bytes | App:
-        parsed = frames.parse(body)
-        request = _plain_request(parsed)
-        if request is None or not (number or protocol.is_modern(request.body, header(headers, _VERSION))):
-            return partial(self._posted, body, parsed)
-        stream = self._open(conversation, headers, body, parsed)
-        return at_once(conversation, stream) or partial(self._respond, conversation, stream)
-
-    async def _post(self, scope: Scope, receive: Receive, send: Reply) -> None:
-        body = await self._read(scope, receive)
-        if body is not None:
-            await self._posted(body, frames.parse(body), scope, receive, send)
-
-    async def _posted(self, body: bytes, parsed: frames.Parsed, scope: Scope, receive: Receive, send: Reply) -> None:
-        if not parsed[1]:
-            await self._refuse(scope, send, _NOT_JSON)
+    def _post(self, request: HttpRequest) -> None:
+        parsed = self._parsed(request)
+        if parsed is None:
             return
-        conversation = self._whose(scope["headers"], parsed[1])
+        conversation = self._whose(request.headers, parsed[1])
         if isinstance(conversation, _Refusal):
-            await self._refuse(scope, send, conversation)
-        elif any(message.kind == "request" for message in parsed[1]):
-            stream = self._open(conversation, scope["headers"], body, parsed)
-            await self._respond(conversation, stream, scope, receive, send)
-        else:
-            self._take(conversation, scope["headers"], body, parsed, self._channel("POST"))
-            await answer(send, 202, b"", JSON, *session_header(conversation))
-
-    def _open(self, conversation: Conversation, headers: Headers, body: bytes, parsed: frames.Parsed) -> Stream:
-        """Open the stream for what was posted, and play to it."""
+            self._refuse(request, conversation)
+            return
         asked = [message for message in parsed[1] if message.kind == "request"]
-        ids = [message.rpc_id or "null" for message in asked]
         channel = self._channel("POST")
-        stream = conversation.open(channel, ids, any(message.method == protocol.LISTEN for message in asked))
-        self._take(conversation, headers, body, parsed, channel)
-        return stream
+        if not asked:
+            self._take(conversation, request, parsed, channel)
+            request.respond(202, session_header(conversation))
+            return
+        listens = any(message.method == protocol.LISTEN for message in asked)
+        stream = conversation.open(channel, [message.rpc_id or "null" for message in asked], listens)
+        self._take(conversation, request, parsed, channel)
+        self._respond(conversation, stream, request)
 
-    async def _respond(
+    def _parsed(self, request: HttpRequest) -> frames.Parsed | None:
+        """The messages of a body; None if the request is refused for what it holds."""
+        parsed = frames.parse(request.body or b"")
+        if not parsed[1]:
+            self._refuse(request, _NOT_JSON)
+            return None
+        return parsed
+
+    def _respond(
         self,
         conversation: Conversation,
         stream: Stream,
-        scope: Scope,
-        receive: Receive,
-        send: Reply,
+        request: HttpRequest,
         opening: bytes = b"",
+        when_closed: Callable[[], object] = lambda: None,
     ) -> None:
-        await Response(conversation, stream, scope, receive, send, self._hang_up).run(opening)
+        Response(conversation, stream, request, self._hang_up, self._fail, when_closed).run(opening)
 
     def _channel(self, verb: str) -> str:
         return http_channel(verb, next(self._numbers))
@@ -278,77 +241,54 @@ class Server:
             self._nameless = None
         return conversation
 
-    async def _get(self, scope: Scope, receive: Receive, send: Reply) -> None:
-        number = header(scope["headers"], _SESSION)
-        conversation = self._conversations.get(number or "")
-        if number is None:
-            conversation = self._nameless
+    def _get(self, request: HttpRequest) -> None:
+        number = header(request.headers, _SESSION)
+        conversation = self._nameless if number is None else self._conversations.get(number)
+        event = header(request.headers, protocol.RESUME_HEADER.encode())
+        stream: Stream | None = None
         if conversation is None and number is None:
-            await self._decline(scope, send, 405, "without a session there is no GET stream")
-        elif conversation is None:
-            await self._refuse(scope, send, _NO_SESSION)
-        elif event := header(scope["headers"], protocol.RESUME_HEADER.encode()):
+            self._decline(request, 405, "without a session there is no GET stream")
+            return
+        if conversation is None:
+            self._refuse(request, _NO_SESSION)
+            return
+        if event:
             stream = conversation.resume(self._channel("GET"), event.encode("latin-1").decode("utf-8", "replace"))
             if stream is None:
-                await self._refuse(scope, send, _NO_EVENT)
-            else:
-                await self._respond(conversation, stream, scope, receive, send)
+                self._refuse(request, _NO_EVENT)
+                return
         elif conversation.refuses_listeners:
-            await answer(send, 405, "mcp-tape: as recorded, there is no GET stream\n")
-        else:
-            stream = conversation.listen(self._channel("GET"))
-            await self._respond(conversation, stream, scope, receive, send)
+            request.respond(405, [(b"content-type", TEXT)], b"mcp-tape: as recorded, there is no GET stream\n")
+            return
+        self._respond(conversation, stream or conversation.listen(self._channel("GET")), request)
 
-    async def _delete(self, scope: Scope, send: Reply) -> None:
-        conversation = self._end(header(scope["headers"], _SESSION) or "")
+    def _delete(self, request: HttpRequest) -> None:
+        conversation = self._end(header(request.headers, _SESSION) or "")
         if conversation is None:
-            await self._refuse(scope, send, _NO_SESSION)
+            self._refuse(request, _NO_SESSION)
         else:
             conversation.end()
-            await answer(send, 200, b"")
+            request.respond(200, [])
 
     # -- HTTP+SSE
 
-    async def _sse(self, scope: Scope, receive: Receive, send: Reply) -> None:
+    def _sse(self, request: HttpRequest) -> None:
         conversation = self._begin()
         conversation.everything = stream = conversation.listen(SSE)
         conversation.flush()
         endpoint = f"{MESSAGES_PATH}?sessionId={quote(conversation.number, safe='')}"
         opening = framing.encode(b"event: endpoint\n", endpoint.encode(), b"\n")
-        await self._respond(conversation, stream, scope, receive, send, opening)
-        self._end(conversation.number)
+        self._respond(conversation, stream, request, opening, lambda: self._end(conversation.number))
 
-    async def _sse_post(self, scope: Scope, receive: Receive, send: Reply) -> None:
-        conversation = self._conversations.get(_named(scope["query_string"].decode("latin-1")) or "")
-        body = await self._read(scope, receive)
+    def _sse_post(self, request: HttpRequest) -> None:
+        conversation = self._conversations.get(_named(request.query) or "")
         if conversation is None or conversation.everything is None:
-            await self._refuse(scope, send, _NO_SESSION)
-        elif body is not None:
-            parsed = frames.parse(body)
-            if not parsed[1]:
-                await self._refuse(scope, send, _NOT_JSON)
-                return
-            await answer(send, 202, "Accepted")
-            self._take(conversation, scope["headers"], body, parsed, SSE)
-
-    async def _read(self, scope: Scope, receive: Receive) -> bytes | None:
-        """Return a request's body; None if the client left before it was whole."""
-        body = bytearray()
-        length = int(header(scope["headers"], b"content-length") or 0)  # which h11 has checked
-        if header(scope["headers"], b"expect") and length > self._max_body:
-            raise _TooLargeError  # the client waits for 100 Continue: https://www.rfc-editor.org/rfc/rfc9110#section-10.1.1
-        while True:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                return None
-            body += message.get("body", b"")
-            more = message.get("more_body", False)
-            if len(body) > self._max_body:
-                body.clear()
-                await _discard(receive, more)
-                raise _TooLargeError
-            if not more:
-                return bytes(body)
+            self._refuse(request, _NO_SESSION)
+            return
+        parsed = self._parsed(request)
+        if parsed is not None:
+            request.respond(202, [(b"content-type", TEXT)], b"Accepted")
+            self._take(conversation, request, parsed, SSE)
 
     # -- where there are other workers
 
@@ -366,18 +306,29 @@ class Server:
     def _pass_on(self, call: Call) -> bool:
         return False
 
-    def _take(
-        self, conversation: Conversation, headers: Headers, body: bytes, parsed: frames.Parsed, channel: str
+    def _take(self, conversation: Conversation, request: HttpRequest, parsed: frames.Parsed, channel: str) -> None:
+        """Take in what a client posted."""
+        self._play(conversation, request, request.body or b"", parsed, channel)
+
+    def _play(
+        self, conversation: Conversation, request: HttpRequest, body: bytes, parsed: frames.Parsed, channel: str
     ) -> None:
-        """Give the deck what a client posted."""
-        own = ((name.decode("latin-1"), value.decode("latin-1")) for name, value in headers if name.startswith(b"mcp-"))
-        conversation.receive(body, channel, parsed, dict(own))
+        """Give the deck a message, with the headers that repeat it."""
+        own = {
+            name.decode("latin-1"): value.decode("latin-1") for name, value in request.headers if name[:4] == b"mcp-"
+        }
+        conversation.receive(body, channel, parsed, own)
 
     def rewind(self) -> None:
         """Rewind the tape for the next client of the modern era; those of the legacy era have decks of their own."""
         self._modern = None
 
-    def _fail(self, error: CassetteError) -> None:
+    def _fail(self, request: HttpRequest, error: Exception) -> None:
+        if isinstance(error, CassetteError):
+            self._end_with(error)
+        request.fail(error)
+
+    def _end_with(self, error: CassetteError) -> None:
         """End as on stdio: a broken tape is never replaced by something made up."""
         self.failure = self.failure or error
         self._stop()
@@ -387,26 +338,6 @@ class Server:
         self._stop()
 
 
-def _plain_request(parsed: frames.Parsed) -> frames.Message | None:
-    """Return the one request of a frame, if it begins no session and no stream for more than its answer."""
-    if len(parsed[1]) != 1 or parsed[1][0].kind != "request":
-        return None
-    return None if parsed[1][0].method in (protocol.INITIALIZE, protocol.LISTEN) else parsed[1][0]
-
-
 def _named(query: str) -> str | None:
     """The session that an address of HTTP+SSE names."""
     return next(iter(parse_qs(query).get("sessionId", ())), None)
-
-
-async def _discard(receive: Receive, more: bool) -> None:
-    """Read on for a while: a client that is still sending would not read the refusal."""
-
-    async def rest() -> None:
-        left = not more
-        while not left:
-            message = await receive()
-            left = message["type"] == "http.disconnect" or not message.get("more_body", False)
-
-    with contextlib.suppress(asyncio.TimeoutError):
-        await asyncio.wait_for(rest(), _DISCARDING)

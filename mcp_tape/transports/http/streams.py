@@ -17,10 +17,24 @@ from ...wire import frames, framing, rewrite
 from ...wire.channels import STDIO, is_listen_stream
 
 if TYPE_CHECKING:
+    from typing import Protocol
+
     from ...cassette.lookup.messages import Recorded
     from ...replay.deck import Deck
     from ...replay.opening import Opening
     from ...replay.sends import Player
+
+    class Sender(Protocol):
+        """The response that a stream is sent as."""
+
+        def go_on(self) -> None:
+            """Send what has come."""
+
+        def fail(self, error: Exception) -> None: ...
+
+        def stop(self) -> None:
+            """End without a word: another response takes its place."""
+
 
 _MOST_EVENTS = 10_000  # kept for clients that resume
 _MOST_BYTES = 64 << 20  # of them
@@ -40,51 +54,43 @@ class Stream:
         self.resumed: str | None = None  # the id of the event after which it resumes
         self.left = False
         self.when_left: Callable[[], object] = lambda: None
-        self._error: Exception | None = None
+        self.lingers = False  # behind its last answer, for what comes by the clock
+        self.sender: Sender | None = None  # once its response may begin
         self._items: deque[Action | None] = deque()
-        self._more = asyncio.Event()
 
     def leave(self) -> None:
         self.left = True
         self.when_left()
-        self._more.set()
-
-    def fail(self, error: Exception) -> None:
-        """Raise an error where the stream is sent from."""
-        self._error = error
-        self._more.set()
 
     def put(self, item: Action | None) -> None:
-        """Queue an action; None ends the stream."""
+        """Queue an action; None ends the stream. It is sent once all that is due is queued: what follows it counts."""
         self._items.append(item)
-        self._more.set()
 
-    async def next(self) -> Action | None:
-        while not self._items and not self.left and self._error is None:
-            self._more.clear()
-            await self._more.wait()
-        if self.left:
-            return None
-        if self._error is not None and not self._items:
-            raise self._error
+    def put_back(self, send: Send) -> None:
+        """Put back what was taken last."""
+        self._items.appendleft(send)
+        self.unanswered += answers_in(send)
+
+    @property
+    def has_more(self) -> bool:
+        return bool(self._items)
+
+    def take(self) -> Action | None:
         item = self._items.popleft()
         if isinstance(item, Send):
             self.unanswered -= answers_in(item)
         return item
 
+    def take_answers(self) -> list[Send]:
+        """Take the answers that come next, until all requests are answered."""
+        found: list[Send] = []
+        while self.unanswered > 0 and isinstance(item := self.peek(), Send) and item.answers:
+            self.take()
+            found.append(item)
+        return found
+
     def peek(self) -> Action | None:
         return self._items[0] if self._items else None
-
-    def finish(self) -> list[Send] | None:
-        """Take all that is to be sent, if that is known already: it ends with the answer to the one request."""
-        sends = self.rest()
-        if not sends or len(sends) < len(self._items) or self.unanswered != 1:
-            return None
-        answers = [send.answers for send in sends]
-        if not answers[-1] or any(answers[:-1]):
-            return None
-        self._items.clear()
-        return sends
 
     def rest(self) -> list[Send]:
         """The messages that were not sent."""
@@ -154,7 +160,9 @@ class Conversation:
         self._lost.discard(stream.channel)
         before = self._streams.pop(stream.channel, None)
         if before is not None:
-            before.leave()  # the client has, which we have not noticed yet
+            before.leave()
+            if before.sender is not None:  # the client has left it, which we have not noticed yet
+                before.sender.stop()
         self._streams[stream.channel] = stream
         self.flush()
         return stream
@@ -172,6 +180,7 @@ class Conversation:
         except Exception as error:  # what was due is lost, for any stream
             self.fail(error)
             raise
+        self._send()
         if self._timer is not None:
             self._timer.cancel()
         due = self._player.next_at()
@@ -179,10 +188,41 @@ class Conversation:
 
     def fail(self, error: Exception) -> None:
         """Fail all streams: the error may be about any of them."""
-        for stream in self._streams.values():
-            stream.fail(error)
-        if not self._streams:
+        senders = [stream.sender for stream in self._streams.values() if stream.sender is not None]
+        for sender in senders:
+            sender.fail(error)
+        if not senders:
             raise error
+
+    def goes_on(self, stream: Stream, send: Send) -> bool:
+        """Return whether more comes for a POST whose requests are answered, behind what was sent last.
+
+        As recorded. But what came on the one stream for everything comes on that of a GET, if there is one: some
+        clients read no further than the answer.
+        """
+        if not stream.has_more:
+            stream.lingers = self._comes_later(send)
+            return stream.lingers
+        item = stream.peek()
+        recorded = item.recorded if isinstance(item, Send) else None
+        if recorded is None or not self.selection.controls.is_shared(recorded.session):
+            return True
+        return not any(other.waits_for_ever and not other.left for other in self._streams.values())
+
+    def _comes_later(self, send: Send) -> bool:
+        request = send.call.recorded if send.call else None
+        if request is None or send.recorded is None or self._player.next_at() is None:
+            return False
+        last = None if self.selection.controls.is_shared(request.session) else self.selection.last_of_stream(request)
+        return last is not None and last > send.recorded.seq
+
+    def _send(self) -> None:
+        """Send what was put."""
+        for stream in list(self._streams.values()):
+            if stream.lingers and not stream.has_more and self._player.next_at() is None:
+                stream.put(None)
+            if stream.has_more and stream.sender is not None:
+                stream.sender.go_on()
 
     def close(self, stream: Stream) -> None:
         """Take back the stream of a response that has ended."""
@@ -196,6 +236,7 @@ class Conversation:
         else:  # what was not sent, or comes after the answer, goes to the stream for all else
             self._unsent += [(stream.resumed, send) for send in stream.rest()]
             self._hand_on()
+            self._send()
 
     def end(self) -> None:
         """End all streams: the client has ended the session."""
@@ -203,6 +244,7 @@ class Conversation:
             self._timer.cancel()
         for stream in self._streams.values():
             stream.put(None)
+        self._send()
 
     def when_left(self, channel: str, do: Callable[[], object]) -> None:
         if channel in self._streams:
@@ -216,6 +258,7 @@ class Conversation:
         elif call.channel in self._streams:
             is_message = bool(frames.parse(refusal.body)[1])  # which may not name the call
             self._streams[call.channel].put(refusal._replace(body=error) if is_message else refusal)
+        self._send()
 
     def pass_on(self, send: Send) -> None:
         """Send a message of a live server."""
@@ -224,6 +267,7 @@ class Conversation:
             stream.put(send)
         else:
             self._to_listener(None, send)
+        self._send()
 
     def _hand_out(self, action: Action) -> None:
         if not isinstance(action, Send):

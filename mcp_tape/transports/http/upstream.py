@@ -14,7 +14,7 @@ from ...errors import ServerError
 from ...wire import protocol
 from ...wire.compression import Decoder, TooLargeError, readable
 from ...wire.framing import Event, Events, Line, Whole, is_event_stream
-from .asgi import Headers, header
+from .message import Headers, header
 
 Failed = httpx2.HTTPError
 _CONNECT = 30.0  # seconds; reading may take for ever
@@ -72,8 +72,6 @@ class Upstream:
 
     def _sent_on(self, verb: str, headers: Headers) -> Headers:
         dropped = {b"host", b"accept-encoding", *(name for name, _ in self._given)}
-        if any(name == b"transfer-encoding" for name, _ in headers):
-            dropped.add(b"content-length")  # https://www.rfc-editor.org/rfc/rfc9112#section-6.3-2.3
         kept = end_to_end(headers, dropped)
         asked = next((value for name, value in headers if name == b"accept-encoding"), b"").decode("latin-1")
         # Of a stream each event is to be seen as it comes, and an endpoint in it to be rewritten.

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from ..http.asgi import App, Headers
 from ..http.listen import Others, Site, origin_of
+from ..http.message import Headers
 from .crew import Place
 from .listeners import Address, listeners
 from .passing import Boxes
+
+if TYPE_CHECKING:
+    from ..http.listen import Application
 
 Elsewhere = Callable[[str, Headers], int | None]
 
@@ -39,7 +43,7 @@ class Sites:
         return Site(self._address, report, head_timeout=head_timeout, listener=own, others=others)
 
 
-def serve(site: Site, app: App, place: Place) -> None:
+def serve(site: Site, app: Application, place: Place) -> None:
     """Serve until the line to the process that started us ends."""
 
     def begin(origin: str) -> None:

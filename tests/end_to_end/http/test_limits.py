@@ -94,7 +94,7 @@ SECRET = "ghp_" + "k7Qz" * 9
 BROKEN = f"""
 import sys
 def broken(*_, **__): raise KeyError("no {SECRET}\\n in here")
-from mcp_tape.transports.http import streams, serve, relay
+from mcp_tape.transports.http import response, streams, serve, relay
 from mcp_tape.replay import deck
 exec(sys.argv.pop(1))
 from mcp_tape.__main__ import main
@@ -111,7 +111,7 @@ def assert_told_once(running: Running) -> None:
 
 @pytest.mark.slow(quick=2)
 @pytest.mark.parametrize(
-    "bug", ["serve.Server._whose", "deck.Deck.receive", "deck.Deck.plain", "streams.Conversation._hand_out"]
+    "bug", ["serve.Server._whose", "deck.Deck.receive", "response._text", "streams.Conversation._hand_out"]
 )
 def test_a_bug_within_a_replay_is_answered_and_told(bug: str, tmp_path: Path) -> None:
     said: list[Said | tuple[Side, str, int]] = [("client", INITIALIZE, 0), ("server", result(0).decode(), 9_000)]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.http import LAST, Client, Message, Upstream, Wire, answer, ask, begin, chunk
+from tests.support.http import LAST, Message, Upstream, Wire, answer, ask, begin, chunk
 from tests.support.http_running import (
     HELLO,
     INITIALIZE,
@@ -192,24 +192,6 @@ def test_a_redirect_without_a_scheme_does_not_lead_past_us(tmp_path: Path) -> No
     with Upstream(script) as upstream, recording(tmp_path / "tape.db", upstream.url) as recorder:
         location = ask(recorder.url, call(1)).header("location")
         assert location in (f"{recorder.origin}/new", recorder.origin.removeprefix("http:") + "/new")
-
-
-def test_a_length_beside_chunks_is_not_passed_on(tmp_path: Path) -> None:
-    body = call(1)
-
-    def script(request: Message, wire: Wire) -> None:
-        wire.send(answer(result(request.document["id"])))
-
-    head = b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n"
-    with (
-        Upstream(script) as upstream,
-        recording(tmp_path / "tape.db", upstream.url) as recorder,
-        Client(recorder.url) as client,
-    ):
-        client.send(head + chunk(body) + LAST)
-        assert client.answer().body == result(1)
-    (request,) = upstream.requests
-    assert (request.body, request.header("content-length")) == (body, None)
 
 
 def test_what_had_to_be_asked_again_plays_as_one_and_what_was_not_plays_as_it_was(tmp_path: Path) -> None:

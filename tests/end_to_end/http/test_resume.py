@@ -13,9 +13,9 @@ from mcp_tape.replay.sends import Send
 from mcp_tape.transports.http import streams
 from tests.support.decks import Player, Said, make_cassette
 from tests.support.http import Client, Message, ask
-from tests.support.http_facts import Http, cassette
+from tests.support.http_facts import Http, Talk, cassette
 from tests.support.http_running import Running, replaying
-from tests.support.messages import call, request, result, tell
+from tests.support.messages import call, progress, request, result, tell
 from tests.support.running import until
 
 INITIALIZE = request(0, "initialize", protocolVersion="2025-11-25", capabilities={}, clientInfo={"name": "c"})
@@ -185,7 +185,8 @@ def test_what_comes_behind_an_answer_goes_to_the_stream_for_all_else(tmp_path: P
         assert taken_back.encode() in listener.chunk()
 
 
-def test_what_comes_late_behind_an_answer_with_an_id_goes_there_too(tmp_path: Path) -> None:
+@pytest.mark.parametrize("speed", ["0", "0.001"])  # as soon as may be, or 10 ms later
+def test_what_came_on_a_calls_own_stream_behind_its_answer_comes_there_again(speed: str, tmp_path: Path) -> None:
     def talk(http: Http) -> None:
         eventful(http)
         http.post("post-6", call(6, "asks"), mcp_session_id="S")
@@ -195,14 +196,20 @@ def test_what_comes_late_behind_an_answer_with_an_id_goes_there_too(tmp_path: Pa
             http.event("post-6", text, f"a{number}")
 
     with (
-        replaying(cassette(tmp_path / "tape.db", talk), "--speed", "0.001") as replay,  # so that it comes 10 ms later
+        replaying(cassette(tmp_path / "tape.db", talk), "--speed", speed) as replay,
         Client(replay.url) as listener,
     ):
         own = begin(replay.url)
         listener.ask(verb="GET", **own)
         listener.answer_head()
-        assert ids(ask(replay.url, call(6, "asks").encode(), **own).body) == ["a0", "a1"]
-        assert ids(listener.chunk()) == ["a2"]
+        assert ids(ask(replay.url, call(6, "asks").encode(), **own).body) == ["a0", "a1", "a2"]
+
+
+def test_without_a_stream_for_all_else_it_comes_behind_the_answer(tmp_path: Path) -> None:
+    said: list[Said] = [("client", call(1, "a", token="t")), ("server", result(1)), ("server", progress("t", 2))]
+    with replaying(make_cassette(tmp_path / "tape.db", [*HELLO, *said])) as replay:
+        heard = ask(replay.url, call(7, "a", token="u").encode(), **begin(replay.url)).body.decode()
+    assert re.findall(r"^data: (.*)$", heard, re.M) == [result(7), progress("u", 2)]
 
 
 def test_a_call_that_waits_when_its_session_is_ended_is_told_so(tmp_path: Path) -> None:
@@ -215,3 +222,76 @@ def test_a_call_that_waits_when_its_session_is_ended_is_told_so(tmp_path: Path) 
         assert ask(replay.url, verb="DELETE", **own).status == 200
         told = client.answer()
     assert (told.status, told.document["id"], told.document["error"]["code"]) == (404, 7, -32001)
+
+
+# What comes for a call that was answered, later ----------------------------------------------------------
+
+
+def _plain_calls(http: Http) -> None:
+    """Two calls of which the answer is all, one of them as an event, and a stream of the server's own."""
+    http.post("post-1", INITIALIZE)
+    http.answer("post-1", result(0), mcp_session_id="S")
+    http.open("get-1", mcp_session_id="S")
+    http.respond("get-1")
+    http.post("post-2", call(1, "a", token="a"), mcp_session_id="S")
+    http.answer("post-2", result(1, "a"))
+    http.post("post-3", call(2, "b", token="b"), mcp_session_id="S")
+    http.respond("post-3")
+    http.event("post-3", result(2, "b"), "e1")
+    http.end("server", "post-3")
+
+
+def _told(http: Http, channel: str, text: str) -> None:
+    http.post(channel, text, mcp_session_id="S")
+    http.answer(channel, "", 202)
+
+
+def late_progress(http: Http) -> None:
+    _plain_calls(http)
+    _told(http, "post-4", _ROOTS)
+    http.event("get-1", progress("a", 1), "g1")
+    http.event("get-1", progress("b", 1), "g2")
+
+
+def late_cancels(http: Http) -> None:
+    _plain_calls(http)
+    for number in (2, 1):
+        _told(http, f"post-{6 - number}", tell("notifications/cancelled", requestId=number))
+        http.event("get-1", tell("notifications/message", data=f"of {number}"), f"g{number}")
+        http.event("get-1", result(number, "once more"))
+
+
+def behind_the_answer(http: Http) -> None:
+    _plain_calls(http)
+    http.open("get-2", mcp_session_id="S", last_event_id="e1")
+    http.respond("get-2")
+    _told(http, "post-4", _ROOTS)
+    http.event("get-2", progress("b", 1), "e2")
+
+
+_ROOTS = tell("notifications/roots/list_changed")
+_CANCELS = [tell("notifications/cancelled", requestId=number) for number in (31, 30)]
+
+
+@pytest.mark.parametrize(
+    ("talk", "texts", "expected"),
+    [
+        (late_progress, [_ROOTS], ['"progressToken": "x"', '"progressToken": "y"']),
+        (late_cancels, _CANCELS, ["of 2", '"id": 31', "of 1", '"id": 30']),
+        (behind_the_answer, [_ROOTS], ["id: e2", '"progressToken": "y"']),
+    ],
+)
+def test_what_comes_later_names_the_call_as_its_client_does(
+    talk: Talk, texts: list[str], expected: list[str], tmp_path: Path
+) -> None:
+    with replaying(cassette(tmp_path / "tape.db", talk)) as replay, Client(replay.url) as listener:
+        own = begin(replay.url)
+        for text in (call(30, "a", token="x"), call(31, "b", token="y"), *texts):
+            assert ask(replay.url, text.encode(), **own).status in (200, 202)
+        listener.ask(verb="GET", **own, **({"last_event_id": "e1"} if talk is behind_the_answer else {}))
+        listener.answer_head()
+        got = ""
+        while not all(text in got for text in expected):
+            got += listener.chunk().decode()
+    places = [got.find(text) for text in expected]
+    assert places == sorted(places)

@@ -1,231 +1,457 @@
-"""uvicorn's inside as it is relied on, and requests that are handed over to it as they were parsed."""
+"""Connections: whose turn it is, how responses are framed, and how they end."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import inspect
 import socket
-from collections.abc import AsyncIterator, Callable
-from functools import partial
-from pathlib import Path
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import h11
 import pytest
-import uvicorn
-from uvicorn.protocols.http import h11_impl
-from uvicorn.server import ServerState
 
 from mcp_tape.transports.http import listen
-from mcp_tape.transports.http.asgi import Receive, Scope, Send, answer
 from mcp_tape.transports.http.guard import Guard
-from mcp_tape.transports.http.shortcut import Found, Request
+from mcp_tape.transports.http.listen import HttpRequest, Serving
+from mcp_tape.transports.http.message import ClientLeftError, Headers, Work
 from tests.support.running import WAIT
 
-PYPROJECT = Path(__file__).parents[3] / "pyproject.toml"
+MB = 1_000_000
+TEXT: Headers = [(b"content-type", b"text/plain")]
+Talk = Callable[["Client"], Awaitable[Any]]
 
 
-# What is relied on ---------------------------------------------------------------------------------------
+class Served:
+    """An application that answers as a function does, and what was refused or failed around it."""
 
-CYCLE = "scope conn transport flow logger access_logger access_log default_headers message_event on_response".split()
-METHODS = (
-    "connection_made connection_lost data_received handle_events on_response_complete send_400_response "
-    "timeout_keep_alive_handler _unset_keepalive_if_required"
-).split()
-ATTRIBUTES = (
-    "app conn flow cycle transport loop tasks server_state timeout_keep_alive "
-    "timeout_keep_alive_task logger access_logger access_log"
-).split()
-OF_SERVERS = "startup main_loop on_tick shutdown capture_signals should_exit server_state config".split()
-OF_FLOWS = "read_paused write_paused pause_reading resume_reading".split()
-OF_CYCLES = "conn body more_body message_event disconnected response_complete keep_alive".split()
+    def __init__(self, answer: Callable[[HttpRequest], Work | None], max_body: int | None = MB) -> None:
+        self.answer = answer
+        self.max_body = max_body
+        self.refused: list[str] = []
+        self.failed: list[Exception] = []
 
+    def __call__(self, request: HttpRequest) -> Work | None:
+        return self.answer(request)
 
-def told(what: str) -> str:
-    return f"uvicorn {uvicorn.__version__} differs inside: {what}; see mcp_tape/transports/http/listen.py"
+    def refuse(self, what: str) -> None:
+        self.refused.append(what)
 
 
-def test_the_requirement_is_what_the_code_is_known_to_work_with() -> None:
-    assert f'"{listen.UVICORN}",' in PYPROJECT.read_text("utf-8")
+class Client:
+    """The other end of a connection."""
 
+    def __init__(self, sock: socket.socket) -> None:
+        self.sock = sock
+        self.loop = asyncio.get_running_loop()
 
-def test_uvicorn_is_inside_as_it_is_relied_on() -> None:
-    missing = [name for name in METHODS if not inspect.isfunction(getattr(h11_impl.H11Protocol, name, None))]
-    assert not missing, told(f"H11Protocol has no {missing}")
-    taken = list(inspect.signature(h11_impl.RequestResponseCycle).parameters)
-    assert taken == CYCLE, told(f"a cycle is made of {taken}")
-    assert isinstance(h11_impl.STATUS_PHRASES, dict), told("STATUS_PHRASES is no dict")
+    async def send(self, data: bytes) -> None:
+        await self.loop.sock_sendall(self.sock, data)
 
-    async def look() -> dict[str, list[str]]:
-        protocol: Any = made(Echo())
-        flow = h11_impl.FlowControl(None)  # type: ignore[arg-type]
-        cycle = h11_impl.RequestResponseCycle(**(dict.fromkeys(CYCLE) | {"conn": protocol.conn}))  # type: ignore[arg-type]
-        parts = {"protocol": (protocol, ATTRIBUTES), "cycle": (cycle, OF_CYCLES), "flow": (flow, OF_FLOWS)}
-        parts["server"] = (uvicorn.Server(uvicorn.Config(Echo())), OF_SERVERS)
-        return {part: [name for name in names if not hasattr(one, name)] for part, (one, names) in parts.items()}
+    async def more(self) -> bytes:
+        return await self.loop.sock_recv(self.sock, 1 << 16)
 
-    for part, names in asyncio.run(look()).items():
-        assert not names, told(f"its {part} has no {names}")
+    async def until(self, end: bytes) -> bytes:
+        got = b""
+        while not got.endswith(end):
+            more = await self.more()
+            assert more, got
+            got += more
+        return got
 
-
-def test_h11_frames_a_response_to_what_it_has_not_read() -> None:
-    connection = h11.Connection(h11.SERVER)
-    connection.their_http_version = b"1.1"
-    sent = connection.send(h11.Response(status_code=200, headers=[], reason=b"OK"))
-    assert sent == b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
-    assert connection.send(h11.Data(data=b"x")) == b"1\r\nx\r\n"
-    assert (connection.send(h11.EndOfMessage()), connection.our_state) == (b"0\r\n\r\n", h11.DONE)
-
-
-# Handing over --------------------------------------------------------------------------------------------
-
-Application = Callable[[Scope, Receive, Send], Any]
-
-
-def made(app: Application, quick: Callable[[Request], Found] | None = None) -> asyncio.Protocol:
-    guard = Guard(app, "127.0.0.1", lambda error: None)
-    guard.quick = quick
-    config = listen.configured(guard)
-    config.load()
-    return config.http_protocol_class(config, ServerState(), {})  # type: ignore[call-arg,return-value]
+    async def rest(self) -> bytes:
+        """All that comes until the server closes."""
+        got = b""
+        with contextlib.suppress(ConnectionResetError):
+            while more := await self.more():
+                got += more
+        return got
 
 
 @contextlib.asynccontextmanager
-async def connected(app: Application, quick: Callable[[Request], Found] | None) -> AsyncIterator[socket.socket]:
+async def connected(served: Served, **more: Any) -> AsyncIterator[tuple[Client, Serving]]:
+    serving = Serving(served, Guard("127.0.0.1"), served.failed.append, **more)
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
-    transport, _ = await asyncio.get_running_loop().connect_accepted_socket(partial(made, app, quick), theirs)
+    await serving.adopt(theirs, b"")
     with contextlib.closing(ours):
-        yield ours
-    transport.close()
+        yield Client(ours), serving
+    await serving.end()
 
 
-def posted(path: str, body: str) -> bytes:
-    return f"POST {path} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: {len(body)}\r\n\r\n{body}".encode()
+def talk(served: Served, with_client: Talk, **more: Any) -> Any:
+    async def run() -> Any:
+        async with connected(served, **more) as (client, _):
+            return await with_client(client)
+
+    return asyncio.run(asyncio.wait_for(run(), WAIT))
 
 
-def ended(body: str) -> bytes:
-    kind = "content-type: text/plain; charset=utf-8"
-    return f"HTTP/1.1 200 OK\r\ncontent-length: {len(body)}\r\n{kind}\r\n\r\n{body}".encode()
+def posted(path: str, body: str = "", more: str = "", version: str = "1.1") -> bytes:
+    head = f"POST {path} HTTP/{version}\r\nHost: 127.0.0.1\r\nContent-Length: {len(body)}\r\n{more}\r\n"
+    return (head + body).encode()
 
 
-class Echo:
-    """Answers with the path and the body, those of `/slow` when it may."""
-
-    def __init__(self) -> None:
-        self.go_on = asyncio.Event()
-        self.heard: list[str] = []
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        body = (await receive())["body"].decode()
-        if scope["path"] == "/slow":
-            await self.go_on.wait()
-        await answer(send, 200, f"{scope['path']} {body}")
-        self.heard.append((await receive())["type"])
+def echo(request: HttpRequest) -> None:
+    request.respond(200, TEXT, f"{request.path} {(request.body or b'').decode()}".encode())
 
 
-@pytest.mark.parametrize("how", ["by h11", "left to the application", "by another application"])
-def test_what_comes_while_a_request_is_answered_waits_for_its_turn(how: str) -> None:
-    async def talk() -> bytes:
-        echo = Echo()
+def echoed(text: str, close: bool = False) -> bytes:
+    closing = "connection: close\r\n" if close else ""
+    return f"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: {len(text)}\r\n{closing}\r\n{text}".encode()
 
-        def quick(request: Request) -> Found:
-            if request.path == "/quick":
-                return ended("at once")
-            return echo if how == "by another application" else None
 
-        loop = asyncio.get_running_loop()
-        async with connected(echo, None if how == "by h11" else quick) as ours:
-            for piece in (
-                posted("/slow", "1"),
-                posted("/fast", "2")[:20],
-                posted("/fast", "2")[20:] + posted("/slow", "3"),
-            ):
-                await loop.sock_sendall(ours, piece)
-                await asyncio.sleep(0.01)
-            echo.go_on.set()
-            got = b""
-            while got.count(b"HTTP/1.1") < 3 or not got.endswith(b"3"):
-                got += await loop.sock_recv(ours, 1 << 16)
+# Turns ---------------------------------------------------------------------------------------------------
+
+
+def test_what_comes_while_a_request_is_answered_waits_for_its_turn() -> None:
+    async def run() -> bytes:
+        go_on, asked = asyncio.Event(), asyncio.Event()
+
+        def answer(request: HttpRequest) -> Work | None:
+            if request.path != "/slow":
+                return echo(request)  # type: ignore[func-returns-value]
+            return wait(request)
+
+        async def wait(request: HttpRequest) -> None:
+            asked.set()
+            await go_on.wait()
+            echo(request)
+
+        async with connected(Served(answer)) as (client, _):
+            await client.send(posted("/slow", "1"))
+            await asked.wait()
+            await client.send(posted("/fast", "2")[:20])
+            await client.send(posted("/fast", "2")[20:] + posted("/slow", "3"))
+            go_on.set()
+            return await client.until(b"/slow 3")
+
+    got = asyncio.run(asyncio.wait_for(run(), WAIT))
+    assert got == echoed("/slow 1") + echoed("/fast 2") + echoed("/slow 3")
+
+
+def test_requests_that_come_together_are_answered_in_order() -> None:
+    together = b"".join(posted(f"/{number}", str(number)) for number in range(500))
+
+    async def with_client(client: Client) -> bytes:
+        sending = asyncio.ensure_future(client.send(together))
+        got = await client.until(b"/499 499")
+        await sending
         return got
 
-    got = asyncio.run(asyncio.wait_for(talk(), WAIT))
-    assert got == ended("/slow 1") + ended("/fast 2") + ended("/slow 3")
-
-
-def test_a_quick_answer_follows_one_that_was_handed_over() -> None:
-    async def talk() -> tuple[bytes, bytes, list[str]]:
-        echo, loop = Echo(), asyncio.get_running_loop()
-        quick = {"/quick": ended("at once"), "/slow": None}
-        async with connected(echo, lambda request: quick[request.path]) as ours:
-            await loop.sock_sendall(ours, posted("/slow", "1"))
-            await asyncio.sleep(0.01)
-            echo.go_on.set()
-            first = await loop.sock_recv(ours, 1 << 16)
-            await loop.sock_sendall(ours, posted("/quick", "2"))
-            return first, await loop.sock_recv(ours, 1 << 16), echo.heard
-
-    first, second, heard = asyncio.run(asyncio.wait_for(talk(), WAIT))
-    assert (first, second, heard) == (ended("/slow 1"), ended("at once"), ["http.disconnect"])
+    assert talk(Served(echo), with_client) == b"".join(echoed(f"/{number} {number}") for number in range(500))
 
 
 def test_a_client_that_leaves_is_noticed() -> None:
-    async def talk() -> str:
-        left: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    async def run() -> list[str]:
+        heard: list[str] = []
+        left = asyncio.Event()
 
-        async def wait(scope: Scope, receive: Receive, send: Send) -> None:
-            assert (await receive())["body"] == b"1"
-            left.set_result((await receive())["type"])
+        def answer(request: HttpRequest) -> None:
+            request.begin(200, TEXT)
+            request.when_left = lambda: (heard.append("left"), left.set())
 
-        async with connected(wait, lambda request: None) as ours:
-            await asyncio.get_running_loop().sock_sendall(ours, posted("/mcp", "1"))
-            await asyncio.sleep(0.01)
-        return await left
+        async with connected(Served(answer)) as (client, _):
+            await client.send(posted("/mcp"))
+            await client.until(b"\r\n\r\n")
+            client.sock.shutdown(socket.SHUT_WR)
+            await left.wait()
+        return heard
 
-    assert asyncio.run(asyncio.wait_for(talk(), WAIT)) == "http.disconnect"
-
-
-def test_a_connection_stays_open_for_a_while_after_each_answer() -> None:
-    async def talk() -> tuple[bool, bytes]:
-        loop, (ours, theirs) = asyncio.get_running_loop(), socket.socketpair()
-        ours.setblocking(False)
-        make = partial(made, Echo(), lambda request: ended("at once"))
-        transport, protocol = await loop.connect_accepted_socket(make, theirs)
-        quiet: Any = protocol
-        with contextlib.closing(ours):
-            for _ in range(2):
-                await loop.sock_sendall(ours, posted("/quick", ""))
-                await loop.sock_recv(ours, 1 << 16)
-            quiet.timeout_keep_alive_handler()  # the timer of the first answer
-            stayed = not transport.is_closing()
-            quiet.timeout_keep_alive = 0
-            quiet.timeout_keep_alive_handler()
-            return stayed, await loop.sock_recv(ours, 1 << 16)
-
-    assert asyncio.run(asyncio.wait_for(talk(), WAIT)) == (True, b"")
+    assert asyncio.run(asyncio.wait_for(run(), WAIT)) == ["left"]
 
 
-def test_a_request_larger_than_what_is_read_at_once_arrives_whole() -> None:
-    body = "x" * 300_000
-
-    async def talk() -> bytes:
-        loop, echo, got = asyncio.get_running_loop(), Whole(), b""
-        async with connected(echo, lambda request: None) as ours:
-            await loop.sock_sendall(ours, posted("/mcp", body))
-            while not got.endswith(b"300000"):
-                got += await loop.sock_recv(ours, 1 << 16)
-        return got
-
-    assert asyncio.run(asyncio.wait_for(talk(), WAIT)) == ended("300000")
+# Bodies --------------------------------------------------------------------------------------------------
 
 
-class Whole:
-    """Answers with the length of the body."""
+def test_a_body_is_read_piece_by_piece_where_it_is_not_collected() -> None:
+    sizes: list[int] = []
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        length, more = 0, True
-        while more:
-            message = await receive()
-            length, more = length + len(message["body"]), message["more_body"]
-        await answer(send, 200, str(length))
+    async def answer(request: HttpRequest) -> None:
+        async for piece in request.pieces():
+            sizes.append(len(piece))
+        request.respond(200, TEXT, b"%d" % sum(sizes))
+
+    async def with_client(client: Client) -> bytes:
+        await client.send(posted("/", "x" * 3 * MB))
+        return await client.until(b"3000000")
+
+    assert b"200 OK" in talk(Served(answer, None), with_client)
+    assert 1 < max(sizes) <= 1 << 17
+
+
+def test_a_body_that_breaks_off_is_not_whole() -> None:
+    ended: list[type[Exception]] = []
+
+    async def run() -> None:
+        over = asyncio.Event()
+
+        async def answer(request: HttpRequest) -> None:
+            try:
+                async for _ in request.pieces():
+                    pass
+            except ClientLeftError as error:
+                ended.append(type(error))
+                raise
+            finally:
+                over.set()
+
+        served = Served(answer, None)
+        async with connected(served) as (client, _):
+            await client.send(posted("/", "x" * 100)[:-1])
+            client.sock.shutdown(socket.SHUT_WR)
+            await over.wait()
+        assert served.failed == []
+
+    asyncio.run(asyncio.wait_for(run(), WAIT))
+    assert ended == [ClientLeftError]
+
+
+@pytest.mark.parametrize("collected", [True, False])
+def test_a_client_that_waits_is_told_to_go_on(collected: bool) -> None:
+    async def stream(request: HttpRequest) -> None:
+        request.body = b"".join([piece async for piece in request.pieces()])
+        echo(request)
+
+    async def with_client(client: Client) -> tuple[bytes, bytes]:
+        head, body = posted("/", "wait", "Expect: 100-continue\r\n").split(b"\r\n\r\n")
+        await client.send(head + b"\r\n\r\n")
+        told = await client.until(b"\r\n\r\n")
+        await client.send(body)
+        return told, await client.until(b"wait")
+
+    served = Served(echo, 10) if collected else Served(stream, None)
+    assert talk(served, with_client) == (b"HTTP/1.1 100 Continue\r\n\r\n", echoed("/ wait"))
+
+
+@pytest.mark.parametrize("chunked", [True, False])
+def test_of_a_body_that_is_too_large_the_rest_is_dropped(chunked: bool) -> None:
+    bodies: list[bytes | None] = []
+
+    def answer(request: HttpRequest) -> None:
+        bodies.append(request.body)
+        request.respond(413, TEXT)
+
+    async def with_client(client: Client) -> bytes:
+        size = 5 * MB
+        if chunked:
+            head = b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+            await client.send(head + b"%x\r\n" % size + b"x" * size + b"\r\n0\r\n\r\n")
+        else:
+            await client.send(posted("/", "x" * size))
+        return await client.rest()
+
+    got = talk(Served(answer, 1000), with_client)
+    assert (got.count(b"HTTP/1.1 413"), got.count(b"connection: close"), bodies) == (1, 1, [None])
+
+
+# Responses -----------------------------------------------------------------------------------------------
+
+
+def read_by_h11(verb: str, data: bytes) -> tuple[int, bytes, bool]:
+    """Status and body of a response, and whether the connection stays, as a client that keeps to the rules has it."""
+    client = h11.Connection(h11.CLIENT)
+    client.send(h11.Request(method=verb, target="/", headers=[("host", "127.0.0.1")]))
+    client.send(h11.EndOfMessage())
+    client.receive_data(data)
+    status, body = 0, b""
+    while not isinstance(event := client.next_event(), h11.EndOfMessage):
+        assert event not in (h11.NEED_DATA, h11.PAUSED)
+        if isinstance(event, h11.Response):
+            status = event.status_code
+        elif isinstance(event, h11.Data):
+            body += event.data
+        if client.their_state is h11.SEND_BODY and not client.trailing_data[0] and b"close" in data:
+            client.receive_data(b"")  # a body that ends with the connection
+    return status, body, client.their_state is h11.DONE
+
+
+@pytest.mark.parametrize("verb", ["GET", "HEAD"])
+@pytest.mark.parametrize("version", ["1.1", "1.0"])
+@pytest.mark.parametrize("status", [200, 204, 304, 404, 799])
+@pytest.mark.parametrize("how", ["whole", "length", "chunks"])
+def test_responses_are_framed_as_http_wants_it(how: str, status: int, version: str, verb: str) -> None:
+    def answer(request: HttpRequest) -> None:
+        if how == "whole":
+            request.respond(status, TEXT, b"both")
+        else:
+            request.begin(status, [*TEXT, (b"content-length", b"4")] if how == "length" else TEXT)
+            request.put(b"bo")
+            request.put(b"")
+            request.put(b"th")
+            request.end()
+
+    async def with_client(client: Client) -> bytes:
+        close = "Connection: close\r\n" if version == "1.1" else ""
+        await client.send(f"{verb} / HTTP/{version}\r\nHost: 127.0.0.1\r\n{close}\r\n".encode())
+        return await client.rest()
+
+    got = talk(Served(answer), with_client)
+    body = b"both" if verb == "GET" and status not in (204, 304) else b""
+    assert read_by_h11(verb, got)[:2] == (status, body)
+    assert got.count(b"connection: close") == 1
+    assert got.startswith(b"HTTP/1.1 %d " % status)
+    if status == 204:
+        assert b"content-length" not in got
+
+
+def test_a_header_cannot_be_two() -> None:
+    def answer(request: HttpRequest) -> None:
+        request.respond(200, [(b"x", b"a\r\nb: c")])
+
+    async def with_client(client: Client) -> bytes:
+        await client.send(posted("/"))
+        return await client.rest()
+
+    served = Served(answer)
+    got = talk(served, with_client)
+    assert got.startswith(b"HTTP/1.1 500 ") and b"b: c" not in got
+    assert [type(error) for error in served.failed] == [ValueError]
+
+
+@pytest.mark.parametrize("size", [3, 5])
+def test_a_response_of_another_length_than_it_said_does_not_look_complete(size: int) -> None:
+    def answer(request: HttpRequest) -> None:
+        request.begin(200, [(b"content-length", b"4")])
+        request.put(b"x" * size)
+        request.end()
+
+    async def with_client(client: Client) -> bytes:
+        await client.send(posted("/"))
+        return await client.rest()
+
+    assert len(talk(Served(answer), with_client).partition(b"\r\n\r\n")[2]) < 4
+
+
+def test_a_response_is_held_up_while_the_client_does_not_read() -> None:
+    async def run() -> tuple[int, int]:
+        held, sent = asyncio.Event(), 0
+
+        async def answer(request: HttpRequest) -> None:
+            nonlocal sent
+            request.begin(200, TEXT)
+            for _ in range(400):
+                sent += 1
+                request.put(b"x" * (1 << 16))
+                if request.is_held_up:
+                    held.set()
+                await request.send(b"y")
+            request.end()
+
+        async with connected(Served(answer)) as (client, _):
+            await client.send(posted("/", more="Connection: close\r\n"))
+            await held.wait()
+            before = sent
+            while await client.more():
+                pass
+        return before, sent
+
+    before, after = asyncio.run(asyncio.wait_for(run(), WAIT))
+    assert before < after == 400
+
+
+# Failures and time ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("begun", [True, False])
+@pytest.mark.parametrize("later", [True, False])
+def test_what_fails_is_a_500_or_breaks_off(later: bool, begun: bool) -> None:
+    def fail(request: HttpRequest) -> None:
+        if begun:
+            request.begin(200, TEXT)
+            request.put(b"first")
+        raise KeyError("no")
+
+    async def fail_later(request: HttpRequest) -> None:
+        await asyncio.sleep(0)
+        fail(request)
+
+    async def with_client(client: Client) -> bytes:
+        await client.send(posted("/"))
+        return await client.rest()
+
+    served = Served(fail_later if later else fail)
+    got = talk(served, with_client)
+    assert got.startswith(b"HTTP/1.1 200" if begun else b"HTTP/1.1 500")
+    assert not got.endswith(b"0\r\n\r\n")
+    assert [type(error) for error in served.failed] == [KeyError]
+
+
+def test_what_never_answers_breaks_off() -> None:
+    async def nothing(request: HttpRequest) -> None:
+        pass
+
+    async def with_client(client: Client) -> bytes:
+        await client.send(posted("/"))
+        return await client.rest()
+
+    assert talk(Served(nothing), with_client) == b""
+
+
+def test_a_connection_stays_open_for_a_while_after_each_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listen, "_KEEP_ALIVE", 0.05)
+
+    async def with_client(client: Client) -> tuple[bytes, bytes]:
+        for _ in range(3):
+            await client.send(posted("/", "x"))
+            got = await client.until(b"/ x")
+        return got, await client.rest()
+
+    assert talk(Served(echo), with_client) == (echoed("/ x"), b"")
+
+
+@pytest.mark.parametrize(
+    ("data", "status", "reason"),
+    [
+        (b"no HTTP\r\n\r\n", 400, "this is no HTTP request"),
+        (b"GET / HTTP/1.1\r\nX: " + b"x" * 70_000, 431, "larger than 64 KiB"),
+        (posted("/", version="1.9"), 400, "this is no HTTP request"),
+        (b"GET / HTTP/1.1\r\nHost: evil.test\r\n\r\n", 421, "GET / with 421: the host 'evil.test' is not this one"),
+        (posted("/x", more="Origin: http://evil.test\r\n"), 403, "POST /x with 403: requests of pages"),
+        (posted("/x", more="Sec-Fetch-Site: cross-site\r\n"), 403, "from other sites are refused"),
+        (b"CONNECT a:1 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", 405, "CONNECT is not served here"),
+        (b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 400, "is not chunked"),
+    ],
+)
+def test_what_is_refused_is_told_and_noted(data: bytes, status: int, reason: str) -> None:
+    async def with_client(client: Client) -> bytes:
+        await client.send(data)
+        return await client.until(b"\n")
+
+    served = Served(echo)
+    got = talk(served, with_client)
+    assert got.startswith(b"HTTP/1.1 %d " % status)
+    assert len(served.refused) == 1 and reason in served.refused[0]
+
+
+def test_a_request_that_asks_for_an_upgrade_is_answered_like_any_other() -> None:
+    """As Java's client asks, with every first request."""
+
+    async def with_client(client: Client) -> bytes:
+        upgrade = "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AA\r\n"
+        await client.send(posted("/", "body", upgrade) + posted("/", "next"))
+        return await client.until(b"next")
+
+    assert talk(Served(echo), with_client) == echoed("/ body") + echoed("/ next")
+
+
+def test_at_the_end_what_is_answered_soon_is_answered() -> None:
+    async def run() -> tuple[bytes, bytes]:
+        go_on, asked = asyncio.Event(), asyncio.Event()
+
+        async def answer(request: HttpRequest) -> None:
+            asked.set()
+            await go_on.wait()
+            echo(request)
+
+        async with connected(Served(answer)) as (client, serving), connected(Served(echo)) as (idle, other):
+            await client.send(posted("/", "soon"))
+            await asked.wait()
+            ending = asyncio.ensure_future(serving.end())
+            await asyncio.sleep(0)
+            go_on.set()
+            await asyncio.gather(ending, other.end())
+            return await client.rest(), await idle.rest()
+
+    first, idle = asyncio.run(asyncio.wait_for(run(), WAIT))
+    assert (first, idle) == (echoed("/ soon"), b"")

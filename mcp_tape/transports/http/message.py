@@ -1,0 +1,74 @@
+"""Requests and responses as applications see them. Applications know nothing of connections."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    class HttpExchange(Protocol):
+        """A request, and the response to it."""
+
+        verb: str
+        target: bytes  # path and query, as they came
+        headers: Headers
+        expects_body: bool
+        has_left: bool  # the client, before the response was through
+        when_left: Callable[[], object]
+
+        def pieces(self) -> AsyncIterator[bytes]:
+            """The body, as it comes."""
+
+        def begin(self, status: int, headers: Headers) -> None:
+            """Begin a response."""
+
+        async def send(self, data: bytes) -> None:
+            """Send a piece of the body, and wait while the client reads slowly."""
+
+        def end(self) -> None:
+            """End the response."""
+
+        def respond(self, status: int, headers: Headers, body: bytes) -> None:
+            """Send a whole response."""
+
+        def abort(self) -> None:
+            """End the connection at once: a response that has begun must not look complete.
+
+            https://www.rfc-editor.org/rfc/rfc9112#section-8
+            """
+
+
+class ClientLeftError(Exception):
+    """The client has left before its request was through."""
+
+
+Headers = list[tuple[bytes, bytes]]  # names in lower case
+Work = Coroutine[Any, Any, None]
+TEXT = b"text/plain; charset=utf-8"
+_PHRASES = {status.value: status.phrase.encode() for status in HTTPStatus}
+_EMPTY = (204, 304)  # statuses of responses that have no body
+
+
+def header(headers: Headers, name: bytes) -> str | None:
+    """The value of the first header of this name."""
+    for key, value in headers:
+        if key == name:
+            return value.decode("latin-1")
+    return None
+
+
+def has_body(verb: str, status: int) -> bool:
+    """Return whether a body follows the head of a response: https://www.rfc-editor.org/rfc/rfc9112#section-6.3."""
+    return verb != "HEAD" and status not in _EMPTY and status >= 200
+
+
+def response_head(status: int, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+    """The head of a response. ValueError: a header that would be several."""
+    lines = [b"HTTP/1.1 %d %b" % (status, _PHRASES.get(status, b"")), *(b"%b: %b" % one for one in headers)]
+    head = b"\r\n".join([*lines, b"", b""])
+    if head.count(b"\n") != len(lines) + 1 or head.count(b"\r") != len(lines) + 1 or b"\0" in head:
+        raise ValueError(f"no header of a response: {head!r}")
+    return head

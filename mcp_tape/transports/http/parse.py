@@ -1,0 +1,166 @@
+"""Requests read by llhttp, the parser of Node.js, through httptools: https://github.com/MagicStack/httptools.
+
+llhttp is strict unless it is told otherwise. Where this server is stricter, or has a limit, that is checked here.
+
+httptools does not say where in its input a message ended. So it is given a head up to the empty line, and a chunked
+body in pieces of which the last is known to end it: what follows stays with the caller.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+from urllib.parse import unquote
+
+import httptools
+
+from .message import Headers
+
+MAX_HEAD = 1 << 16  # bytes
+_END = b"\r\n\r\n"  # of a head, and of a chunked body: https://www.rfc-editor.org/rfc/rfc9112#section-7.1
+_KEPT = len(_END) - 1  # bytes that may be the beginning of an end
+_ABSOLUTE = re.compile(rb"https?://[^/?#]*", re.I)
+_CHUNKED = b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+class BadRequestError(Exception):
+    """What came is no request that can be served: the status of the response, and the reason."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+
+
+class Head(NamedTuple):
+    """The head of a request."""
+
+    verb: str
+    target: bytes  # in origin form, as it came
+    headers: Headers
+    keep_alive: bool
+    is_old: bool  # HTTP/1.0, whose clients know neither chunks nor 100 Continue
+    length: int | None  # of the body; None if it is chunked
+    waits: bool  # the client sends the body once it is told to: https://www.rfc-editor.org/rfc/rfc9110#section-10.1.1
+
+    @property
+    def path(self) -> str:
+        return unquote(self.target.partition(b"?")[0].decode("latin-1"))
+
+    @property
+    def query(self) -> str:
+        return self.target.partition(b"?")[2].decode("latin-1")
+
+
+class HeadReader:
+    """Reads the head of one request."""
+
+    def __init__(self) -> None:
+        self._parser = httptools.HttpRequestParser(self)
+        self._fed = 0
+        self._target = b""
+        self._headers: Headers = []
+        self._is_whole = self._keep_alive = False
+
+    def read(self, data: bytes) -> tuple[Head, int] | None:
+        """Return the head and its size, once it is whole. `data`: all that came since its beginning."""
+        while not self._is_whole and self._fed < len(data):
+            end = data.find(_END, max(0, self._fed - _KEPT))
+            until = len(data) if end < 0 else end + len(_END)
+            if until > MAX_HEAD:
+                raise BadRequestError(431, f"the head of a request is larger than {MAX_HEAD >> 10} KiB")
+            self._feed(data[self._fed : until])
+            self._fed = until
+        return (self._head(), self._fed) if self._is_whole else None
+
+    def _feed(self, data: bytes) -> None:
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            pass  # a server may ignore it: https://www.rfc-editor.org/rfc/rfc9110#section-7.8
+        except httptools.HttpParserError as error:
+            raise BadRequestError(400, f"this is no HTTP request: {error}") from None
+
+    # -- called by the parser
+
+    def on_url(self, url: bytes) -> None:
+        self._target += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._headers.append((name.lower(), value.strip(b" \t")))
+
+    def on_headers_complete(self) -> None:
+        self._is_whole = True
+        self._keep_alive = self._parser.should_keep_alive()  # known only now
+
+    # -- what the parser leaves to us
+
+    def _head(self) -> Head:
+        version, headers = self._parser.get_http_version(), self._headers
+        if version not in ("1.0", "1.1"):
+            raise BadRequestError(505, "only HTTP/1.1 and HTTP/1.0 are spoken here")
+        is_old, waits = version == "1.0", False
+        hosts = codings = 0
+        length: int | None = 0
+        for name, value in headers:
+            if name == b"host":
+                hosts += 1
+            elif name == b"content-length":
+                length = int(value)  # one, of digits alone: llhttp has checked it
+            elif name == b"transfer-encoding":
+                codings += 1
+                length = None
+                if value.lower() != b"chunked" or codings > 1:
+                    raise BadRequestError(501, "the only transfer coding that is known here is chunked")
+            elif name == b"expect":
+                waits = not is_old and value.lower() == b"100-continue"
+        if hosts > 1 or (not hosts and not is_old):  # https://www.rfc-editor.org/rfc/rfc9112#section-3.2-6
+            raise BadRequestError(400, "a request has one Host header")
+        verb = self._parser.get_method().decode()
+        keep_alive = not is_old and verb != "CONNECT" and self._keep_alive
+        return Head(verb, _origin_form(self._target), headers, keep_alive, is_old, length, waits)
+
+
+def _origin_form(target: bytes) -> bytes:
+    """Strip the origin off a target in absolute form, which clients send to proxies.
+
+    https://www.rfc-editor.org/rfc/rfc9112#section-3.2.2
+    """
+    found = _ABSOLUTE.match(target)
+    if found is None:
+        return target
+    rest = target[found.end() :]
+    return rest if rest.startswith(b"/") else b"/" + rest
+
+
+class ChunkedReader:
+    """Reads a chunked body."""
+
+    def __init__(self) -> None:
+        self._parser = httptools.HttpRequestParser(self)
+        self._parser.feed_data(_CHUNKED)  # not the head of the request itself, which may ask for an upgrade
+        self._before = b""
+        self._pieces: list[bytes] = []
+        self.is_whole = False
+
+    def read(self, data: bytes) -> tuple[bytes, bytes]:
+        """Return what is in the body of this piece, and what follows the body."""
+        while data and not self.is_whole:
+            seen = self._before + data
+            end = seen.find(_END)
+            taken = len(data) if end < 0 else end + len(_END) - len(self._before)
+            try:
+                self._parser.feed_data(data[:taken])
+            except httptools.HttpParserError as error:
+                raise BadRequestError(400, f"the body of the request is not chunked as it should be: {error}") from None
+            self._before = (self._before + data[:taken])[-_KEPT:]
+            data = data[taken:]
+        pieces, self._pieces = self._pieces, []
+        return b"".join(pieces), data
+
+    # -- called by the parser
+
+    def on_body(self, piece: bytes) -> None:
+        self._pieces.append(piece)
+
+    def on_message_complete(self) -> None:
+        self.is_whole = True
