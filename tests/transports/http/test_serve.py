@@ -85,7 +85,9 @@ def test_of_a_session_that_ended_only_numbers_are_kept(tmp_path: Path) -> None:
 
     def kept() -> Counter[str]:
         gc.collect()
-        return Counter(type(one).__name__ for one in gc.get_objects() if type(one).__module__.startswith("mcp_tape"))
+        return Counter(
+            type(one).__name__ for one in gc.get_objects() if str(type(one).__module__).startswith("mcp_tape")
+        )
 
     site = Site(Address("127.0.0.1", 0), lambda error: None)
     with site_in_thread(site, application) as origin, Client(f"{origin}/mcp") as client:
