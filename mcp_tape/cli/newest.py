@@ -56,7 +56,7 @@ def _offer(path: str) -> _Offer:
         return _Offer(shown, ("cannot be read",), False)
     when = str(last.started_at)[:16].replace("T", " ")
     several = f"{len(numbers)} sessions" if numbers[1:] else ""
-    return _Offer(shown, (when, pad(fit(server(last), 24), 16), count(calls, "exchange"), several), True)
+    return _Offer(shown, (when, pad(fit(server(last), 24), 24), pad(count(calls, "exchange"), 13), several), True)
 
 
 def _changed(path: str) -> float:

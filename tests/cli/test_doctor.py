@@ -156,7 +156,9 @@ def test_a_file_that_cannot_be_read_is_a_problem(doctor: Doctor, tmp_path: Path)
 
 
 def test_a_client_without_a_file_is_one_too(doctor: Doctor) -> None:
-    assert doctor("zed", code=1)[0]["found"] == "has no file here"
+    (found,) = doctor("zed", code=1)
+    assert found["found"] == "has no file here" and "zed/settings.json" in found["advice"]
+    assert "{" not in found["advice"]
 
 
 def test_a_cassette_is_looked_at(doctor: Doctor, tmp_path: Path) -> None:

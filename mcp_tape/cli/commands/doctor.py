@@ -21,7 +21,7 @@ from ...clients.entry import PROGRAM, Tape
 from ...clients.finding import Found, find, is_shared
 from ...clients.remote import Remote, RemoteTape
 from ...clients.spans import Pairs
-from ...clients.table import BY_NAME
+from ...clients.table import BY_NAME, path_of
 from ...contracts.why import reasons
 from ...errors import CassetteError, count, harmless
 from ...redaction.diagnostics import hidden
@@ -132,7 +132,7 @@ def _of_program() -> Seen:
 def _of_clients(name: str | None, timeout: float | None) -> Iterator[Seen]:
     there = list(find(os.getcwd(), os.environ, name))
     if name and not there:
-        paths = ", ".join(BY_NAME[name].user)
+        paths = ", ".join(path_of(pattern, os.environ) for pattern in BY_NAME[name].user)
         yield Seen(name, False, "has no file here", f"it would be at {paths}; see mcp-tape clients")
     for found in there:
         what = f"{found.place.client.name} ({found.place.path})"
@@ -272,7 +272,12 @@ def _of_cassette(path: str) -> Iterator[Seen]:
             yield Seen(path, True, f"has {count(len(sessions), 'session')}{more}")
             found = list(reasons(cassette, sessions))
     except CassetteError as error:
-        yield Seen(path, False, str(error).removeprefix(f"{path} "), "mcp-tape check says more")
+        yield Seen(
+            path,
+            False,
+            str(error).removeprefix("cannot read ").removeprefix(path).lstrip(": "),
+            "mcp-tape check says more",
+        )
         return
     if found:
         yield Seen(path, False, f"{found[0].what}, and {len(found) - 1} more" if found[1:] else found[0].what,
