@@ -15,7 +15,6 @@ import resource
 import select
 import shutil
 import signal
-import socket
 import sqlite3
 import sys
 import tempfile
@@ -32,11 +31,10 @@ from mcp_tape.cassette.reader import Cassette
 from mcp_tape.cli import cli
 from mcp_tape.errors import CassetteError
 from mcp_tape.replay.stage import Replay, Stage
-from mcp_tape.transports.http.guard import Guard
-from mcp_tape.transports.http.listen import Serving
 from mcp_tape.transports.http.serve import Server
 from tests.support import fuzzing
 from tests.support.fuzzing import Case
+from tests.support.http_in_loop import InLoop
 from tests.support.reading import GOLDEN
 from tests.support.running import MCP_TAPE
 
@@ -229,24 +227,11 @@ def plays_over_http(path: Path, said: list[bytes]) -> str:
 
 
 async def _asked(server: Server, said: list[bytes]) -> None:
-    failed: list[Exception] = []
-    serving, session = Serving(server, Guard("127.0.0.1"), failed.append), b""
+    served, own = InLoop(server), dict[str, str]()
     for body in filter(None, said):
-        ours, theirs = socket.socketpair()
-        await serving.adopt(theirs, b"")
-        reader, writer = await asyncio.open_connection(sock=ours)
-        length = b"Content-Length: %d\r\nConnection: close\r\n" % len(body)
-        writer.write(b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n" + length + session + b"\r\n" + body)
-        got = b""
-        with contextlib.suppress(asyncio.TimeoutError, ConnectionError):  # a client that does not wait long
-            while more := await asyncio.wait_for(reader.read(1 << 16), 0.05):
-                got += more
-        writer.close()
-        found = re.search(rb"mcp-session-id: .*\r\n", got)
-        session = found[0] if found else session
-    await serving.end()
-    if failed:
-        raise failed[0]
+        found = re.search(rb"mcp-session-id: (.*)\r\n", await served.post(body, patience=0.05, **own))
+        own = {"mcp_session_id": found[1].decode("latin-1")} if found else own
+    await served.end()
 
 
 def in_a_child(work: Callable[[], str]) -> str:

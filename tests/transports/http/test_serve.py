@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import gc
 from collections import Counter
@@ -12,15 +13,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mcp_tape.cassette.lookup import messages as lookup
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.replay.stage import Replay, Stage
 from mcp_tape.transports.http.listen import Address, Site
 from mcp_tape.transports.http.serve import Server, SessionIds
 from mcp_tape.transports.local import site_in_thread
+from mcp_tape.wire import frames, match
 from tests.support.http import Client
 from tests.support.http_facts import Http, cassette
+from tests.support.http_in_loop import InLoop
 from tests.support.http_running import INITIALIZE
-from tests.support.messages import call, result
+from tests.support.messages import call, progress, request, result, tell
+from tests.support.running import WAIT
 
 
 def test_one_worker_counts() -> None:
@@ -96,3 +101,58 @@ def test_of_a_session_that_ended_only_numbers_are_kept(tmp_path: Path) -> None:
         play(client, 100)
         assert {name: number for name, number in (kept() - before).items() if number >= 100} == {}
     assert stages[0].finish(None).played == 2 * 120
+
+
+def each_kind(http: Http) -> None:
+    """Calls of which the answer is all, and others."""
+    http.post("post-1", INITIALIZE.decode())
+    http.answer("post-1", result(0), mcp_session_id="S")
+    http.post("post-2", call(2, "progress", token="t"), mcp_session_id="S")
+    http.respond("post-2")
+    http.event("post-2", progress("t", 1))
+    http.event("post-2", result(2))
+    http.end("server", "post-2")
+    http.post("post-3", f"[{call(3, 'batch', n=3)}, {call(4, 'batch', n=4)}]", mcp_session_id="S")
+    http.answer("post-3", f"[{result(3)}, {result(4)}]")
+    for number in range(5, 40):
+        http.post(f"post-{number}", call(number, "plain", n=number), mcp_session_id="S")
+        http.answer(f"post-{number}", result(number))
+
+
+# What is asked, and how often it is keyed and looked up.
+KINDS = [
+    (call(2, "progress", token="x"), 1),
+    (call(2, "progress"), 1),  # once more: a miss
+    (call(2, "nowhere"), 1),
+    (f"[{call(6, 'batch', n=4)}, {call(7, 'batch', n=3)}]", 2),
+    (request(7, "tools/call", arguments={"n": 39}, name="plain"), 1),
+    (call(8, "plain", n=39), 1),  # once more: a miss
+    (call(31, "plain", n=31), 1),  # byte for byte as recorded
+    (tell("notifications/initialized"), 0),
+]
+
+
+def test_a_request_is_parsed_keyed_and_looked_up_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[bytes] = []
+    keyed: list[str] = []
+    looked_up: list[str] = []
+    parse, request_key, statement = frames.parse, match.request_key, lookup._NEXT_REQUEST.partition("?")[0]
+    monkeypatch.setattr(frames, "parse", lambda text: (parsed.append(text), parse(text))[1])
+    monkeypatch.setattr(
+        match, "request_key", lambda method, params: (keyed.append(method), request_key(method, params))[1]
+    )
+
+    async def talk() -> list[tuple[int, int, int]]:
+        with Cassette(cassette(tmp_path / "tape.db", each_kind)) as tape:
+            tape._db.set_trace_callback(lambda sql: looked_up.append(sql) if sql.startswith(statement) else None)
+            served, found = InLoop(Server(Stage(tape, Replay(), lambda text: None), lambda: None)), []
+            await served.post(INITIALIZE, patience=WAIT)
+            for text, _ in KINDS:
+                for counted in (parsed, keyed, looked_up):
+                    counted.clear()
+                assert await served.post(text.encode(), patience=WAIT, mcp_session_id="S")
+                found.append((parsed.count(text.encode()), len(keyed), len(looked_up)))
+            await served.end()
+            return found
+
+    assert asyncio.run(talk()) == [(1, times, times) for _, times in KINDS]
