@@ -271,13 +271,6 @@ class Cassette:
         except _UNREADABLE as error:
             raise self._unreadable(error) from None
 
-    def made(self, make: Callable[..., T], *values: Any) -> T:
-        """What is made of rows, which may be odd."""
-        try:
-            return make(*values)
-        except _UNREADABLE as error:
-            raise self._unreadable(error) from None
-
     def _unreadable(self, error: Exception) -> CassetteError:
         odd = isinstance(error, OddRowError)
         return CassetteError(f"cannot read {self.path}: {error}" if odd else file.unreadable(self.path, error))

@@ -176,7 +176,10 @@ class Messages:
     def next_of_key(self, session: int, key: bytes, after: Position) -> Next | None:
         """The next request with a key behind a place of its session."""
         rows = self._cassette.rows(_NEXT_REQUEST, (key, key, *_behind(session, after)))
-        return self._cassette.made(_next, rows, after[0] != session)
+        try:
+            return _next(rows, after[0] != session)
+        except file.OddRowError:
+            raise self._cassette.odd() from None
 
     def of_key(self, session: int, key: bytes) -> list[Recorded]:
         """The requests with a key."""

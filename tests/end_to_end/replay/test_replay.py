@@ -48,7 +48,7 @@ def test_a_recording_that_ends_before_an_answer_is_told_wherever_a_miss_is(tmp_p
     tape = make_cassette(tmp_path / "tape.db", [("client", call(1))])
     done = run(replay(tape, "--report", str(tmp_path / "report.jsonl")), lines(call(7)))
     assert done.returncode == 1
-    assert f"the recording ends before the answer: #1 in {tape}" in done.stderr.decode()
+    assert "the recording ends before the answer: #1 in " in done.stderr.decode()
     assert "0 played, 1 missed" in done.stderr.decode()
     told = [(line["what"], line["id"], line["seq"]) for line in report(tmp_path / "report.jsonl")]
     assert told == [("played", 7, 1), ("miss", 7, 1)]
