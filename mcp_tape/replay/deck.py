@@ -959,6 +959,8 @@ class Schedule:
 
     def next_at(self) -> float | None:
         """When something will go out, if nothing arrives before."""
+        if not self._later and not self._held:
+            return None
         times = [item[0] for item in self._later[:1]]
         return min([*times, *(since + GIVE_WAY_AFTER for since, _ in self._held)], default=None)
 
@@ -1031,7 +1033,10 @@ class Playback:
 
     def joined(self, actions: Sequence[Action]) -> Sequence[Action]:
         """Put batches together again, of which all messages go out at once and to one place."""
-        if not any(isinstance(one, Send) and one.recorded and one.recorded.frame_kind == "batch" for one in actions):
+        for action in actions:
+            if isinstance(action, Send) and action.recorded is not None and action.recorded.frame_kind == "batch":
+                break
+        else:
             return actions
         return [done for _, together in groupby(actions, _batch_of) for done in self._batch(list(together))]
 

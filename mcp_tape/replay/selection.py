@@ -41,7 +41,7 @@ class Selection(Messages):
         """The next request of the client with a key."""
         for session in self._from(after):
             found = self.next_of_key(session, key, after)
-            while found is not None and not self.counts(found.recorded):
+            while found is not None and self._added and not self.counts(found.recorded):
                 found = self.next_of_key(session, key, found.recorded.place)
             if found is not None:
                 return found if len(self.sessions) == 1 else found._replace(is_one_of_several=True)  # there may be more
