@@ -41,7 +41,7 @@ def cases(few: int) -> Iterator[Case]:
     print(f"{tried} cases")
 
 
-WAIT = 15  # seconds, for what takes a few milliseconds
+WAIT = 60  # seconds, for what takes a few milliseconds on a machine that has time
 
 
 class HangError(BaseException):

@@ -224,15 +224,15 @@ def test_a_legacy_server_is_asked_although_the_recording_is_modern() -> None:
 
 @pytest.mark.slow(quick=2)
 @pytest.mark.parametrize(
-    ("server", "said"),
+    ("server", "timeout", "said"),
     [
-        (["no-such-server"], "there is no command 'no-such-server'"),
-        (python("import sys; sys.exit('out of order')"), "out of order"),
-        (python("import sys; sys.stdin.read()"), "did not answer initialize within 0.2 s"),
+        (["no-such-server"], WAIT, "there is no command 'no-such-server'"),
+        (python("import sys; sys.exit('out of order')"), WAIT, "out of order"),
+        (python("import sys; sys.stdin.read()"), 0.2, "did not answer initialize within 0.2 s"),
     ],
 )
-def test_a_server_that_does_not_answer_is_told(desk: Path, server: list[str], said: str) -> None:
-    assert said in mcp_tape(desk, "diff", "old.db", "--timeout", "0.2", "--", *server, code=4)
+def test_a_server_that_does_not_answer_is_told(desk: Path, server: list[str], timeout: float, said: str) -> None:
+    assert said in mcp_tape(desk, "diff", "old.db", "--timeout", str(timeout), "--", *server, code=4)
 
 
 def test_a_url_where_nobody_listens_is_told(desk: Path) -> None:
