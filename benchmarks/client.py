@@ -14,12 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic, perf_counter, perf_counter_ns, sleep
 
-from programs import CHUNK, blob, write
+from programs import CHUNK, write
 
 CALL = b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"echo","arguments":{"text":"hello, tape"}}}\n'
-_BLOB = b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"blob","arguments":{"size":%d}}}\n'
-_SINK = b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"sink","arguments":{"text":"%b"}}}\n'
-_PID = b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"pid"}}\n'
 # Requests on their way at once, sent in groups. Few enough to fit into a pipe: a recorder with a
 # single thread would otherwise wait for the server while the server waits for it.
 _WINDOW, _GROUP = 256, 64
@@ -120,24 +117,6 @@ class Client:
             answered += answers[-1].count(b"\n")
         return b"".join(answers)
 
-    def upload(self, size: int) -> float:
-        """Seconds until a large request is answered."""
-        line = _SINK % (self._next(), blob(size))
-        before = perf_counter()
-        write(self._to, line)
-        self._reply()
-        return perf_counter() - before
-
-    def download(self, size: int) -> float:
-        """Seconds until a large answer is here."""
-        line = _BLOB % (self._next(), size)
-        before = perf_counter()
-        write(self._to, line)
-        got = self._reply()
-        if got < size:
-            raise FailedError(f"{got} of {size} bytes came")
-        return perf_counter() - before
-
     def close(self) -> None:
         """End of file for the contestant, and wait until it and all its helpers have ended by themselves."""
         assert self._process.stdin
@@ -147,18 +126,6 @@ class Client:
             raise FailedError(f"ended with {self._process.returncode}")
         if not all_end(helpers, self._started + self._seconds):
             raise FailedError("it left a process behind that was still at work")
-
-    def server_pid(self) -> int:
-        write(self._to, _PID % self._next())
-        line = b""
-        while not line.endswith(b"\n"):
-            line += self._read()
-        return int(line.partition(b'"text":"')[2].partition(b'"')[0])
-
-    def processes(self) -> list[int]:
-        """The contestant and its helpers, without the server; empty where there is no /proc."""
-        server = self.server_pid()
-        return [pid for pid in family(self._process.pid) if pid != server]
 
     @property
     def messages(self) -> int:

@@ -7,7 +7,7 @@ import shlex
 import shutil
 import sqlite3
 import sys
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -27,14 +27,12 @@ DIRECT, RELAY, TAPE, RIVAL = "direct", "plain relay", "mcp-tape", "mcp-rec"
 class Contestant:
     """How to start it with the file it writes and a server, and how to count the messages in that file.
 
-    `stored` counts them when it has ended; `committed` says while it runs, whenever it is asked, whether so many are
-    there.
+    `stored` counts them when it has ended.
     """
 
     name: str
     command: Callable[[str, Sequence[str]], list[str]]
     stored: Callable[[Path], int] | None = None
-    committed: Callable[[Path, int], Generator[bool, None, None]] | None = None
 
 
 def contestants(peers: bool) -> tuple[list[Contestant], list[str]]:
@@ -55,9 +53,7 @@ def contestants(peers: bool) -> tuple[list[Contestant], list[str]]:
 
 
 def _mcp_tape(program: str) -> Contestant:
-    return Contestant(
-        TAPE, lambda file, server: [program, "record", "-q", "-o", file, "--", *server], _messages, _frames_are_there
-    )
+    return Contestant(TAPE, lambda file, server: [program, "record", "-q", "-o", file, "--", *server], _messages)
 
 
 def _mcp_rec(program: str) -> Contestant:
@@ -78,7 +74,7 @@ def _mcpdump(program: str) -> Contestant:
 
 def _of_lines(name: str, command: Callable[[str, Sequence[str]], list[str]], start: bytes) -> Contestant:
     """One that writes a line for each message, which starts so."""
-    return Contestant(name, command, partial(_lines, start=start), partial(_lines_are_there, start=start))
+    return Contestant(name, command, partial(_lines, start=start))
 
 
 _PEERS = {RIVAL: _mcp_rec, "mcp-snoop": _mcp_snoop, "mcpdump": _mcpdump}
@@ -96,28 +92,6 @@ def _messages(path: Path) -> int:
     return 0  # it could not record at all
 
 
-def _frames_are_there(path: Path, wanted: int) -> Generator[bool, None, None]:
-    """Messages are committed as frames; what is derived of them may come later."""
-    of_messages = "SELECT count(*) FROM frames WHERE kind = 'message'"
-    newest = "SELECT seq FROM frames ORDER BY id DESC LIMIT 1"
-    while True:
-        with suppress(sqlite3.OperationalError), closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as db:
-            while True:
-                # To count takes the time of those who are measured: worth it only if the last one has such a number.
-                (last,) = db.execute(newest).fetchone() or (0,)
-                yield last >= wanted and db.execute(of_messages).fetchone()[0] >= wanted
-        yield False  # it has not made its tables yet
-
-
 def _lines(path: Path, start: bytes) -> int:
     with path.open("rb") as file:
         return sum(line.startswith(start) for line in file)
-
-
-def _lines_are_there(path: Path, wanted: int, start: bytes) -> Generator[bool, None, None]:
-    found, rest = 0, b""
-    with path.open("rb") as file:
-        while True:
-            *lines, rest = (rest + file.read()).split(b"\n")
-            found += sum(line.startswith(start) for line in lines)
-            yield found >= wanted

@@ -113,9 +113,9 @@ def start_recorder(path: str, options: Options, warn: Callable[[str], None]) -> 
 
         backlog = Backlog(reader)
         backlog.rest(HEAD_START)
-        from .record.process import run  # in the writer's process, so that the relay need not wait for it
+        from .record.recording import record  # in the writer's process, so that the relay need not wait for it
 
-        run(backlog, status, path, options, started)
+        record(backlog, status, path, options, started)
 
     make_directory(path)
     started = time()

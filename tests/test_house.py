@@ -27,8 +27,8 @@ ROOMS = """
 
 # What breaks a rule still, by how much: these numbers only go down.
 UPWARD_IMPORTS = 17
-REPEATED_CLASS_NAMES = 78
-PRIVATE_MEMBERS = 10
+REPEATED_CLASS_NAMES = 77
+PRIVATE_MEMBERS = 2
 PRIVATE_MODULES = 7
 
 

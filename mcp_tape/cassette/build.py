@@ -11,7 +11,7 @@ from ..wire.channels import HTTP, STDIO, is_http
 from ..wire.frames import Frame, Message, Numbers
 from ..wire.ledger import Ledger
 from . import file as database
-from .batch import SESSION, Batch
+from .batch import SESSION, Entered
 from .writer import Writer
 
 TYPE_CHECKING = False  # as in the package's __init__
@@ -48,7 +48,9 @@ class Builder:
         self._number, self._open = number, True
         self.sessions[number] = self._row.get("extends")
         self._ledger, self._numbers = Ledger(), Numbers()
-        self._batch, self._last, self._http = Batch(), 0, False
+        self._entered: list[Entered] = []
+        self._size = self._last = 0
+        self._http = False
 
     def add(self, frame: Frame, messages: list[Message], keys: Mapping[int, bytes] | None = None) -> None:
         """Add a frame, with the messages in its text. `keys`: of requests whose text no longer gives them.
@@ -60,11 +62,12 @@ class Builder:
         for part, key in keys.items() if keys else ():
             if 0 <= part < len(entries) and entries[part].key is not None:
                 entries[part] = entries[part]._replace(key=key)
-        self._batch.add(self._number, frame, entries)
+        self._entered.append((self._number, frame, entries))
+        self._size += len(frame.text)
         self._last = max(self._last, frame.at)
         self._http = self._http or is_http(frame.channel)
         self.frames += 1
-        if len(self._batch.frames) >= _BATCH_FRAMES or self._batch.size >= _BATCH_BYTES:
+        if len(self._entered) >= _BATCH_FRAMES or self._size >= _BATCH_BYTES:
             self._flush()
 
     def unfounded(self) -> set[str]:
@@ -99,9 +102,9 @@ class Builder:
         self._writer.close()
 
     def _flush(self) -> None:
-        if self._batch.frames:
-            self._writer.append(self._batch, {})
-        self._batch = Batch()
+        if self._entered:
+            self._writer.append(self._entered, {})
+        self._entered, self._size = [], 0
 
     def _ended_at(self) -> str:
         """When the last frame came; most texts say it themselves."""

@@ -16,7 +16,7 @@ from ..wire import jsontext, match
 from ..wire.frames import LEFT_OUT, Frame
 from ..wire.ledger import Ledger
 from . import file, schema
-from .batch import Batch, Entered, Row, Rows, insert_frames, insert_messages, message_rows, to_be_retried
+from .batch import Batch, Entered, Rows, blocks, insert_frames, insert_messages
 
 TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
@@ -93,13 +93,12 @@ class Writer:
         self._began[session] = file.storable(row["started_at"])
         return session
 
-    def append(self, batch: Batch | Iterable[Entered], facts: dict[int, dict[str, str]], later: bool = False) -> None:
+    def append(self, entered: Iterable[Entered], facts: dict[int, dict[str, str]], later: bool = False) -> None:
         """Add frames and the facts that they gave of their sessions, in one transaction, and their messages.
 
         `later`: more frames wait to be stored, so the messages of these may be `owed`.
         """
-        if not isinstance(batch, Batch):
-            batch = Batch(batch)
+        batch = Batch(entered)
         later = later and not batch.again and not batch.loses_keys and bool(self._owed or batch.messages)
         due = 0 if later else _ALL
         if later and self.owed + len(batch.messages) > _MOST_OWED:
@@ -260,23 +259,18 @@ def derive_from(db: sqlite3.Connection, session: int, first: int, frames: Iterab
     _, end = schema.row_ids(session)
     db.execute("DELETE FROM derived WHERE id BETWEEN ? AND ?", (schema.row_id(session, first), end))
     ledger = Ledger()
-    again: list[int] = []
-
-    def rows() -> Iterator[Row]:
-        # Frames are read one by one while rows go into another table: SQLite allows that, and memory stays small.
-        for frame in frames:
-            entries = ledger.derive(frame)
-            again.extend(to_be_retried(entries))
-            if frame.seq >= first:
-                yield from message_rows(session, frame, entries)
-
-    insert_messages(db, rows())
-    forget(db, [(session, seq) for seq in again])
+    again: dict[tuple[int, int], None] = {}
+    # Frames are read one by one while rows go into another table: SQLite allows that, and memory stays small.
+    entered = ((session, frame, ledger.derive(frame)) for frame in frames)
+    for batch in blocks(entered):
+        insert_messages(db, batch.messages_from({session: schema.row_id(session, first)}))
+        again |= batch.again
+    forget(db, again)
     update_session(db, session, {"pending": None})
     return ledger
 
 
-def forget(db: sqlite3.Connection, requests: list[tuple[int, int]]) -> None:
+def forget(db: sqlite3.Connection, requests: Iterable[tuple[int, int]]) -> None:
     """Take requests off the tape, each by its session and number; what waited for them waits for earlier ones."""
     for session, seq in requests:
         first, last = schema.row_ids(session)

@@ -6,7 +6,6 @@ session's id; clients of the modern era have no session, and each worker plays t
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -68,35 +67,17 @@ class Part(Stage):
         self._eras.append(legacy)
         return super().deck(*arguments, legacy=legacy, **more)
 
-    def tally(self, code: int) -> dict[str, Any]:
+    def tally(self, code: int = 0) -> dict[str, Any]:
         """What there is to add to that of others."""
-        totals = self._totals()
-        whole = self._options.strict or self._options.report
-        return {
-            "played": totals.played,
-            "misses": totals.misses,
-            "refused": self._refused,
-            "inexact": self._inexact,
-            "taken": [*totals.taken] if whole else [],
-            "given_back": [*totals.given_back] if whole else [],
-            "legacy": self._eras[0] if self._eras else None,
-            "struck": [*self.struck],
-            "code": code,
-            "memory": peak(),
-        }
+        own = {"legacy": self._eras[0] if self._eras else None, "code": code, "memory": peak()}
+        return super().tally() | own
 
     def add_up(self, tallies: Sequence[dict[str, Any]]) -> Played:
         """Finish for all workers, as if one had played it all."""
         eras = (each["legacy"] for each in tallies if each["legacy"] is not None)
         self.deck(legacy=next(eras, None))
         for each in tallies:
-            self._ended.played += each["played"]
-            self._ended.misses += each["misses"]
-            self._ended.taken.update(map(tuple, each["taken"]))
-            self._ended.given_back.update(map(tuple, each["given_back"]))
-            self._refused += each["refused"]
-            self.struck.update(each["struck"])
-        self._inexact = dict(sum((Counter(each["inexact"]) for each in tallies), Counter()))
+            self.add(each)
         return self.finish(max((each["code"] for each in tallies), default=0))
 
 

@@ -6,11 +6,9 @@ each with a side and a channel. The core (`tape`, `sessions`) does no I/O and re
     options     how to record
     recorder    the relay's end of the pipe; light, as it is loaded at start-up
     backlog     the writer's end of the pipe: drains it while the rest of the writer still loads
-    process     the writer's process: which of the next two it runs
-    writer      the recording: pipe to tape to cassette
+    recording   the writer's process: pipe to tape to cassette, and on to the next one
     sessions    the session of each HTTP channel
     rotation    cassettes in a row, each of a bounded size
-    parts       a recording whose sessions go on in the next of them
     tape        the recording core: bytes to redacted frames
     production/ samples, hooks and spans, where they are asked for
     foreign     recordings of other tools, onto a tape

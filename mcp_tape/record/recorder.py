@@ -18,8 +18,21 @@ from ..wire.channels import SIGNALLED, TAPE
 TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Protocol
 
     from ..wire.frames import Side
+
+    class Taker(Protocol):
+        """What a transport gives copies of its traffic: a recorder, or nobody."""
+
+        def stream(self, side: Side, channel: str) -> Callable[[bytes], None]: ...
+
+        def control(self, side: Side, channel: str, **facts: str | int | dict[str, str] | None) -> None: ...
+
+        def record_signal(self, number: int) -> None: ...
+
+        def close(self) -> Summary: ...
+
 
 # One record of the pipe: time, length, what, length of the channel's name; then name and bytes.
 HEAD = struct.Struct("<QIBB")
@@ -194,6 +207,27 @@ class Recorder:
             mark_incomplete(written(self._path), self._summary.sessions, self._summary.incomplete)
         except (Error, CassetteError):
             pass  # its row says since the start that it was never closed
+
+
+class Report:
+    """The lines that the relay is told. It may be gone: the cassette is what counts then."""
+
+    def __init__(self, status: int) -> None:
+        self._status = status
+
+    def say(self, line: str) -> None:
+        try:
+            os.write(self._status, line.replace("\n", " ").encode() + b"\n")
+        except BrokenPipeError:
+            pass
+
+    def warn(self, text: str) -> None:
+        """Say something to people."""
+        self.say(f"warning {text}")
+
+    def live(self) -> None:
+        """Say that there is still something to do."""
+        self.say("alive")
 
 
 class _Pulse:

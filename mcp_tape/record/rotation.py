@@ -75,7 +75,7 @@ class Row(NamedTuple):
             except FileExistsError:
                 continue  # somebody was faster
             except OSError as error:
-                raise CassetteError(f"cannot write {path}: {error.strerror}") from None
+                raise CassetteError(str(error.strerror)) from None
             return path
 
     def prune(self, current: str) -> None:

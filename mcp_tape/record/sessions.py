@@ -7,7 +7,7 @@ https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#sessio
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin, urlsplit
 
 from ..wire import frames, protocol
@@ -16,8 +16,30 @@ from ..wire.frames import Side
 from ..wire.framing import Events, is_event_stream
 from .tape import Tape
 
+if TYPE_CHECKING:
+    from .production.sampling import Sampling
+
 Step = Callable[[Tape], None]
 _ENDS = ("close", "abort", "failed", "open")  # what becomes of a channel
+
+
+class _UnrecordedTape(Tape):
+    """The tape of what is not in a sample."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda frame, entries: None, None)
+
+    def feed(self, side: Side, channel: str, data: bytes, at: int) -> None:
+        pass
+
+    def end(self, side: Side, channel: str, at: int) -> None:
+        pass
+
+    def control(self, side: Side, channel: str, facts: dict[str, Any], at: int) -> None:
+        pass
+
+
+_UNRECORDED = _UnrecordedTape()
 
 
 class _Channel:
@@ -33,10 +55,11 @@ class _Channel:
 
 
 class Sessions:
-    """The tapes of one recording. `begin(at, transport, legacy)` makes a new one."""
+    """The tapes of one recording. `begin(at, transport, legacy)` makes a new one; `sampling` leaves some out."""
 
-    def __init__(self, begin: Callable[[int, str, bool], Tape]) -> None:
+    def __init__(self, begin: Callable[[int, str, bool], Tape], sampling: Sampling | None = None) -> None:
         self._begin = begin
+        self._sampling = sampling
         self._run: Tape | None = None
         self._by_id: dict[str, Tape] = {}
         self._by_endpoint: dict[str, Tape] = {}
@@ -117,11 +140,16 @@ class Sessions:
         return self._of_run(waiting)
 
     def _of_id(self, number: str, waiting: _Channel) -> Tape:
-        if number not in self._by_id:
-            self._by_id[number] = self._begin(waiting.at, HTTP, True)
-        return self._by_id[number]
+        if number in self._by_id:
+            return self._by_id[number]
+        if self._sampling is not None and not self._sampling.takes_session(number):
+            return _UNRECORDED
+        self._by_id[number] = tape = self._begin(waiting.at, HTTP, True)
+        return tape
 
     def _of_run(self, waiting: _Channel) -> Tape:
+        if self._sampling is not None and not self._sampling.takes_request(b"".join(waiting.body)):
+            return _UNRECORDED
         if self._run is None:
             begun = min(channel.at for channel in (waiting, *self._waiting.values()))
             self._run = self._begin(begun, HTTP, False)
@@ -134,8 +162,9 @@ class Sessions:
         """
         if event != "endpoint":
             return self._of_run(waiting)
-        tape = self._begin(waiting.at, SSE, True)
-        self._by_endpoint[endpoint_path(waiting.path, text.decode("utf-8", "replace"))] = tape
+        path = endpoint_path(waiting.path, text.decode("utf-8", "replace"))
+        taken = self._sampling is None or self._sampling.takes_session(path)
+        self._by_endpoint[path] = tape = self._begin(waiting.at, SSE, True) if taken else _UNRECORDED
         return tape
 
 

@@ -12,10 +12,10 @@ import orjson
 from ..options import MAX_DECODED
 from ..redaction.redactor import FAILED, Redacted, Redactor
 from ..values import size_text
-from ..wire import frames, jsontext
+from ..wire import frames
 from ..wire.channels import STDERR, STDIO, is_post
 from ..wire.compression import Decoder, TooLargeError
-from ..wire.frames import LEFT_OUT, Entry, Frame, FrameKind, Message, Side, UsualLines
+from ..wire.frames import LEFT_OUT, Entry, Frame, FrameKind, Message, Side
 from ..wire.framing import Event, Events, Lines, Whole, is_event_stream, lines_of
 from ..wire.ledger import Ledger
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from ..redaction.bodies import Bodies
 
 Sink = Callable[[Frame, list[Entry]], None]
-UsualSink = Callable[[UsualLines], None]
 TOO_LARGE = b"[left out: too large when decompressed]"
 _FIELDS = (b"id:", b"event:", b"retry:")
 
@@ -40,12 +39,9 @@ class Tape:
         redactor: Redactor | Bodies | None,
         zero: int = 0,
         max_decoded: int = MAX_DECODED,
-        usual: UsualSink | None = None,
     ) -> None:
-        """`usual`: a sink for lines that need less; without it all go into the other."""
         self._max_decoded = max_decoded  # bytes that one compressed body may have when it is not compressed
         self._sink = sink
-        self._usual = usual
         self._redactor = redactor
         self._zero = zero
         self._last = 0
@@ -191,31 +187,9 @@ class Tape:
         """Keep whole lines. That there is nothing to hide is found out for all at once."""
         if lines.find(b"\n") == len(lines) - 1 or b"\r" in lines or not self._clears(lines):
             self._keep_all(side, channel, lines_of(lines), at)
-        elif channel == STDIO and self._usual and (texts := _decoded(lines)):
-            self._keep_clear(side, texts, self._usual, at)
-        else:
-            for text in lines[:-1].split(b"\n"):
-                self._keep_as_it_is(side, channel, text, at)
-
-    def _keep_clear(self, side: Side, texts: list[str], sink: UsualSink, at: int) -> None:
-        """Keep lines on stdio that hold nothing to be hidden. Usual ones take a short way, in blocks."""
-        numbers, ledger, when, done = self._numbers, self.ledger, self._time(at), 0
-        lines = zip(_objects(texts), texts, strict=True)
-        while done < len(texts):
-            first = numbers.next
-            columns = ledger.enter_calls(first, lines) if side == "client" else ledger.enter_results(lines)
-            if count := len(columns[0]):
-                numbers.next += count
-                self.frames += count
-                sink(UsualLines(range(first, first + count), when, side, texts[done : done + count], columns))
-                done += count
-            if done < len(texts):  # one that is not usual
-                self._keep_as_it_is(side, STDIO, texts[done].encode(), at)
-                done += 1
-
-    def _keep_as_it_is(self, side: Side, channel: str, text: bytes, at: int) -> None:
-        """Keep a line that holds nothing to be hidden."""
-        self._keep_redacted(side, channel, frames.new(Redacted, (text, text, 0)), b"\n", at, None)
+            return
+        for text in lines[:-1].split(b"\n"):
+            self._keep_redacted(side, channel, text, text, b"\n", at)
 
     def _keep_event(self, side: Side, channel: str, event: Event, at: int) -> None:
         if event.text is None:
@@ -227,15 +201,21 @@ class Tape:
 
     def _keep(self, side: Side, channel: str, text: bytes, eol: bytes, at: int, head: bytes | None = None) -> None:
         """Keep a frame, or a part of one: its head and the missing line end distinguish that from a whole one."""
-        redacted = self._redact(text, channel)
-        self.redactions += redacted.hidden
-        self._keep_redacted(side, channel, redacted, eol, at, self._redacted_head(head, channel))
+        text, matched, count = self._redact(text, channel)
+        self.redactions += count
+        self._keep_redacted(side, channel, text, matched, eol, at, self._redacted_head(head, channel), count)
 
     def _keep_redacted(
-        self, side: Side, channel: str, redacted: Redacted, eol: bytes, at: int, head: bytes | None
+        self,
+        side: Side,
+        channel: str,
+        text: bytes,
+        matched: bytes,
+        eol: bytes,
+        at: int,
+        head: bytes | None = None,
+        redactions: int = 0,
     ) -> None:
-        text, matched, count = redacted
-        self.frames += 1
         kind: FrameKind = "stderr"
         messages: list[Message] = []
         is_part = head is not None and not eol
@@ -244,7 +224,8 @@ class Tape:
         elif channel != STDERR:
             kind, messages = frames.parse(text)
         seq = self._numbers.take(side, channel, len(messages))
-        frame = frames.new(Frame, (seq, self._time(at), side, channel, kind, text, eol, head, count))
+        frame = frames.new(Frame, (seq, self._time(at), side, channel, kind, text, eol, head, redactions))
+        self.frames += 1
         self._sink(frame, [] if is_part else self.ledger.enter(frame, messages, matched))
 
     def _time(self, at: int) -> int:
@@ -276,29 +257,14 @@ class Tape:
             return Redacted(FAILED, FAILED, 1)
 
 
-def _decoded(lines: bytes) -> list[str]:
-    """Lines as texts; none where one is not UTF-8."""
-    try:
-        return lines[:-1].decode().split("\n")
-    except UnicodeDecodeError:
-        return []
+class OpenSession:
+    """A session of this recording: its facts, its tape, and its number on the cassette, if it is there."""
 
+    tape: Tape
 
-def _objects(texts: list[str]) -> list[dict[str, Any]]:
-    """Parse several texts: `jsontext.loads` without what each call of it costs. {} for each that is no object."""
-    values: list[Any]
-    try:
-        values = [orjson.loads(text) for text in texts]
-        if len(max(texts, key=len)) > 2 * jsontext.DEEPEST:
-            for value, text in zip(values, texts, strict=True):
-                jsontext.not_too_deep(value, text)
-    except (ValueError, RecursionError):
-        values = [_loaded(text) for text in texts]
-    return [value if type(value) is dict else {} for value in values]
-
-
-def _loaded(text: str) -> Any:
-    try:
-        return jsontext.loads(text)
-    except (ValueError, RecursionError):
-        return None
+    def __init__(self, facts: dict[str, Any]) -> None:
+        self.facts = facts
+        self.number: int | None = None
+        self.mark = 0  # what was its last number when the cassette was found to be full
+        # The first frames of a part, until something follows them: over HTTP many a session never goes on.
+        self.held: list[tuple[Frame, list[Entry]]] | None = None

@@ -351,6 +351,31 @@ class Stage:
     def _played(self) -> int:
         return self._ended.played + sum(deck.played for deck in self._decks)
 
+    def tally(self) -> dict[str, Any]:
+        """What was counted, in plain values: for another process to add to what it has counted itself."""
+        totals = self._totals()
+        whole = self._options.strict or self._options.report
+        return {
+            "played": totals.played,
+            "misses": totals.misses,
+            "refused": self._refused,
+            "inexact": self._inexact,
+            "taken": [*totals.taken] if whole else [],
+            "given_back": [*totals.given_back] if whole else [],
+            "struck": [*self.struck],
+        }
+
+    def add(self, tally: dict[str, Any]) -> None:
+        """Count what another process has counted."""
+        self._ended.played += tally["played"]
+        self._ended.misses += tally["misses"]
+        self._ended.taken.update(map(tuple, tally["taken"]))
+        self._ended.given_back.update(map(tuple, tally["given_back"]))
+        self._refused += tally["refused"]
+        self.struck.update(tally["struck"])
+        for rung, count in tally["inexact"].items():
+            self._inexact[rung] = self._inexact.get(rung, 0) + count
+
     def _totals(self) -> Totals:
         """Those of all decks that there were."""
         totals = Totals()

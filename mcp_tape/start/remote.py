@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from ..api import Web
     from ..record.options import Options
-    from ..record.recorder import Recorder, Summary
+    from ..record.recorder import Summary, Taker
 
 
 def record_url_over_stdio(
@@ -32,12 +32,12 @@ def record_url_over_stdio(
 
 def pass_on_over_stdio(web: Web, was: str | None, *, warn: Callable[[str], None]) -> int:
     """Be a stdio server that speaks to one at a URL, and record nothing. Return the exit code."""
-    from ..record.production.sampling import Passing
+    from ..record.production.sampling import NoRecorder
 
-    return _relayed(web, Passing(), was, warn)[0]
+    return _relayed(web, NoRecorder(), was, warn)[0]
 
 
-def _relayed(web: Web, recorder: Recorder, was: str | None, warn: Callable[[str], None]) -> tuple[int, Summary]:
+def _relayed(web: Web, recorder: Taker, was: str | None, warn: Callable[[str], None]) -> tuple[int, Summary]:
     # The recorder was started before these, which may start a thread.
     from ..transports.http.connect import Http
     from ..transports.stdio.remote import relay

@@ -97,20 +97,6 @@ class Exchange(NamedTuple):
 
 Parsed = tuple[FrameKind, list[Message]]
 
-# What most lines on stdio are, with nothing more to them, by columns: calls (methods, ids, names and keys), or results
-# of calls (ids, and cues, which are the calls).
-Usual = tuple[list[str], list[str], list[str], list[bytes]] | tuple[list[str], list[int]]
-
-
-class UsualLines(NamedTuple):
-    """Usual lines that one side sent at once, and their numbers, which follow one another."""
-
-    numbers: range
-    at: int
-    sender: Side
-    texts: list[str]
-    columns: Usual
-
 
 class Numbers:
     """The numbers of a session's frames: each takes as many as it has messages, so that every message has its own.

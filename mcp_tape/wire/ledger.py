@@ -48,7 +48,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from . import channels, frames, framing, match, protocol
-from .frames import Entry, Frame, Message, Usual, new
+from .frames import Entry, Frame, Message, new
 
 TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
@@ -56,9 +56,6 @@ if TYPE_CHECKING:
 
 _NOISE = Message("noise", None, None, None, None, {})
 _RETRY = Message("noise", None, None, None, "retry", {})  # marks a request as repeated: only the last try is found
-# In params or a result: they say something of the session, of another message, or that it is no plain result.
-_NOT_USUAL = frozenset(("_meta", "requestId", "progressToken", "isError", "resultType"))
-_NOT_A_RESULT = frozenset(("method", "error", "params"))
 _REMEMBERED = 10_000  # event ids; a client resumes behind one of the last
 _LATELY = 256  # answered requests that progress may still come for
 
@@ -85,8 +82,6 @@ class Ledger:
         # Open requests of the client, by channel and id, oldest first.
         self._exchanges: dict[tuple[str, str], _Exchange] = {}
         self._posted: dict[str, dict[str, _Exchange]] = {}  # those of HTTP, by channel: any number may be open
-        # Its open calls that came the short way, newer than those: seq, client message before, method and key.
-        self._calls: dict[int, tuple[int, int, str, bytes]] = {}
         self._answered: dict[str, _Exchange] = {}  # by the token of each, the last ones
         self._asked: dict[str, tuple[int, str | None, _Exchange | None, str | None]] = {}  # open requests of the server
         self._streams = _Streams()
@@ -99,16 +94,15 @@ class Ledger:
 
     @property
     def still_open(self) -> int:
-        return len(self._exchanges) + len(self._calls) + len(self._asked)
+        return len(self._exchanges) + len(self._asked)
 
     def waiting(self) -> Iterator[tuple[int, bool]]:
         """Requests of both sides that may still be answered, by number; whether each is for as long as it takes."""
         yield from ((e.place, e.listen) for e in self._exchanges.values() if not e.cancelled)
-        yield from ((place, False) for place, *_ in (*self._calls.values(), *self._asked.values()))
+        yield from ((place, False) for place, *_ in self._asked.values())
 
     def is_unanswered(self, channel: str) -> bool:
         """Return whether a request on this channel waits for a response that will not come on another stream."""
-        self._look_closer()
         return not self._streams.is_accepted(channel) and channel in self._posted
 
     def derive(self, frame: Frame) -> list[Entry]:
@@ -117,8 +111,6 @@ class Ledger:
 
     def enter(self, frame: Frame, messages: list[Message], matched: bytes) -> list[Entry]:
         """Return one entry per message; `matched` is the text that keys are made of."""
-        if self._calls:
-            self._look_closer()
         _, _, sender, channel, kind, text, eol, head, _ = frame
         if kind == "control":
             return self._happened(frame)
@@ -138,72 +130,11 @@ class Ledger:
             return []
         keyed = messages if matched is text else frames.parse(matched)[1]
         place = self._of_client if sender == "client" else self._of_server
-        return [
-            place(frame, message, match.message_key(keyed[n], matched, n) if message.kind == "request" else None, n)
-            for n, message in enumerate(messages)
-        ]
-
-    def enter_calls(self, seq: int, lines: Iterator[tuple[dict[str, Any], str]]) -> Usual:
-        """Enter lines of the client on stdio, the short way, and return their columns: as long as they are calls.
-
-        The first that is none is taken, and not entered.
-        """
-        methods, ids, names, keys = columns = list[str](), list[str](), list[str](), list[bytes]()
-        calls, others, before, last = self._calls, self._exchanges, self._before, self._last_client
-        for body, text in lines:
-            number, method, params = body.get("id"), body.get("method"), body.get("params")
-            if type(number) is not int or type(method) is not str or type(params) is not dict:
-                break
-            name, rpc_id = protocol.call_name(method, params), repr(number)
-            if not name or not (name.isascii() and method.isascii() and _NOT_USUAL.isdisjoint(params)):
-                break
-            if others and (channels.STDIO, rpc_id) in others:  # which it would replace
-                break
-            key = match.plain_key(method, params) or match.params_key(method, params, text.encode())
-            before, last = last, seq
-            calls[number] = seq, before, method, key
-            methods.append(method)
-            ids.append(rpc_id)
-            names.append(name)
-            keys.append(key)
-            seq += 1
-        self._before, self._last_client = before, last
-        return columns
-
-    def enter_results(self, lines: Iterator[tuple[dict[str, Any], str]]) -> Usual:
-        """Enter lines of the server on stdio until one is not the result of a call, in the same way."""
-        ids, cues = columns = list[str](), list[int]()
-        for body, _ in lines:
-            number, result = body.get("id"), body.get("result")
-            if type(number) is not int or type(result) is not dict:
-                break
-            if not (_NOT_A_RESULT.isdisjoint(body) and _NOT_USUAL.isdisjoint(result)):
-                break
-            cue = self._calls.pop(number)[0] if number in self._calls else self._usual_cue(number)
-            if not cue:
-                break
-            ids.append(repr(number))
-            cues.append(cue)
-        self.exchanges += len(cues)
-        return columns
-
-    def _usual_cue(self, number: int) -> int:
-        """Close an exchange of stdio by its result and return the call; 0 where that needs a closer look."""
-        place = channels.STDIO, repr(number)
-        exchange = self._exchanges.get(place)
-        if exchange is None or exchange.place != exchange.last_client or exchange.listen:
-            return 0
-        if exchange.method in protocol.INTRODUCTIONS:
-            return 0
-        del self._exchanges[place]
-        return exchange.seq
-
-    def _look_closer(self) -> None:
-        """Make exchanges of the calls that are still open: something may belong to one."""
-        for number, (seq, before, method, key) in self._calls.items():
-            opened = _Exchange(seq, 0, repr(number), method, channels.STDIO, before, key)
-            self._exchanges[channels.STDIO, opened.rpc_id] = opened
-        self._calls.clear()
+        entries = []
+        for part, message in enumerate(messages):
+            key = match.message_key(keyed[part], matched, part) if message.kind == "request" else None
+            entries.append(place(frame, message, key, part))
+        return entries
 
     # -- HTTP
 

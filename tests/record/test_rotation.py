@@ -281,8 +281,8 @@ def test_a_full_disk_is_waited_for_and_nothing_is_lost(small_disk: Path) -> None
 def test_behind_a_disk_that_was_full_for_long_it_goes_on_and_says_what_is_missing(
     small_disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcp_tape.record.parts._ROOM", 0.0)
-    monkeypatch.setattr("mcp_tape.record.parts._AGAIN", 0.0)
+    monkeypatch.setattr("mcp_tape.record.recording._ROOM", 0.0)
+    monkeypatch.setattr("mcp_tape.record.recording._AGAIN", 0.0)
     heard: list[str] = []
     asked = calls(0, 100_000)
 

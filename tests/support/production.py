@@ -10,8 +10,8 @@ from typing import Any
 
 from mcp_tape.record.backlog import Backlog
 from mcp_tape.record.options import Options
-from mcp_tape.record.production.recording import recording
 from mcp_tape.record.production.settings import Production
+from mcp_tape.record.recording import record as record_all
 from mcp_tape.record.rotation import Row
 from tests.support.rows import Said, packed
 
@@ -29,7 +29,7 @@ def record(path: Path, said: Iterable[Said], row: Row | None = None, **asked: An
     feeder = threading.Thread(target=feed, daemon=True)
     feeder.start()
     options = Options({"command": ["x"]}, row=row, production=Production(**asked))
-    recording(Backlog(reader), status, str(path), options, 1e9).run()
+    record_all(Backlog(reader), status, str(path), options, 1e9)
     feeder.join()
     os.close(status)
     os.close(reader)

@@ -13,8 +13,8 @@ from typing import Any
 from mcp_tape.cassette.reader import Cassette, EmptyError
 from mcp_tape.record.backlog import Backlog
 from mcp_tape.record.options import Options
-from mcp_tape.record.parts import RecordingInParts
 from mcp_tape.record.recorder import CONTROL, HEAD, SERVER
+from mcp_tape.record.recording import record
 from mcp_tape.record.rotation import Row
 from mcp_tape.wire.channels import CONTINUES, STDIO, TAPE
 from mcp_tape.wire.frames import Frame, facts
@@ -57,7 +57,7 @@ def record_into(
     listener = threading.Thread(target=listen, daemon=True)
     listener.start()
     feeder.start()
-    RecordingInParts(Backlog(reader), status, path, Options({"command": ["x"]}, row=row, **options), 0.0).run()
+    record(Backlog(reader), status, path, Options({"command": ["x"]}, row=row, **options), 0.0)
     feeder.join()
     os.close(status)
     os.close(reader)

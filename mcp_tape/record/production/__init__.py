@@ -5,8 +5,7 @@ of it is in the way of the traffic. Must not know transports: what sends spans i
 
     settings    what was asked for
     sampling    which sessions are recorded
-    sessions    the sessions of HTTP channels, where only some are recorded
     hooks       a command for each finished cassette
     spans       a span for each call as it ends
-    recording   the recording process with all of these
+    equipment   all of these, as a recording is given them
 """

@@ -7,7 +7,7 @@ import os
 from hashlib import blake2b
 
 from ...light import NamedTuple, pattern
-from ..recorder import Recorder, Summary
+from ..recorder import Summary
 
 TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _SHARE = pattern(r"([0-9]{1,3}(?:\.[0-9]{1,9})?) ?%")
 _ALL = 1 << 64
+_TRACE = slice(3, 35)  # of a traceparent
 
 
 def parse_share(text: str) -> float:
@@ -46,16 +47,60 @@ def drawn(share: float, seed: str | None) -> Sample:
     return Sample(share, os.urandom(16) if seed is None else blake2b(seed.encode(), digest_size=16).digest())
 
 
-class Passing(Recorder):
-    """A recorder of nothing, for a session that is not in the sample."""
+class Sampling:
+    """What is taken of an HTTP recording, counted. A session is recorded as a whole, or not at all.
 
-    def __init__(self) -> None:
-        pass
+    Of requests without one, as in the modern era, each is chosen by itself; those that name the same trace in `_meta`
+    are chosen together. https://www.w3.org/TR/trace-context/
+    """
+
+    def __init__(self, sample: Sample) -> None:
+        self._sample = sample
+        self._sessions = [0, 0]  # that are recorded, and that there were
+        self._requests = [0, 0]
+
+    def takes_session(self, name: str) -> bool:
+        return self._takes(name, self._sessions)
+
+    def takes_request(self, body: bytes) -> bool:
+        """Return whether a request without a session is recorded. `body`: what was posted."""
+        return self._takes(_trace(body) or f"request {self._requests[1]}", self._requests)
+
+    def _takes(self, name: str, count: list[int]) -> bool:
+        taken = self._sample.takes(name)
+        count[0] += taken
+        count[1] += 1
+        return taken
+
+    def __str__(self) -> str:
+        taken, there = self._sessions
+        text = f"{taken} of {there} session{'s' * (there != 1)}"
+        if self._requests[1]:
+            text += f", {self._requests[0]} of {self._requests[1]} requests without one"
+        return text
+
+
+def _trace(body: bytes) -> str | None:
+    """The trace that a posted message says it is part of."""
+    from ...wire import frames, protocol
+
+    for message in frames.parse(body)[1]:
+        stated = protocol.member(protocol.member(message.body.get("params"), "_meta"), "traceparent")
+        if isinstance(stated, str) and len(stated) >= _TRACE.stop:
+            return stated[_TRACE]
+    return None
+
+
+class NoRecorder:
+    """A recorder of nothing, for a session that is not in the sample."""
 
     def stream(self, side: Side, channel: str) -> Callable[[bytes], None]:
         return lambda data: None
 
     def control(self, side: Side, channel: str, **facts: str | int | dict[str, str] | None) -> None:
+        pass
+
+    def record_signal(self, number: int) -> None:
         pass
 
     def close(self) -> Summary:

@@ -19,9 +19,9 @@ from ...formats import otlp
 from ...formats.calls import Call
 from ...wire import frames, match, protocol
 from ...wire.channels import STDIO
-from ...wire.frames import Entry, Exchange, Frame, UsualLines
+from ...wire.frames import Entry, Exchange, Frame
 from ...wire.jsontext import dumps
-from ..writer import Session
+from ..tape import OpenSession
 
 SENDER = "mcp_tape.transports.otlp"  # is above this room, and found by its name as a plug-in would be
 MOST = 4_000  # spans that wait to be sent
@@ -36,9 +36,9 @@ class Spans:
         """`say` is called when the collector first refuses spans."""
         self._url = url
         self._say = say
-        self._known: dict[Session, tuple[dict[str, Any], _Known]] = {}  # with what it was made of
-        self._names: dict[Session, str] = {}  # Mcp-Session-Id
-        self._open: dict[tuple[Session, int], Call] = {}
+        self._known: dict[OpenSession, tuple[dict[str, Any], _Known]] = {}  # with what it was made of
+        self._names: dict[OpenSession, str] = {}  # Mcp-OpenSession-Id
+        self._open: dict[tuple[OpenSession, int], Call] = {}
         self._ready = threading.Condition()
         self._queue: deque[tuple[_Known, Call, int]] = deque()
         self._under_way = 0  # spans of the document that is being sent
@@ -49,7 +49,7 @@ class Spans:
 
     # -- calls
 
-    def see(self, session: Session, frame: Frame, entries: list[Entry]) -> None:
+    def see(self, session: OpenSession, frame: Frame, entries: list[Entry]) -> None:
         """Take in a frame as it is recorded."""
         if frame.kind == "control" and session not in self._names and session.facts["transport"] != STDIO:
             headers = frames.facts(frame.text).get("headers")
@@ -66,37 +66,27 @@ class Spans:
             elif kind == "response" and answers is not None:
                 self._end(session, answers, frame.at, body.get("result"), body.get("error"))
 
-    def see_usual(self, session: Session, lines: UsualLines) -> None:
-        """Take in calls, or results of calls, with nothing more to them."""
-        numbers, at, sender, _, columns = lines
-        if len(columns) == 2:
-            for number in columns[1]:
-                self._end(session, number, at)
-            return
-        for seq, method, rpc_id, name in zip(numbers, *columns[:3], strict=True):
-            self._begin(session, seq, Call(Exchange(None, seq, sender, method, name, rpc_id, None), at, None, STDIO))
-
-    def leave(self, session: Session, goes_on: bool) -> None:
+    def leave(self, session: OpenSession, goes_on: bool) -> None:
         """End a session, or its part on one cassette: what was not answered there never is."""
         for place in [place for place in self._open if place[0] is session]:
             call = self._open.pop(place)
             if not goes_on:
                 self._put(session, call, max(session.tape.elapsed, call.at))
 
-    def _begin(self, session: Session, number: int, call: Call) -> None:
+    def _begin(self, session: OpenSession, number: int, call: Call) -> None:
         self._open[session, number] = call
         if len(self._open) > _MOST_OPEN:
             del self._open[next(iter(self._open))]
             self.dropped += 1
 
-    def _end(self, session: Session, number: int, at: int, result: Any = None, error: Any = None) -> None:
+    def _end(self, session: OpenSession, number: int, at: int, result: Any = None, error: Any = None) -> None:
         call = self._open.pop((session, number), None)
         if call is not None:
             status = {name: protocol.member(result, name) for name in ("isError", "resultType")}
             exchange = call.exchange._replace(result=status, error=error, microseconds=at - call.at)
             self._put(session, call._replace(exchange=exchange, took=at - call.at), at)
 
-    def _put(self, session: Session, call: Call, until: int) -> None:
+    def _put(self, session: OpenSession, call: Call, until: int) -> None:
         known = self._of(session)
         with self._ready:
             if len(self._queue) >= MOST:
@@ -108,7 +98,7 @@ class Spans:
             self._sender = threading.Thread(target=self._send, daemon=True)
             self._sender.start()
 
-    def _of(self, session: Session) -> _Known:
+    def _of(self, session: OpenSession) -> _Known:
         stated = session.tape.ledger.facts | _row(session)
         before, known = self._known.get(session, ({}, None))
         if known is None or before != stated:
@@ -169,7 +159,7 @@ class Spans:
             yield otlp.document(row, [otlp.span(row, call, common, until) for _, call, until in block])
 
 
-def _row(session: Session) -> dict[str, Any]:
+def _row(session: OpenSession) -> dict[str, Any]:
     """What a cassette has of a session, besides what was said in it. Another part of it has another start."""
     facts = session.facts
     start = {"id": session.number or 0, "started_at": facts["started_at"]}

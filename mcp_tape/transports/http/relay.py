@@ -23,7 +23,7 @@ from .upstream import Failed, Upstream, end_to_end, why
 
 if TYPE_CHECKING:
     from ...record.production.sampling import Sample
-    from ...record.recorder import Recorder
+    from ...record.recorder import Recorder, Taker
     from ...wire.frames import Side
     from .message import HttpExchange, Work
 
@@ -88,9 +88,9 @@ class Proxy:
             return Tap(None, "")
         session = header(request.headers, protocol.SESSION_HEADER.encode())
         if self._sample is not None and session and not self._sample.takes(session):
-            from ...record.production.sampling import Passing  # only where there is a sample
+            from ...record.production.sampling import NoRecorder  # only where there is a sample
 
-            return Tap(Passing(), "")
+            return Tap(NoRecorder(), "")
         self._numbers[verb] += 1
         return Tap(self._recorder, http_channel(verb, self._numbers[verb]))
 
@@ -170,7 +170,7 @@ class Proxy:
 class Tap:
     """The recording of one request and its response, on a channel; nothing without a recorder."""
 
-    def __init__(self, recorder: Recorder | None, channel: str) -> None:
+    def __init__(self, recorder: Taker | None, channel: str) -> None:
         self.recorder = recorder
         self._channel = channel
         self._left: int | None = None  # bytes of the body that are still to come, if known

@@ -10,18 +10,21 @@ import threading
 from collections.abc import Callable
 from time import monotonic
 
-from ...record.recorder import Recorder
 from ...wire import frames, rewrite
 from ...wire.channels import STDIO
 from ...wire.framing import Lines
 from ..http.connect import Http
 from .relay import CHUNK, write_all
 
+TYPE_CHECKING = False  # as in the package's __init__
+if TYPE_CHECKING:
+    from ...record.recorder import Taker
+
 _LAST_ANSWERS = 10.0  # seconds for requests without an answer when the client has ended its output
 _A_MOMENT, _LONG = 0.05, 3600.0  # seconds to wait for a message: towards the end, and before
 
 
-def relay(server: Http, recorder: Recorder, warn: Callable[[str], None]) -> None:
+def relay(server: Http, recorder: Taker, warn: Callable[[str], None]) -> None:
     """Pass messages on until the client leaves, or the server does for good."""
     to_client = recorder.stream("server", STDIO)
     left = threading.Event()
@@ -45,7 +48,7 @@ def relay(server: Http, recorder: Recorder, warn: Callable[[str], None]) -> None
     warn(str(server.ended))
 
 
-def _take(server: Http, recorder: Recorder, left: threading.Event) -> None:
+def _take(server: Http, recorder: Taker, left: threading.Event) -> None:
     """Pass the client's messages on, in their order."""
     from_client, lines = recorder.stream("client", STDIO), Lines()
     while data := os.read(0, CHUNK):

@@ -16,7 +16,7 @@ import pytest
 from mcp_tape.cassette.change import connect
 from mcp_tape.cassette.writer import Writer
 from mcp_tape.errors import CassetteError
-from mcp_tape.record.writer import patiently
+from mcp_tape.record.recording import patiently
 from tests.support.decks import alter
 from tests.support.reading import Frames, call, invoke, make, said
 from tests.support.running import ECHO, MCP_TAPE, WAIT, frames, record, run, sessions, started, until

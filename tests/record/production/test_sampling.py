@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcp_tape.record.production.sampling import Passing, drawn, parse_share
+from mcp_tape.record.production.sampling import NoRecorder, drawn, parse_share
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_a_seed_makes_the_same_choice_again_and_chance_does_not() -> None:
 
 
 def test_what_passes_is_recorded_nowhere() -> None:
-    recorder = Passing()
+    recorder = NoRecorder()
     recorder.stream("client", "stdio")(b"text\n")
     recorder.control("server", "stdio", event="exit", code=0)
     assert recorder.close().frames == 0

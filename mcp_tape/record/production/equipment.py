@@ -1,0 +1,94 @@
+"""What a recording in production has beside its cassettes: a sample, bodies left out, hooks, spans."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ...redaction.bodies import KEY, Bodies, Hashes, Sizes
+from ...redaction.redactor import Redactor
+from ...wire.channels import STDIO
+from ...wire.frames import Entry, Frame
+from .. import rotation
+from ..recorder import Report
+from ..tape import OpenSession
+from .hooks import Hooks
+from .sampling import Sampling
+from .settings import Production
+
+
+class Equipment:
+    """Made of what was asked for; whatever was not does nothing."""
+
+    def __init__(self, asked: Production, transport: str, report: Report) -> None:
+        self._asked = asked
+        self._report = report
+        self._how = _replacing(asked.bodies)
+        over_http = transport != STDIO  # elsewhere there is one session, and the relay knows whether it is in a sample
+        self.sampling = Sampling(asked.sample) if asked.sample and over_http else None
+        self._spans = _spans_to(asked.otlp, report.warn) if asked.otlp else None
+        self._hooks: Hooks | None = None
+        if asked.on_rotate:
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # where it is ignored, exit codes are lost
+            self._hooks = Hooks(asked.on_rotate, asked.hook_timeout, report.warn, rotation.handed_on)
+        if isinstance(self._how, Hashes) and not os.environ.get(KEY) and not asked.quiet:
+            report.warn(f"--bodies hash without a key: who guesses a value can check the guess; set {KEY} to a secret")
+
+    @property
+    def opens_late(self) -> bool:
+        """True if no cassette is wanted before there is a session in the sample."""
+        return self.sampling is not None
+
+    @property
+    def manner(self) -> str:
+        """The options that say how it was recorded."""
+        sample = f" --sample {self._asked.sample}" if self._asked.sample else ""
+        return sample + (f" --bodies {self._how.name}" if self._how else "")
+
+    def hides(self, redactor: Redactor | None) -> Redactor | Bodies | None:
+        """What hides things in a session that this redactor would be for."""
+        return Bodies(redactor, self._how) if self._how else redactor
+
+    def see(self, session: OpenSession, frame: Frame, entries: list[Entry]) -> None:
+        """Take in a frame as it is recorded."""
+        if self._spans is not None:
+            self._spans.see(session, frame, entries)
+
+    def leave(self, sessions: Iterable[OpenSession], goes_on: bool) -> None:
+        """End sessions, or their parts on one cassette."""
+        if self._spans is not None:
+            for session in sessions:
+                self._spans.leave(session, goes_on)
+
+    def hand_over(self, path: str) -> None:
+        """Take a cassette that is finished."""
+        if self._hooks is not None:
+            self._hooks.add(path)
+
+    def finish(self) -> None:
+        """Wait for what is still to be done, within bounds, and report all of it."""
+        for last in (self._spans, self._hooks):
+            if last is not None:
+                last.finish(self._report.live)
+        asked, warn = self._asked, self._report.warn
+        if self.sampling is not None and not asked.quiet:
+            warn(f"sampled {asked.sample}: {self.sampling}")
+        if self._spans is not None and (self._spans.dropped or not asked.quiet):
+            warn(f"{self._spans.sent} spans sent, {self._spans.dropped} dropped")
+        if self._hooks is not None and not asked.quiet:
+            warn(f"--on-rotate: {self._hooks.done} done, {self._hooks.failed} failed")
+
+
+def _spans_to(url: str, warn: Callable[[str], None]) -> Any:
+    from .spans import Spans
+
+    return Spans(url, warn)
+
+
+def _replacing(bodies: str) -> Hashes | Sizes | None:
+    """What stands in the place of bodies."""
+    if bodies == "hash":
+        return Hashes(os.environ.get(KEY, ""))
+    return Sizes() if bodies == "none" else None

@@ -1,0 +1,550 @@
+"""The recording process: pipe to tapes to cassette, and on to the next cassette where one is full.
+
+Runs in a process session of its own, forked by the recorder, and ends when the pipe does. A bug, an expensive redaction
+or a slow disk here does not slow the traffic until the backlog is full.
+
+Where cassettes are in a row (rotation.py), a full disk is waited for: the oldest may be removed once they are handed
+on. If there is no room, the recording stops, and goes on in the next cassette when there is.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import datetime, timezone
+from functools import partial
+from math import inf
+from sqlite3 import Error, OperationalError
+from time import monotonic, sleep
+
+import orjson
+
+from .. import __version__
+from ..cassette.batch import Entered
+from ..cassette.file import is_full, is_locked
+from ..cassette.text.names import is_text
+from ..cassette.writer import RemovedError, ReplacedError, Writer
+from ..errors import CassetteError, count
+from ..redaction.diagnostics import Rules, redactor
+from ..redaction.redactor import Redactor
+from ..wire.channels import STDIO, TAPE
+from ..wire.frames import KILLED, Entry, Frame, Side
+from . import rotation
+from .backlog import Backlog
+from .options import Options
+from .recorder import CONTROL, HEAD, SERVER, Report
+from .tape import OpenSession, Tape
+
+TYPE_CHECKING = False  # as in the package's __init__
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    from ..cassette.text.working import Working
+    from .production.equipment import Equipment
+    from .rotation import Row
+    from .sessions import Sessions
+
+    _T = TypeVar("_T")
+Counts = tuple[int, int, int, int]  # frames, exchanges, those that are still open, redactions
+_BATCH_FRAMES, _BATCH_BYTES = 1000, 4 << 20  # per transaction, at the most
+# Of 5 seconds each, to open or write a file that somebody else holds: a large cassette may just be redacted. What comes
+# meanwhile is in the backlog.
+_TRIES = 12
+_GARBAGE = 50_000  # objects between two looks for cycles in the memory, which has many objects and few cycles
+_ROOM = 5.0  # seconds to wait for room on a full disk; the traffic may have to wait as long
+_LOOK = 0.1  # seconds between two looks for it
+_AGAIN = 1.0  # seconds between two tries to go on without what was not stored
+
+
+def record(backlog: Backlog, status: int, path: str, options: Options, started: float) -> None:
+    """Record all that comes, in a process that does nothing else. `started`: when the relay did."""
+    gc.set_threshold(_GARBAGE)
+    report = Report(status)
+    equipment = None
+    if options.production is not None:
+        from .production.equipment import Equipment
+
+        equipment = Equipment(options.production, options.transport, report)
+    Recording(backlog, report, path, options, started, equipment).run()
+
+
+class Recording:
+    """All that comes through the pipe, onto a cassette or a row of them."""
+
+    def __init__(
+        self,
+        backlog: Backlog,
+        report: Report,
+        path: str,
+        options: Options,
+        started: float,
+        equipment: Equipment | None = None,
+    ) -> None:
+        """`started`: when the relay did, whose times count from then on. `equipment`: samples, bodies, hooks, spans."""
+        self._report = report
+        self._path = path
+        self._options = options
+        self._backlog = backlog
+        self._equipment = equipment
+        self._redactor = _redactor(options)
+        self._entered: list[Entered] = []
+        self._size = 0  # bytes of what was entered
+        self._started = started
+        self._at = 0
+        self._exit_code: int | None = None
+        self._stopped = False
+        self._failed: str | None = None
+        self._kept: Counts = (0, 0, 0, 0)  # what the cassette holds, where not all of it got there
+        self._is_opened = False
+        self._writer: Writer | None = None
+        self._working: Working | None = None  # where the cassette is text
+        self._sessions: list[OpenSession] = []
+        self._facts: dict[int, dict[str, str]] = {}
+        self._earlier: Counts = (0, 0, 0, 0)  # of the cassettes before this one
+        self._row = options.row
+        self._limit = options.row.size if options.row else 0  # bytes, from which on it may go on in another cassette
+        self._stored = 0  # bytes of the cassette
+        self._was_full = False  # the disk, which is why it has failed
+        self._again_at = 0.0
+        self._gap: str | None = None  # why something is missing at the end of this cassette
+
+    def run(self) -> None:
+        """Record all that comes; then wait for what follows from it, within bounds."""
+        chunks = self._backlog.take() if self._options.when_needed else []
+        if self._options.when_needed and not chunks:
+            self._report.say("done 0 0 0 0 ")
+            return
+        if self._equipment is None or not self._equipment.opens_late:
+            self._open()
+        tape = self._begin(0, STDIO, True) if self._options.transport == STDIO else self._sessions_over_http()
+        rest = self._play(tape, b"".join(chunks))
+        self._store()
+        while chunks := self._backlog.take():
+            rest = self._play(tape, b"".join((rest, *chunks)))
+            self._store()
+        tape.end_all(self._at)
+        self._store()
+        self._finish()
+        if self._equipment is not None:
+            self._equipment.finish()
+            if self._row is not None:
+                self._row.prune(self._path)  # what was handed on at last
+
+    def _sessions_over_http(self) -> Sessions:
+        from .sessions import Sessions  # on stdio there is one
+
+        return Sessions(self._begin, self._equipment.sampling if self._equipment else None)
+
+    def _open(self) -> None:
+        self._is_opened = True
+        try:
+            if is_text(self._path):
+                from ..cassette.text.working import Working
+
+                self._working = working = Working(self._path)
+                self._writer = self._patiently(lambda: Writer(working.file, working.known))
+            else:
+                if self._row is not None and self._row.is_handed_on:
+                    given, self._path = self._path, self._row.newest()
+                    if self._path != given:  # somebody else has begun one meanwhile
+                        self._report.say(f"cassette {self._path}")
+                self._writer = self._opened(self._path)
+        except (Error, CassetteError) as error:
+            self._fail(f"cannot write {self._path}: {error}")
+            return
+        if self._writer.warning:
+            self._report.warn(self._writer.warning)
+
+    def _opened(self, path: str) -> Writer:
+        return self._patiently(lambda: Writer(path))
+
+    def _patiently(self, write: Callable[[], _T]) -> _T:
+        """Retry for a while what others or a full disk do not allow."""
+        end = 0.0
+        while True:
+            try:
+                return patiently(write, self._wait)
+            except OperationalError as error:
+                if self._row is None or self._failed or not is_full(error):
+                    raise
+                if not end:
+                    end = monotonic() + _ROOM
+                    self._report.warn(f"cannot write {self._path}: {error}; waiting for room")
+                elif monotonic() > end:
+                    self._was_full = True
+                    raise
+            if self._backlog.closed:
+                self._report.live()  # the relay waits for us to finish
+            self._row.prune(self._path)
+            sleep(_LOOK)
+
+    def _wait(self, times: int) -> None:
+        """Somebody else holds the cassette."""
+        if times == 1:
+            self._report.warn(f"{self._path} is in use: it is recorded as soon as that is over")
+        elif self._backlog.closed:
+            self._report.live()
+
+    # -- sessions
+
+    def _begin(self, at: int, transport: str, legacy: bool) -> Tape:
+        """Begin a session and return its tape. One without a session id is of the modern era, or might as well be."""
+        if not self._is_opened:
+            self._open()
+        options, redactor, equipment = self._options, self._redactor, self._equipment
+        manner = options.manner + (equipment.manner if equipment else "")
+        facts = {
+            "started_at": timestamp(self._started + at / 1e6),
+            "transport": transport,
+            "target": redactor.target(options.target) if redactor else options.target,
+            "recorder": f"mcp-tape {__version__}{manner}",
+            "note": redactor.text(options.note) if redactor and options.note else options.note,
+            "run": options.run,
+            "label": options.label,
+            "extends": options.extends if legacy else options.extends_modern or options.extends,
+        }
+        session = OpenSession(facts)
+        hiding = equipment.hides(redactor) if equipment else redactor
+        session.tape = Tape(partial(self._collect, session), hiding, at, options.max_decoded)
+        self._number(session)
+        self._sessions.append(session)
+        return session.tape
+
+    def _number(self, session: OpenSession) -> None:
+        """Begin a session on the cassette, if that can be written."""
+        writer, facts = self._writer, session.facts
+        if writer is not None and not self._failed:
+            try:
+                session.number = self._patiently(lambda: writer.begin(facts))
+                self._report.say(f"session {session.number}")
+            except Error as error:
+                self._fail(self._why(error))
+
+    def _play(self, tape: Tape | Sessions, data: bytes) -> bytes:
+        """Feed whole records to the tape; return the start of one that is not whole yet."""
+        at, end = 0, len(data)
+        while at + HEAD.size <= end:
+            nanoseconds, size, what, name = HEAD.unpack_from(data, at)
+            body = at + HEAD.size + name
+            if body + size > end:
+                break
+            channel = data[body - name : body].decode()
+            payload = data[body : body + size]
+            if self._limit and size and channel and not (what & CONTROL and channel in (STDIO, TAPE)):  # it goes on
+                self._turn(tape)
+            self._at = nanoseconds // 1000
+            side: Side = "server" if what & SERVER else "client"
+            if what & CONTROL:
+                self._control(tape, side, channel, payload)
+            elif payload:
+                tape.feed(side, channel, payload, self._at)
+            else:
+                tape.end(side, channel, self._at)
+                tape.control(side, channel, {"event": "close"}, self._at)
+            at = body + size
+            if len(self._entered) >= _BATCH_FRAMES or self._size >= _BATCH_BYTES:
+                self._store(more=True)
+        return data[at:]
+
+    def _control(self, tape: Tape | Sessions, side: Side, channel: str, payload: bytes) -> None:
+        facts = orjson.loads(payload)
+        self._exit_code = facts.get("code", self._exit_code)
+        if facts["event"] == "stop":
+            self._stopped = True
+        else:
+            tape.control(side, channel, facts, self._at)
+
+    def _collect(self, session: OpenSession, frame: Frame, entries: list[Entry]) -> None:
+        if session.held is not None:
+            self._resume(session)
+        if session.number is not None:
+            self._entered.append((session.number, frame, entries))
+            self._size += len(frame.text)
+        if self._equipment is not None:
+            self._equipment.see(session, frame, entries)
+
+    # -- storing
+
+    def _store(self, more: bool = False) -> None:
+        """Store what was collected. While `more` waits, frames go first: their messages follow when nothing waits."""
+        if self._was_full and monotonic() > self._again_at:
+            self._again_at = inf  # for what is stored on the way
+            self._go_on_with_a_gap()
+            self._again_at = monotonic() + _AGAIN
+        entered, self._entered, self._size = self._entered, [], 0
+        writer = self._writer
+        if writer is None:
+            return
+        if entered and not self._failed:
+            facts = {s.number: news for s in self._sessions if s.number is not None and (news := self._news(s))}
+            later = more or self._backlog.waits or writer.owed > 0
+            self._try(lambda: self._append(writer, entered, facts, later))
+        while writer.owed and not self._failed and not (more or self._backlog.waits):
+            self._try(lambda: self._catch_up(writer))
+        if self._row is not None and not self._failed:
+            with suppress(Error):  # somebody holds it: it is looked at again
+                self._stored = writer.size
+
+    def _try(self, store: Callable[[], None]) -> None:
+        try:
+            store()
+        except Error as error:
+            self._fail(self._why(error))
+        if self._backlog.closed:
+            self._report.live()
+
+    def _append(self, writer: Writer, entered: list[Entered], facts: dict[int, dict[str, str]], later: bool) -> None:
+        try:
+            self._patiently(lambda: writer.append(entered, facts, later))
+        except RemovedError as removed:
+            self._leave(removed)
+            rest = [one for one in entered if one[0] != removed.session]
+            if rest:
+                facts.pop(removed.session, None)
+                self._append(writer, rest, facts, later)
+            return
+        self._kept = self._counts()
+        for number, news in facts.items():
+            self._facts.setdefault(number, {}).update(news)
+
+    def _catch_up(self, writer: Writer) -> None:
+        try:
+            self._patiently(writer.catch_up)
+        except RemovedError as removed:
+            self._leave(removed)
+
+    def _leave(self, removed: RemovedError) -> None:
+        """The others go on, where there may be others."""
+        for session in [session for session in self._sessions if session.number == removed.session]:
+            session.number = None
+            self._sessions.remove(session)
+        if self._options.transport == STDIO:
+            self._fail(f"cannot write {self._path}: {removed}")
+        else:
+            self._report.warn(f"{removed}: it is no longer recorded")
+
+    def _resume(self, session: OpenSession) -> None:
+        """Begin the next part of a session."""
+        held, session.held = session.held, None
+        self._number(session)
+        for frame, entries in held or ():
+            self._collect(session, frame, entries)
+
+    # -- going on in the next cassette
+
+    def _turn(self, tape: Tape | Sessions) -> None:
+        """Go on in another cassette, if this one is full."""
+        size = self._stored + self._size
+        row = self._row
+        if row is None or size < self._limit or self._failed:
+            return
+        if not any(session.tape.frames for session in self._sessions):
+            return
+        if not self._may_turn(row, tape, size):
+            for session in self._sessions:
+                session.mark = session.mark or session.tape.last
+            return
+        path = None
+        try:
+            path = row.newest(self._path)
+            following = self._opened(path)
+        except (Error, CassetteError) as error:
+            self._report.warn(f"{self._path} is full, but the next cannot be begun: {error}; it goes on as it is")
+            self._limit = size + row.size
+            if path:
+                row.give_back(path)
+            return
+        self._leave_for(following, path)
+
+    def _go_on_with_a_gap(self) -> None:
+        """Go on in the next cassette, if there is room by now: what came meanwhile is lost."""
+        row, path = self._row, None
+        assert row is not None  # else nothing waits for room
+        row.prune(self._path)
+        try:
+            path = row.newest(self._path)
+            following = self._opened(path)
+        except (Error, CassetteError):
+            if path:
+                row.give_back(path)
+            return
+        self._gap, self._failed, self._entered, self._size = self._failed, None, [], 0
+        self._leave_for(following, path)
+        if self._failed:
+            row.give_back(path)
+        else:
+            self._was_full, self._gap = False, None
+            self._report.warn(f"there is room again: it goes on in {path}, without what came meanwhile")
+
+    def _may_turn(self, row: Row, tape: Tape | Sessions, size: int) -> bool:
+        """Return whether no exchange is open, or the cassette has grown too large to wait for that."""
+        if size >= max(row.most, self._limit):
+            return True
+        if not isinstance(tape, Tape) and tape.has_posts():
+            return False
+        is_late = size >= max(row.late, self._limit)
+        return all(session.tape.is_quiet(session.mark if is_late else 0) for session in self._sessions)
+
+    def _leave_for(self, following: Writer, path: str) -> None:
+        """Close this cassette, and go on in another one."""
+        writer, before = self._writer, self._path
+        assert writer is not None and self._row is not None  # else it has failed, or is in no row
+        if self._equipment is not None:
+            self._equipment.leave(self._sessions, goes_on=True)
+        self._store_all(writer)
+        parts = []
+        try:
+            parts = [
+                (session, self._parting(writer, session, path) if session.number else []) for session in self._sessions
+            ]
+        except Error as error:
+            self._fail(self._why(error))
+        self._store_all(writer)
+        if self._failed:
+            following.close()
+            return
+        self._go_on(following, path, parts)
+        writer.close()
+        self._hand_over(before)
+        self._row.prune(path)
+
+    def _store_all(self, writer: Writer) -> None:
+        self._store()
+        while writer.owed and not self._failed:
+            self._try(lambda: self._catch_up(writer))
+
+    def _parting(self, writer: Writer, session: OpenSession, path: str) -> list[Frame]:
+        """Say at the end of a part where it goes on; return what that is to begin with."""
+        from ..cassette.query.parts import in_force  # once for each cassette
+
+        tape, number = session.tape, session.number or 0
+        requests = [request for request, _ in tape.ledger.waiting()]
+        repeated = in_force(writer.connection, number, requests, tape.channels)
+        tape.control("server", TAPE, rotation.end(path), self._at)
+        return rotation.beginning(self._path, number, repeated)
+
+    def _go_on(self, writer: Writer, path: str, parts: list[tuple[OpenSession, list[Frame]]]) -> None:
+        why = self._gap or (None if self._is_in_place() else self._why())
+        counts = self._kept if self._gap else self._counts()
+        for session, _ in parts:
+            split = sum(1 for _, listens in session.tape.ledger.waiting() if not listens)
+            said = f"{count(split, 'request')} had no answer yet when it went on in {os.path.basename(path)}"
+            self._close(session, why, said if split else None)
+        *sums, _, redactions = counts
+        self._earlier = (sums[0], sums[1], 0, redactions)
+        self._writer, self._path, self._facts, self._stored = writer, path, {}, 0
+        self._limit = self._row.size if self._row else 0
+        self._report.say(f"cassette {path}")
+        for session, frames in ((session, frames) for session, frames in parts if session in self._sessions):
+            session.number, session.held, session.mark = None, session.tape.begin_again(self._at, frames), 0
+            session.facts |= {"started_at": timestamp(self._started + self._at / 1e6), "extends": None}
+            if self._options.transport == STDIO:
+                self._resume(session)
+        self._store()
+
+    # -- the end
+
+    def _finish(self) -> None:
+        if self._equipment is not None:
+            self._equipment.leave(self._sessions, goes_on=False)
+        writer, why = self._writer, self._failed or (None if self._is_in_place() else self._why())
+        otherwise = KILLED if self._exit_code is None and not self._stopped else None
+        for session in list(self._sessions):
+            why = self._close(session, why, otherwise) or why
+        if writer is not None:
+            writer.close()
+        if self._working is not None:
+            self._become_text(self._working)
+        counts = self._kept if self._failed else self._counts()
+        self._report.say(f"done {' '.join(map(str, counts))} {why or ''}")
+        self._hand_over(self._path)
+
+    def _hand_over(self, path: str) -> None:
+        """A cassette is finished."""
+        if self._equipment is not None and self._is_opened and os.path.exists(path):
+            self._equipment.hand_over(path)
+
+    def _become_text(self, working: Working) -> None:
+        try:
+            working.leave()
+        except (OSError, CassetteError) as error:
+            why = getattr(error, "strerror", None) or error
+            self._report.warn(f"{why}: what was recorded stays in {working.file}, and is read from there")
+
+    def _counts(self) -> Counts:
+        tapes = [session.tape for session in self._sessions]
+        frames, exchanges, _, redactions = self._earlier
+        return (
+            sum((tape.frames for tape in tapes), frames),
+            sum((tape.ledger.exchanges for tape in tapes), exchanges),
+            sum(tape.ledger.still_open for tape in tapes),
+            sum((tape.redactions for tape in tapes), redactions),
+        )
+
+    def _close(self, session: OpenSession, why: str | None, otherwise: str | None) -> str | None:
+        """Close a session; return why it is incomplete, if it is."""
+        writer, number, tape = self._writer, session.number, session.tape
+        why = why or tape.incomplete or otherwise
+        facts = self._news(session) | {
+            "ended_at": timestamp(self._started + self._at / 1e6),
+            "exit_code": self._exit_code,
+            "incomplete": why,
+        }
+        if writer is not None and number is not None:
+            try:
+                self._patiently(lambda: writer.finish(number, facts))
+            except RemovedError as removed:
+                self._leave(removed)
+                return self._failed
+            except Error as error:
+                return why or self._why(error)
+        return why
+
+    def _news(self, session: OpenSession) -> dict[str, str]:
+        """The facts of a session that changed since they were written. Others may have been redacted there since."""
+        known = self._facts.get(session.number or 0, {})
+        return {name: fact for name, fact in session.tape.ledger.facts.items() if known.get(name) != fact}
+
+    def _is_in_place(self) -> bool:
+        return self._writer is None or self._writer.is_in_place()
+
+    def _why(self, error: Error | None = None) -> str:
+        """The reason that nothing can be written. SQLite may notice first that the file is gone, in other words."""
+        if not self._is_in_place():
+            return f"{self._path} was moved or deleted while it was being recorded"
+        return f"cannot write {self._path}: {error}"
+
+    def _fail(self, why: str) -> None:
+        self._failed = why
+        self._report.say(f"failed {why}")
+
+
+def patiently(write: Callable[[], _T], waited: Callable[[int], None]) -> _T:
+    """Retry for a while: another process may hold the file longer than SQLite's busy timeout.
+
+    https://www.sqlite.org/c3ref/busy_timeout.html
+    """
+    for times in range(1, _TRIES):
+        try:
+            return write()
+        except ReplacedError:
+            continue  # nobody holds the new one
+        except OperationalError as error:
+            if not is_locked(error):
+                raise
+        waited(times)
+    return write()
+
+
+def _redactor(options: Options) -> Redactor | None:
+    if not options.redact:
+        return None
+    own = options.redact_keys, options.redact_paths, options.redact_values
+    rules = Rules(*own, named=options.redact_with, headers=options.headers, environ=os.environ, known=options.known)
+    return redactor(rules)
+
+
+def timestamp(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, timezone.utc).isoformat(timespec="microseconds").replace("+00:00", "Z")
