@@ -136,11 +136,9 @@ def test_a_request_is_parsed_keyed_and_looked_up_once(tmp_path: Path, monkeypatc
     parsed: list[bytes] = []
     keyed: list[str] = []
     looked_up: list[str] = []
-    parse, request_key, statement = frames.parse, match.request_key, lookup._NEXT_REQUEST.partition("?")[0]
+    parse, digest, statement = frames.parse, match._digest, lookup._NEXT_REQUEST.partition("?")[0]
     monkeypatch.setattr(frames, "parse", lambda text: (parsed.append(text), parse(text))[1])
-    monkeypatch.setattr(
-        match, "request_key", lambda method, params: (keyed.append(method), request_key(method, params))[1]
-    )
+    monkeypatch.setattr(match, "_digest", lambda method, what: (keyed.append(method), digest(method, what))[1])
 
     async def talk() -> list[tuple[int, int, int]]:
         with Cassette(cassette(tmp_path / "tape.db", each_kind)) as tape:
