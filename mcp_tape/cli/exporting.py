@@ -12,7 +12,6 @@ from ..cassette.reader import Cassette, Session
 from ..cassette.schema import expect_local
 from ..errors import count
 from ..start.outcome import say
-from ..wire import jsontext
 
 
 class Asked(NamedTuple):
@@ -28,13 +27,13 @@ class Asked(NamedTuple):
 def otlp(asked: Asked) -> Iterator[str]:
     from ..formats import otlp
 
-    yield jsontext.dumps(otlp.merged(otlp.documents(*asked[:4], most=None))) + "\n"
+    return otlp.dump(*asked[:4])
 
 
 def har(asked: Asked) -> Iterator[str]:
     from ..formats import har
 
-    yield jsontext.dumps(har.document(*asked[:3])) + "\n"
+    return har.dump(*asked[:3])
 
 
 def perfetto(asked: Asked) -> Iterator[str]:

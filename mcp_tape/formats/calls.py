@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -11,7 +10,7 @@ from ..cassette.query.exchanges import exchanges
 from ..cassette.query.filters import EVERYTHING, Filter
 from ..cassette.reader import Cassette, Session
 from ..wire import frames, jsontext, protocol
-from ..wire.frames import Exchange
+from ..wire.frames import Exchange, Frame
 from ..wire.times import read_time
 
 
@@ -33,16 +32,34 @@ class Call(NamedTuple):
 
 def calls(cassette: Cassette, session: int, kept: Filter = EVERYTHING) -> Iterator[Call]:
     """Every request of a session that a filter keeps, in order; some megabytes of them at a time."""
-    places = [(frame.seq, frame.at, frame.channel) for frame in filters.frames(cassette, session, kept)]
-    numbers = [seq for seq, _, _ in places]
-    wanted = set(numbers)
-    every = numbers if not kept.terms else [frame.seq for frame in cassette.frames(session)]
+    wanted = _Places(filters.frames(cassette, session, kept))
+    every = _Places(cassette.frames(session)) if kept.terms else wanted
     for exchange in exchanges(cassette, session):
         # A message of a batch has a number of its own, behind that of its frame.
-        frame = every[bisect_right(every, exchange.seq or 0) - 1] if every else 0
-        if frame in wanted:
-            _, at, channel = places[bisect_right(numbers, frame) - 1]
-            yield Call(exchange, at, exchange.microseconds, channel)
+        place = wanted.of(exchange.seq or 0)
+        if place is not None and place == every.of(exchange.seq or 0):
+            yield Call(exchange, place.at, exchange.microseconds, place.channel)
+
+
+class _Place(NamedTuple):
+    seq: int
+    at: int
+    channel: str
+
+
+class _Places:
+    """Places of frames by the numbers of messages, which are asked for in order: of the frames none is kept."""
+
+    def __init__(self, found: Iterator[Frame]) -> None:
+        self._found = (_Place(frame.seq, frame.at, frame.channel) for frame in found)
+        self._last: _Place | None = None
+        self._next = next(self._found, None)
+
+    def of(self, number: int) -> _Place | None:
+        """The last frame up to a number."""
+        while self._next is not None and self._next.seq <= number:
+            self._last, self._next = self._next, next(self._found, None)
+        return self._last
 
 
 def started(session: Session) -> int:

@@ -24,10 +24,16 @@ _MAPPED = "mapped: recorded on stdio"
 _UNKNOWN = {"httpVersion": "HTTP/1.1", "cookies": [], "headersSize": -1, "bodySize": -1}
 
 
-def document(cassette: Cassette, sessions: Iterable[Session], kept: Filter) -> Json:
-    entries = [entry for session in sessions for entry in _entries(cassette, session, kept)]
+def dump(cassette: Cassette, sessions: Iterable[Session], kept: Filter) -> Iterator[str]:
+    """The archive, in pieces: an entry for each request, in the order in which they ended."""
     creator = {"name": "mcp-tape", "version": __version__}
-    return {"log": {"version": "1.2", "creator": creator, "pages": [], "entries": entries}}
+    yield f'{{"log":{{"version":"1.2","creator":{text(creator)},"pages":[],"entries":['
+    separator = ""
+    for session in sessions:
+        for entry in _entries(cassette, session, kept):
+            yield separator + text(entry)
+            separator = ","
+    yield "]}}\n"
 
 
 def _entries(cassette: Cassette, session: Session, kept: Filter) -> Iterator[Json]:
@@ -36,12 +42,20 @@ def _entries(cassette: Cassette, session: Session, kept: Filter) -> Iterator[Jso
             yield _mapped(session, call)
         return
     wanted = {frame.channel for frame in filters.frames(cassette, session.id, kept)}
-    found: dict[str, list[Frame]] = {}
+    found: dict[str, list[Frame]] = {}  # of requests that have not ended
     for frame in cassette.frames(session.id):
         if frame.channel in wanted and channels.is_http(frame.channel):
             found.setdefault(frame.channel, []).append(frame)
+            if frame.kind == "control" and _ends(frame):
+                yield from _entry(session, found.pop(frame.channel))
     for ours in found.values():
         yield from _entry(session, ours)
+
+
+def _ends(frame: Frame) -> bool:
+    """Return whether a request has its answer, or gets none."""
+    event = frames.facts(frame.text).get("event")
+    return event in ("abort", "failed", "open") or (event == "close" and frame.sender == "server")
 
 
 def _entry(session: Session, ours: list[Frame]) -> Iterator[Json]:

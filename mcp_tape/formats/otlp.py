@@ -24,28 +24,41 @@ Json = dict[str, Any]
 _CLIENT, _ERROR = 3, 2  # SpanKind, StatusCode
 _TRACE_PARENT = re.compile(r"00-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})")
 _ADDRESSED = (protocol.READ, protocol.SUBSCRIBE, protocol.UNSUBSCRIBE)
+_SCOPE: Json = {"scope": {"name": "mcp-tape", "version": __version__}}
 AT_ONCE = 500  # spans of one document that is sent
 
 
 def documents(
-    cassette: Cassette, sessions: Iterable[Session], kept: Filter, content: bool, most: int | None = AT_ONCE
+    cassette: Cassette, sessions: Iterable[Session], kept: Filter, content: bool
 ) -> Iterator[Json]:
-    """The spans of sessions, so many at once, or each session's in one document."""
+    """The spans of sessions, so many at once as one document may have that is sent."""
     for session in sessions:
         spans = _spans(cassette, session, kept, content)
-        while block := list(islice(spans, most)):
+        while block := list(islice(spans, AT_ONCE)):
             yield document(session, block)
 
 
 def document(session: Session, spans: list[Json]) -> Json:
     """Spans of a session, to be sent."""
-    scope = {"scope": {"name": "mcp-tape", "version": __version__}, "spans": spans}
-    return {"resourceSpans": [{"resource": {"attributes": _of_session(session)}, "scopeSpans": [scope]}]}
+    return {"resourceSpans": [_of_resource(session) | {"scopeSpans": [_SCOPE | {"spans": spans}]}]}
 
 
-def merged(found: Iterable[Json]) -> Json:
-    """One document of several."""
-    return {"resourceSpans": [one for document in found for one in document["resourceSpans"]]}
+def dump(cassette: Cassette, sessions: Iterable[Session], kept: Filter, content: bool) -> Iterator[str]:
+    """One document of all spans, in pieces."""
+    yield '{"resourceSpans":['
+    begun = ""
+    for session in sessions:
+        separator = begun + f'{text(_of_resource(session))[:-1]},"scopeSpans":[{text(_SCOPE)[:-1]},"spans":['
+        for span in _spans(cassette, session, kept, content):
+            yield separator + text(span)
+            separator, begun = ",", ","
+        if separator == ",":
+            yield "]}]}"
+    yield "]}\n"
+
+
+def _of_resource(session: Session) -> Json:
+    return {"resource": {"attributes": _of_session(session)}}
 
 
 def _spans(cassette: Cassette, session: Session, kept: Filter, content: bool) -> Iterator[Json]:

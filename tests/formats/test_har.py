@@ -22,7 +22,7 @@ MITM = ROOT / "tests/formats/others/recordings/mitmproxy/everything.har"
 
 def archive(path: Path, kept: str = "") -> dict[str, Any]:
     with Cassette(path) as cassette:
-        return har.document(cassette, cassette.sessions(), parse(kept) if kept else EVERYTHING)["log"]
+        return json.loads("".join(har.dump(cassette, cassette.sessions(), parse(kept) if kept else EVERYTHING)))["log"]
 
 
 def said(path: Path) -> list[tuple[str, bytes]]:

@@ -50,7 +50,7 @@ def as_protobuf(document: dict[str, Any]) -> ExportTraceServiceRequest:
 
 def test_requests_of_a_batch_have_spans_of_their_own() -> None:
     with Cassette(ROOT / "cassettes/batch.db") as cassette:
-        document = otlp.merged(otlp.documents(cassette, cassette.sessions(), EVERYTHING, True, None))
+        document = json.loads("".join(otlp.dump(cassette, cassette.sessions(), EVERYTHING, True)))
         calls = len(cassette.exchanges(1))
     found = [span["spanId"] for one in document["resourceSpans"] for span in one["scopeSpans"][0]["spans"]]
     assert len(set(found)) == len(found) == calls
@@ -58,7 +58,7 @@ def test_requests_of_a_batch_have_spans_of_their_own() -> None:
 
 def test_opentelemetry_reads_all_of_it() -> None:
     with Cassette(EVERYTHING_DB) as cassette:
-        document = otlp.merged(otlp.documents(cassette, cassette.sessions(), EVERYTHING, True, None))
+        document = json.loads("".join(otlp.dump(cassette, cassette.sessions(), EVERYTHING, True)))
         calls = len(cassette.exchanges(1))
     assert ExportTraceServiceRequest.FromString(protobuf.encode(document)) == as_protobuf(document)
     (resource,) = as_protobuf(document).resource_spans
@@ -131,12 +131,11 @@ def test_spans_are_sent_where_collectors_listen() -> None:
     assert len(collector.taken[0].resource_spans[0].scope_spans[0].spans) > 20
 
 
-def test_a_collector_that_is_busy_is_asked_again() -> None:
+def test_a_collector_that_is_busy_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(otlp, "AT_ONCE", 10)
     waits: list[float] = []
     with collecting(503, 429) as collector, Cassette(EVERYTHING_DB) as cassette:
-        sent, _ = send(
-            collector.url, otlp.documents(cassette, cassette.sessions(), EVERYTHING, False, 10), waits.append
-        )
+        sent, _ = send(collector.url, otlp.documents(cassette, cassette.sessions(), EVERYTHING, False), waits.append)
     assert sent == sum(len(one.resource_spans[0].scope_spans[0].spans) for one in collector.taken)
     assert waits == [1.0, 2.0] and len(collector.taken) > 2
 
