@@ -400,7 +400,7 @@ def _next(rows: Sequence[Sequence[Any]], is_first: bool) -> Next | None:
     is_answer = answers is exchange is method is None and answered == rpc_id and status is not None
     if not is_answer or found.part:
         return Next(found, None, is_one_of_several)
-    if not all(map(isinstance, row[13:], _ANSWER_TYPES)):
+    if type(part) is not int or not all(map(isinstance, row[13:], _ANSWER_TYPES)):
         raise file.OddRowError("messages")
     place = session, answer - part & schema.MOST, part, "response", None, rpc_id, None, status
     links = seq, None, seq, seq, answer - part
