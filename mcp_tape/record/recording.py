@@ -474,14 +474,15 @@ class Recording:
             self._report.warn(f"{why}: what was recorded stays in {working.file}, and is read from there")
 
     def _counts(self) -> Counts:
-        tapes = [session.tape for session in self._sessions]
         frames, exchanges, _, redactions = self._earlier
-        return (
-            sum((tape.frames for tape in tapes), frames),
-            sum((tape.ledger.exchanges for tape in tapes), exchanges),
-            sum(tape.ledger.still_open for tape in tapes),
-            sum((tape.redactions for tape in tapes), redactions),
-        )
+        still_open = 0
+        for session in self._sessions:
+            tape = session.tape
+            frames += tape.frames
+            exchanges += tape.ledger.exchanges
+            still_open += tape.ledger.still_open
+            redactions += tape.redactions
+        return frames, exchanges, still_open, redactions
 
     def _close(self, session: OpenSession, why: str | None, otherwise: str | None) -> str | None:
         """Close a session; return why it is incomplete, if it is."""
