@@ -52,6 +52,10 @@ class Builder:
         self._size = self._last = 0
         self._http = False
 
+    def say(self, row: Mapping[str, Any]) -> None:
+        """Say more of the session that was begun, which is known only behind its frames."""
+        self._row |= {name: value for name, value in row.items() if name in _COLUMNS}
+
     def add(self, frame: Frame, messages: list[Message], keys: Mapping[int, bytes] | None = None) -> None:
         """Add a frame, with the messages in its text. `keys`: of requests whose text no longer gives them.
 

@@ -28,9 +28,7 @@ _SCOPE: Json = {"scope": {"name": "mcp-tape", "version": __version__}}
 AT_ONCE = 500  # spans of one document that is sent
 
 
-def documents(
-    cassette: Cassette, sessions: Iterable[Session], kept: Filter, content: bool
-) -> Iterator[Json]:
+def documents(cassette: Cassette, sessions: Iterable[Session], kept: Filter, content: bool) -> Iterator[Json]:
     """The spans of sessions, so many at once as one document may have that is sent."""
     for session in sessions:
         spans = _spans(cassette, session, kept, content)

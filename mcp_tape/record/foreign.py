@@ -38,8 +38,7 @@ def load(path: str, builder: Builder, defaults: Mapping[str, Any], otherwise: Ca
         tried = ", ".join(one.name for one in readers())
         raise CassetteError(f"{otherwise}\nIt is no recording of another tool either. Tried: JSON lines, {tried}")
     lost: list[str] = []
-    for part in _sessions(reader, source):
-        part.write(builder, defaults)
+    for part in _sessions(reader, source, builder, defaults):
         lost.append(part.why)
     if not lost:
         raise CassetteError(f"{path} looks like a recording of {reader.name}, but holds no message")
@@ -54,8 +53,7 @@ def knows(path: str) -> bool:
 def _source(path: str) -> Source:
     if os.path.getsize(path) > _MOST:
         raise CassetteError(f"{path} is no cassette, and too large to be the recording of another tool")
-    with open(path, "rb") as file:
-        return Source(path, file.read())
+    return Source(path)
 
 
 def _reader(source: Source) -> Reader | None:
@@ -68,33 +66,41 @@ def readers() -> Iterator[Reader]:
         yield from import_module(f"mcp_tape.formats.others.{name}").READERS
 
 
-def _sessions(reader: Reader, source: Source) -> Iterator[_Part]:
-    """The sessions of a file; what is lost before the first is lost of each."""
+def _sessions(reader: Reader, source: Source, builder: Builder, defaults: Mapping[str, Any]) -> Iterator[_Part]:
+    """The sessions of a file, each once it is on the cassette; what is lost before the first is lost of each."""
     hidden = redactor(Rules(environ=os.environ), most_seen=sys.maxsize)
     of_all: list[Lost] = []
     part: _Part | None = None
     for item in reader.read(source):
         if isinstance(item, Begin):
-            if part is not None and part.items:
+            if part is not None and part.end():
                 yield part
-            part = _Part(reader.name, item, hidden, of_all)
+            part = _Part(reader.name, item, hidden, of_all, builder, defaults)
         elif isinstance(item, Lost):
             (of_all if part is None else part.lost).append(item)
         elif part is not None:
-            part.items.append(item)
-    if part is not None and part.items:
+            part.play(item)
+    if part is not None and part.end():
         yield part
 
 
 class _Part:
-    """What follows one `Begin`: a session, or over HTTP as many as its clients had."""
+    """What follows one `Begin`: a session, or over HTTP as many as its clients had.
 
-    def __init__(self, name: str, begin: Begin, hidden: Redactor, lost: list[Lost]) -> None:
-        self.items: list[Said | Happened] = []
+    That of stdio goes onto the cassette frame by frame. Those of HTTP are mixed in their file, and kept until its end.
+    """
+
+    def __init__(
+        self, name: str, begin: Begin, hidden: Redactor, lost: list[Lost], builder: Builder, defaults: Mapping[str, Any]
+    ) -> None:
         self.lost = list(lost)
         self._name = name
         self._begin = begin
         self._redactor = hidden
+        self._builder, self._defaults = builder, defaults
+        self._player: Tape | Sessions | None = None
+        self._at = 0
+        self._tape: Tape | None = None  # whose frames are on the cassette, once there is one
         self._tapes: list[tuple[str, list[tuple[Frame, list[Entry]]], Tape]] = []
 
     @property
@@ -105,37 +111,57 @@ class _Part:
         damage = [one.what for one in lost if one.is_damage]
         return "; ".join([f"{IMPORTED}{self._name}" + (f": {missing}" if missing else ""), *damage]) if lost else ""
 
-    def write(self, builder: Builder, defaults: Mapping[str, Any]) -> None:
-        self._play()
+    def play(self, item: Said | Happened) -> None:
+        """Take what comes next; its first item says whether all of it was over HTTP."""
+        if self._player is None:
+            self._player = Sessions(self._kept) if is_http(item.channel) else self._written()
+        tape, at = self._player, max(self._at, item.at)
+        self._at = at
+        if isinstance(item, Happened):
+            tape.control(item.sender, item.channel, dict(item.facts), at)
+        elif is_http(item.channel) and not item.text:
+            tape.end(item.sender, item.channel, at)
+            tape.control(item.sender, item.channel, {"event": "close"}, at)
+        else:
+            tape.feed(item.sender, item.channel, item.text if is_http(item.channel) else item.text + b"\n", at)
+
+    def end(self) -> bool:
+        """Put the rest of it onto the cassette; return whether there was anything."""
+        if self._player is None:
+            return False
+        self._player.end_all(self._at)
+        if self._tape is not None:
+            self._builder.say(self._row(STDIO, self._tape))
         for transport, kept, tape in self._tapes:
-            if not kept:
-                continue
-            builder.begin(dict(defaults) | self._row(transport, tape))
-            for frame, entries in kept:
-                messages = parse(frame.text)[1] if frame.kind in ("message", "batch") else []
-                keys = {part: entry.key for part, entry in enumerate(entries) if entry.key and frame.redactions}
-                builder.add(frame, messages, keys)
+            if kept:
+                self._builder.begin(dict(self._defaults) | self._row(transport, tape))
+                for frame, entries in kept:
+                    self._add(frame, entries)
+        return True
 
-    def _play(self) -> None:
-        over_http = any(is_http(item.channel) for item in self.items)
-        tape = Sessions(self._begun) if over_http else self._begun(0, STDIO, True)
-        at = 0
-        for item in self.items:
-            at = max(at, item.at)
-            if isinstance(item, Happened):
-                tape.control(item.sender, item.channel, dict(item.facts), at)
-            elif is_http(item.channel) and not item.text:
-                tape.end(item.sender, item.channel, at)
-                tape.control(item.sender, item.channel, {"event": "close"}, at)
-            else:
-                tape.feed(item.sender, item.channel, item.text if is_http(item.channel) else item.text + b"\n", at)
-        tape.end_all(at)
+    def _written(self) -> Tape:
+        """A tape whose frames go onto the cassette at once."""
 
-    def _begun(self, at: int, transport: str, legacy: bool) -> Tape:
+        def add(frame: Frame, entries: list[Entry]) -> None:
+            if self._tape is None:
+                self._tape = tape
+                self._builder.begin(dict(self._defaults) | self._row(STDIO, tape))
+            self._add(frame, entries)
+
+        tape = Tape(add, self._redactor)
+        return tape
+
+    def _kept(self, at: int, transport: str, legacy: bool) -> Tape:
+        """A tape whose frames are kept until the others are known."""
         kept: list[tuple[Frame, list[Entry]]] = []
         tape = Tape(lambda frame, entries: kept.append((frame, entries)), self._redactor, at)
         self._tapes.append((transport, kept, tape))
         return tape
+
+    def _add(self, frame: Frame, entries: list[Entry]) -> None:
+        messages = parse(frame.text)[1] if frame.kind in ("message", "batch") else []
+        keys = {part: entry.key for part, entry in enumerate(entries) if entry.key and frame.redactions}
+        self._builder.add(frame, messages, keys)
 
     def _row(self, transport: str, tape: Tape) -> dict[str, Any]:
         begin, hidden = self._begin, self._redactor

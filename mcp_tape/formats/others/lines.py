@@ -44,7 +44,9 @@ def _is_npm_tape(source: Source) -> bool:
 
 def _npm_tape(source: Source) -> Iterator[Item]:
     clock, label = Clock(source.first.get("startedAt")), source.first.get("label")
-    end = next((row for row in reversed(source.lines) if row and row.get("type") == "end"), None)
+    end = None
+    for row in source.rows():
+        end = row if isinstance(row, Row) and row.get("type") == "end" else end
     code = end.get("exitCode") if end else None
     more = {"exit_code": code if type(code) is int else None, "note": label if isinstance(label, str) else None}
     yield Begin(clock.started_at, command(source.first.get("command")), more)

@@ -37,7 +37,7 @@ class _Line(NamedTuple):
 
 
 def _is_desktop(source: Source) -> bool:
-    return _DESKTOP.search(source.text, 0, _START) is not None
+    return _DESKTOP.search(source.start, 0, _START) is not None
 
 
 def _desktop(source: Source) -> Iterator[Item]:
@@ -50,7 +50,7 @@ def _desktop(source: Source) -> Iterator[Item]:
 
 
 def _is_code(source: Source) -> bool:
-    return _CODE.search(source.text, 0, _START) is not None
+    return _CODE.search(source.start, 0, _START) is not None
 
 
 def _code(source: Source) -> Iterator[Item]:

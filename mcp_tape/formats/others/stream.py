@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
+from itertools import islice
 from typing import Any, NamedTuple
 
 from ...errors import CassetteError
@@ -22,6 +23,7 @@ from .times import microseconds
 INVENTED = "times invented"
 RESERIALISED = "text re-serialised"
 NO_HANDSHAKE = "no handshake, one was invented"
+_START = 4 << 20  # bytes in which a kind of file must show itself
 _SPACE = re.compile(r'"(?:[^"\\]|\\.)*"|\s+')
 
 
@@ -104,33 +106,52 @@ class Row:
 
 
 class Source:
-    """A file to be imported."""
+    """A file to be imported, of which no more is read than its format needs."""
 
-    def __init__(self, path: str, data: bytes) -> None:
+    def __init__(self, path: str) -> None:
         self.path = path
-        self.text = data.decode("utf-8", "replace").removeprefix("\ufeff")
+
+    @cached_property
+    def text(self) -> str:
+        with open(self.path, "rb") as file:
+            return file.read().decode("utf-8", "replace").removeprefix("\ufeff")
+
+    @cached_property
+    def start(self) -> str:
+        """The beginning of the file."""
+        with open(self.path, "rb") as file:
+            return file.read(_START).decode("utf-8", "replace").removeprefix("\ufeff")
 
     @cached_property
     def document(self) -> Row | None:
         """The file as one JSON object."""
-        return row(self.text) if self.text.lstrip()[:1] == "{" else None
+        return row(self.text) if self.start.lstrip()[:1] == "{" and not self._is_lines else None
 
     @cached_property
     def array(self) -> list[Row]:
         """The file as one JSON array of objects."""
-        return list(rows_of(self.text)) if self.text.lstrip()[:1] == "[" and is_json(self.text) else []
+        return list(rows_of(self.text)) if self.start.lstrip()[:1] == "[" and is_json(self.text) else []
 
     @cached_property
-    def lines(self) -> list[Row | None]:
-        """The file as JSON lines; None for a line that is none."""
-        return [row(line) for line in self.text.split("\n") if line.strip()]
-
-    @property
     def first(self) -> Mapping[str, Any]:
         """The first of its lines, as far as it is an object."""
-        line = self.text.lstrip().partition("\n")[0]
+        line = next(self._lines(), "").strip()
         found = row(line) if line.startswith("{") else None
         return found.value if found else {}
+
+    @cached_property
+    def _is_lines(self) -> bool:
+        """Whether more comes behind the object in the first line."""
+        return bool(self.first) and next(islice(self._lines(), 1, None), None) is not None
+
+    def _lines(self) -> Iterator[str]:
+        """Its lines that are not empty."""
+        with open(self.path, "rb") as file:
+            for number, data in enumerate(file):
+                line = data.decode("utf-8", "replace")
+                line = line.removeprefix("\ufeff") if number == 0 else line
+                if line.strip():
+                    yield line.removesuffix("\n")
 
     def beside(self, name: str) -> Row | None:
         """A document in the same directory."""
@@ -142,8 +163,8 @@ class Source:
 
     def rows(self) -> Iterator[Row | Lost]:
         """Its lines; where one is none, as the last one after a kill, that is a loss."""
-        for line in self.lines:
-            yield cut_off() if line is None else line
+        for line in self._lines():
+            yield row(line) or cut_off()
 
 
 def cut_off(why: str = "") -> Lost:

@@ -31,7 +31,7 @@ def _lines(source: Source) -> Iterator[Item]:
 
 
 def _is_yaml(source: Source) -> bool:
-    return _TOP.match(source.text) is not None
+    return _TOP.match(source.start) is not None
 
 
 def _yaml(source: Source) -> Iterator[Item]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -145,3 +146,20 @@ def test_half_a_character_in_what_a_file_says_of_itself_is_replaced(member: str,
     assert (result.exit_code, result.exception) == (0, None)
     ((session, _),) = sessions(tmp_path / "new.db")
     assert session.server_name == "odd"
+
+
+def test_what_is_held_at_once_does_not_grow_with_the_lines_of_a_file(tmp_path: Path) -> None:
+    first, *_, last = (RECORDINGS / "mcp-rec" / "odd.jsonl").read_text("utf-8").splitlines()
+
+    def peak(number: int) -> int:
+        path = tmp_path / f"{number}.jsonl"
+        path.write_text("\n".join([first, *[last] * number]))
+        tracemalloc.start()
+        try:
+            assert invoke("load", path, "-o", tmp_path / f"{number}.db").exit_code == 0
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    peak(1)  # what is loaded once
+    assert peak(4_000) < 1.5 * peak(1_500)
