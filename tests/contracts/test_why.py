@@ -323,6 +323,9 @@ def talk_and_end(way: str, tape: Path) -> list[Reason]:
         send(process.stdin, call(1, "a").encode() + b"\n")
         receive_line(process.stdout)
         send(process.stdin, call(2, asked).encode() + b"\n")
+        if asked == "silent":  # the server has it when it answers the next
+            send(process.stdin, call(3, "a").encode() + b"\n")
+            receive_line(process.stdout)
         if way == "leave":
             process.stdin.close()
         elif way == "stop":
