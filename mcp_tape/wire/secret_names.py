@@ -230,9 +230,13 @@ def may_name_secrets(text: bytes) -> bool:
     found = _has_stem(fold_quickly(text))
     if found and _PROGRESS_TOKEN in text:
         found = _has_stem(fold_quickly(text.replace(_PROGRESS_TOKEN, b"")))
+    if found:
+        return True
     wire = text.decode("latin-1")
-    may = any(letter in wire and stem in wire for letter, stem in _UPPER.items())
-    return found or (may and _UPPER_STEMS.search(wire) is not None)
+    for letter, stem in _UPPER.items():
+        if letter in wire and stem in wire:
+            return _UPPER_STEMS.search(wire) is not None
+    return False
 
 
 def _has_stem(folded: str) -> bool:
@@ -245,6 +249,8 @@ def _has_stem(folded: str) -> bool:
         return True
     if "code" in folded and ("codeverifier" in folded or _follows("code", _BEFORE_CODE, folded)):
         return True
+    if not ("otp" in folded or "pin" in folded or "pat" in folded):
+        return False
     for stem in _SHORT_STEMS:
         at = folded.find(stem)
         while at >= 0:
