@@ -92,10 +92,14 @@ def _read(path: str, left: str | None, open_left: Open, otherwise: CassetteError
 
     builder = Builder(None)
     try:
-        lost = tuple(load(path, builder, otherwise))
-        if left is not None and os.path.getsize(left):  # else its recorder has just begun
-            with open_left(left) as tape:
-                _add(tape, path, builder)
+        try:
+            lost = tuple(load(path, builder, otherwise))
+            if left is not None and os.path.getsize(left):  # else its recorder has just begun
+                with open_left(left) as tape:
+                    _add(tape, path, builder)
+        except BaseException:
+            builder.connection.close()
+            raise
     except sqlite3.Error as error:
         raise CassetteError(f"cannot read {path}: {error}") from None
     except FileNotFoundError:
