@@ -117,6 +117,7 @@ class HeadReader:
             raise BadRequestError(400, "a request has one Host header")
         verb = self._parser.get_method().decode()
         keep_alive = not is_old and verb != "CONNECT" and self._keep_alive
+        del self._parser  # which knows us: else both would stay until garbage is searched for
         return Head(verb, _origin_form(self._target), headers, keep_alive, is_old, length, waits)
 
 
@@ -125,7 +126,7 @@ def _origin_form(target: bytes) -> bytes:
 
     https://www.rfc-editor.org/rfc/rfc9112#section-3.2.2
     """
-    found = _ABSOLUTE.match(target)
+    found = None if target.startswith(b"/") else _ABSOLUTE.match(target)
     if found is None:
         return target
     rest = target[found.end() :]
@@ -164,3 +165,4 @@ class ChunkedReader:
 
     def on_message_complete(self) -> None:
         self.is_whole = True
+        del self._parser  # as above; it is in the middle of its last call

@@ -176,7 +176,8 @@ class Conversation:
         try:
             for action in self._player.due(self._loop.time()):
                 self._hand_out(action)
-            self._hand_on()
+            if self._unsent:
+                self._hand_on()
         except Exception as error:  # what was due is lost, for any stream
             self.fail(error)
             raise
@@ -233,7 +234,7 @@ class Conversation:
                 self._player.abandon(stream.channel)  # how modern clients cancel
         elif stream.left and self._sent.has(stream.channel):
             self._lost.add(stream.channel)
-        else:  # what was not sent, or comes after the answer, goes to the stream for all else
+        elif stream.has_more:  # what was not sent, or comes after the answer, goes to the stream for all else
             self._unsent += [(stream.resumed, send) for send in stream.rest()]
             self._hand_on()
             self._send()

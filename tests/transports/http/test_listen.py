@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
@@ -348,6 +349,23 @@ def test_a_response_is_held_up_while_the_client_does_not_read() -> None:
 
     before, after = asyncio.run(asyncio.wait_for(run(), WAIT))
     assert before < after == 400
+
+
+def test_a_request_leaves_nothing_for_the_garbage_collector() -> None:
+    async def with_client(client: Client) -> int:
+        await client.send(posted("/", "x"))
+        await client.until(b"/ x")
+        gc.collect()
+        gc.disable()
+        try:
+            for _ in range(50):
+                await client.send(posted("/", "x"))
+                await client.until(b"/ x")
+            return gc.collect()
+        finally:
+            gc.enable()
+
+    assert talk(Served(echo), with_client) < 50
 
 
 # Failures and time ---------------------------------------------------------------------------------------
