@@ -1,4 +1,4 @@
-"""What start-up needs of `typing`, `re`, `contextlib` and `sqlite3`, which take longer to load than all of ours.
+"""What start-up needs of `typing`, `re`, `collections`, `contextlib` and `sqlite3`, which load longer than all of ours.
 
 Written as elsewhere; type checkers see the originals.
 """
@@ -9,6 +9,7 @@ TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
     import re
     import sqlite3 as sqlite3
+    from collections import deque as deque
     from contextlib import closing as closing
     from contextlib import suppress as suppress
     from typing import AnyStr
@@ -17,7 +18,11 @@ if TYPE_CHECKING:
     def pattern(source: AnyStr) -> re.Pattern[AnyStr]: ...
 
 else:
-    from collections import _tuplegetter  # with a stand-in where the interpreter has none
+    try:
+        # `collections` takes longer to load than all of this module.
+        from _collections import _tuplegetter, deque
+    except ImportError:  # another Python, where that has a stand-in
+        from collections import _tuplegetter, deque  # noqa: F401
 
     class _Tuple(tuple):
         """What named tuples have in common; see collections.namedtuple."""

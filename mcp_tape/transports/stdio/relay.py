@@ -11,9 +11,9 @@ import os
 import select
 import sys
 import threading
-from collections import deque
 from time import monotonic, sleep
 
+from ...light import deque
 from ...wire.channels import STDERR, STDIO
 from ..process import Child, GroupWatch, Server, point_at_null
 from ..signals import OTHERS, SIGNALS, signal
