@@ -94,8 +94,11 @@ def test_a_golden_cassette_is_played_at_the_same_server_over_http(server: str, t
     with served(server, tmp_path) as url:
         done = play(path_of("everything"), tmp_path / "new", url)
     assert (done.failures, done.skipped) == ((), ())
-    before, after = exchanges(done.path, done.session), exchanges(done.new_path)
-    assert Counter(map(kind, after)) == Counter(map(kind, before))
+    before, after = (
+        Counter(kind(one) for one in found if one[0] != "roots/list")  # asked for once more by a server that is slow
+        for found in (exchanges(done.path, done.session), exchanges(done.new_path))
+    )
+    assert after == before
     assert changes(done) == []
     early = "notifications/tools/list_changed"  # said right after the handshake, to those who listen by then
     assert {**told(done.new_path, 1), early: 0} == {**told(done.path, done.session), early: 0}
