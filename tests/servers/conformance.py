@@ -119,7 +119,7 @@ async def done(result: dict[str, Any]) -> dict[str, Any]:
 async def serve(app: Any) -> None:
     """Listen, and print the URL."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        runner = uvicorn.Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1))
+        runner = uvicorn.Server(uvicorn.Config(app, http="h11", log_level="warning", timeout_graceful_shutdown=1))
         print(f"http://127.0.0.1:{listening.getsockname()[1]}/mcp", flush=True)
         await runner.serve([listening])
 

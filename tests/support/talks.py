@@ -253,7 +253,8 @@ class Talk:
             if one.token is not None and self.case.random() < 0.7:
                 params = {"progressToken": one.token, "progress": len(self.told)}
                 body = {"jsonrpc": "2.0", "method": PROGRESS, "params": params}
-            self._say(Told(body, len(self.steps) - 1, late=one))
+            cue = one.last if body.get("method") == PROGRESS else len(self.steps) - 1
+            self._say(Told(body, cue, late=one))
 
     def _ask(self) -> None:
         n = len(self.questions)

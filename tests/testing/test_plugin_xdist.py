@@ -48,7 +48,10 @@ def test_replay_is_safe_in_parallel_and_reports_of_the_workers_are_one(suite: Su
         ]
     )
     result.stdout.fnmatch_lines_random(
-        ["error: cassettes/shared.db: #13 tools/call f", "warn: cassettes/made.db: #7 tools/call c"]
+        [
+            "error: cassettes/shared.db: #13 of session 1 tools/call f",
+            "warn: cassettes/made.db: #7 of session 1 tools/call c",
+        ]
     )
     assert (suite.cassettes(), suite.starts()) == (before, 1)
 

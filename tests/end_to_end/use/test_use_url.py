@@ -382,7 +382,7 @@ async def call_tool(context, params):
 async def main():
     app = Server("counts", version="1", on_list_tools=list_tools, on_call_tool=call_tool).streamable_http_app()
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        runner = uvicorn.Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1))
+        runner = uvicorn.Server(uvicorn.Config(app, http="h11", log_level="warning", timeout_graceful_shutdown=1))
         print(f"http://127.0.0.1:{listening.getsockname()[1]}/mcp", flush=True)
         await runner.serve([listening])
 

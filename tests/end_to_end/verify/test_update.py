@@ -162,14 +162,14 @@ def test_a_secret_that_the_new_recording_does_not_hide_is_not_kept(tmp_path: Pat
     from tests.end_to_end.verify.test_verify import secret_tape
 
     tape = secret_tape(tmp_path / "tape.db")
-    values = {"PASSWORD": "hunter22", "API_KEY": "k-123456789", "PARAMS_ARGUMENTS_PIN": "1234"}
+    values = {"PASSWORD": "hunter22", "API_KEY": "k-123456789", "PARAMS_ARGUMENTS_BADGE": "1234"}
     environ = {f"MCP_TAPE_SECRET_{name}": value for name, value in values.items()}
     before = tape.read_bytes()
     code, _, err = command(str(tape), "--update", "--allow-writes", "--", *moody(), **environ)
     assert code == 1
-    assert "$MCP_TAPE_SECRET_PARAMS_ARGUMENTS_PIN" in err and "1234" not in err
+    assert "$MCP_TAPE_SECRET_PARAMS_ARGUMENTS_BADGE" in err and "1234" not in err
     assert tape.read_bytes() == before
-    again = ("--redact-path", "$.params.arguments.pin")
+    again = ("--redact-path", "$.params.arguments.badge")
     code, _, err = command(str(tape), "--update", "--allow-writes", *again, "--", *moody(), **environ)
     assert code == 0, err
     assert not any(value.encode() in tape.read_bytes() for value in values.values())
