@@ -114,7 +114,7 @@ def named(checks: Checks) -> list[str]:
 
 def replay(cassette: Path) -> list[str]:
     # In the older revisions every scenario begins a session of the protocol, and so one of the cassette.
-    return [*MCP_TAPE, "replay", str(cassette), "--session", "all", "--listen", "127.0.0.1:0"]
+    return [*MCP_TAPE, "replay", str(cassette), "--session", "all", "--unanswered", "silent", "--listen", "127.0.0.1:0"]
 
 
 def compare_server(revision: str, place: Path) -> Comparison:
