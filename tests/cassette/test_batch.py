@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -57,19 +59,19 @@ def entered(pieces: list[tuple[Side, list[tuple[bytes, int]]]], session: int) ->
 @example([("client", [(CALL, n) for n in range(100)]), ("server", [(RESULT, n) for n in range(100)])])
 @given(PIECES)
 def test_what_is_stored_is_what_was_entered(pieces: list[tuple[Side, list[tuple[bytes, int]]]]) -> None:
-    made = Writer(None)
-    session = made.begin(FACTS)
-    given = entered(pieces, session)
-    made.append(given, {})
-    assert list(map(frame_of, made.connection.execute(f"SELECT {FRAME_COLUMNS} FROM frames"))) == [
-        frame for _, frame, _ in given
-    ]
-    columns = "seq, part, sender, kind, method, rpc_id, name, status, answers, key, exchange, cue"
-    assert made.connection.execute(f"SELECT {columns} FROM messages ORDER BY id").fetchall() == [
-        (frame.seq, part, frame.sender, *entry.message[:5], *entry[1:])
-        for _, frame, entries in given
-        for part, entry in enumerate(entries)
-    ]
+    with closing(Writer(None)) as made:
+        session = made.begin(FACTS)
+        given = entered(pieces, session)
+        made.append(given, {})
+        assert list(map(frame_of, made.connection.execute(f"SELECT {FRAME_COLUMNS} FROM frames"))) == [
+            frame for _, frame, _ in given
+        ]
+        columns = "seq, part, sender, kind, method, rpc_id, name, status, answers, key, exchange, cue"
+        assert made.connection.execute(f"SELECT {columns} FROM messages ORDER BY id").fetchall() == [
+            (frame.seq, part, frame.sender, *entry.message[:5], *entry[1:])
+            for _, frame, entries in given
+            for part, entry in enumerate(entries)
+        ]
 
 
 def test_a_batch_knows_where_each_session_begins_and_can_leave_one_out() -> None:
