@@ -89,7 +89,7 @@ def _answer(asked: tuple[str, str, dict[str, str] | None, int]) -> Answer | Tape
     try:
         with Cassette(path) as cassette:
             cassette.connection.execute(f"PRAGMA hard_heap_limit = {_MOST_MEMORY}")
-            answer = querying.ask(cassette, sql, params)
+            answer = querying.ask(cassette.database, path, sql, params)
             items = _items(answer.columns, islice(answer.rows, skipped, None), skipped)
             hint = "Ask for fewer columns, or for parts of long values: substr(column, 1, 1000)."
             return page("rows", items, " · ".join(map(str, clean(answer.columns))), "There are no rows.", hint)

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from tempfile import TemporaryDirectory
     from typing import Any
 
+    from sqlite_utils import Database
+
     from .pages import T, Values
     from .query.exchanges import Counts
 
@@ -138,6 +140,7 @@ class Cassette:
         self.label = label
         self._copy: TemporaryDirectory[str] | None = None
         self.closing: ExitStack | None = None  # what lasts as long as this is open
+        self._for_queries: Database | None = None
         self.lost: tuple[str, ...] = ()  # of what it says, as its form has no place for it
         if self.path.startswith(schema.REMOTE):
             from .text import opening
@@ -165,6 +168,8 @@ class Cassette:
 
     def __exit__(self, *_: object) -> None:
         self._db.close()
+        if self._for_queries is not None:
+            self._for_queries.close()
         self._drop_copy()
         if self.closing is not None:
             self.closing.close()
@@ -181,6 +186,18 @@ class Cassette:
     def connection(self) -> sqlite3.Connection:
         """The read-only connection, for SQL of others."""
         return self._db
+
+    @property
+    def database(self) -> Database:
+        """The tables and views as a `sqlite_utils.Database`, on a connection of its own that can only read."""
+        if self._for_queries is None:
+            from .query.sql import open_database
+
+            try:
+                self._for_queries = open_database(self._connect()[0])
+            except _UNREADABLE as error:
+                raise self._unreadable(error) from None
+        return self._for_queries
 
     @property
     def source(self) -> str:

@@ -11,11 +11,13 @@ import re
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...errors import CassetteError, TapeError, pasted
 from .. import file, schema
-from ..reader import Cassette
+
+if TYPE_CHECKING:
+    from sqlite_utils import Database
 
 _VIEW = re.compile(r"^CREATE VIEW .*?;$", re.S | re.M)
 STEPS = 10_000  # of SQLite's machine, between two chances for Ctrl-C
@@ -43,19 +45,17 @@ class Answer(NamedTuple):
 
 
 def ask(
-    cassette: Cassette,
+    database: Database,
+    path: str,
     sql: str,
     values: Mapping[str, str] | None = None,
     is_stopped: Callable[[], bool | None] = lambda: None,
 ) -> Answer:
-    """The rows of one statement that only reads. `is_stopped` is called now and then; true ends it."""
-    from sqlite_utils import Database  # takes a while
-
-    path, db = cassette.path, cassette.connection
+    """Run one statement that only reads. `is_stopped` is called now and then; true ends it. Errors name `path`."""
     with _reported(path):
-        asked = Database(db, recursive_triggers=False)
-        _prepare(db, is_stopped)
-        cursor = asked.execute(sql, dict(values or {}))
+        # Python acts on signals only where its own code runs.
+        database.conn.set_progress_handler(is_stopped, STEPS)
+        cursor = database.execute(sql, dict(values or {}))
     if cursor.description is None:
         raise QueryError("the query gives no rows; write one statement that reads, such as: SELECT * FROM tool_calls")
     return Answer([column for column, *_ in cursor.description], _rows(path, cursor))
@@ -86,15 +86,18 @@ def _value(value: Any) -> Any:
     return value
 
 
-def _prepare(db: sqlite3.Connection, is_stopped: Callable[[], bool | None]) -> None:
+def open_database(db: sqlite3.Connection) -> Database:
+    """Turn a connection to a cassette into a database that can only read, with our views."""
+    from sqlite_utils import Database  # takes a while
+
     db.text_factory = lambda data: data.decode("utf-8", "replace")
     for view in _VIEW.findall(schema.SCHEMA):
         # In the connection's own schema: SQLite trusts it, and looks there first.
         db.execute(view.replace("CREATE VIEW", "CREATE TEMP VIEW", 1))
+    database = Database(db, recursive_triggers=False)
     db.execute("PRAGMA query_only = ON")
     db.set_authorizer(_allowed)
-    # Python acts on signals only where its own code runs.
-    db.set_progress_handler(is_stopped, STEPS)
+    return database
 
 
 def _allowed(action: int, what: str | None, value: str | None, *_: object) -> int:

@@ -51,7 +51,7 @@ def command(file: str, sql: str, params: tuple[tuple[str, str], ...], form: str 
     if sql == "-":
         sql = sys.stdin.buffer.read().decode("utf-8", "replace")
     with Cassette(file) as cassette:
-        answer = ask(cassette, sql, dict(params))
+        answer = ask(cassette.database, cassette.path, sql, dict(params))
         for line in _FORMS[form](answer.columns, answer.rows):
             echo(line)
 

@@ -172,7 +172,7 @@ def test_the_schema_can_be_asked_for(tape: Path, sql: str) -> None:
 @pytest.mark.parametrize("sql", SQL)
 def test_the_documented_queries_give_what_the_plain_database_gives(tape: Path, sql: str) -> None:
     with contextlib.closing(sqlite3.connect(tape)) as db, Cassette(tape) as cassette:
-        assert list(ask(cassette, sql).rows) == db.execute(sql).fetchall()
+        assert list(ask(cassette.database, cassette.path, sql).rows) == db.execute(sql).fetchall()
 
 
 def test_a_strangers_views_do_not_run(tape: Path, tmp_path: Path) -> None:
@@ -199,7 +199,7 @@ def unsafe(sql: str, tape: Path) -> bool:
 
 def test_our_own_views_are_all_made_for_the_connection(tape: Path) -> None:
     with Cassette(tape) as cassette:
-        found = ask(cassette, "SELECT name FROM sqlite_temp_master WHERE type = 'view'")
+        found = ask(cassette.database, cassette.path, "SELECT name FROM sqlite_temp_master WHERE type = 'view'")
         views = {"frames", "messages", "exchanges", "tool_calls", "notifications", "stderr"}
         assert {name for (name,) in found.rows} == views
     assert schema.SCHEMA.count("CREATE VIEW") == len(views)
@@ -268,3 +268,16 @@ def test_csv_is_as_it_was_and_for_a_spreadsheet_without_formulas(tape: Path, tex
         result = invoke("query", tape, "SELECT :t AS '=a', -1", "-p", "t", text, form)
         names, row = csv.reader(io.StringIO(result.stdout_bytes.decode(), newline=""))
         assert row == [expected, "-1"] and names[0].endswith("=a")
+
+
+def test_a_cassette_is_a_database_of_sqlite_utils_that_can_only_read(tape: Path) -> None:
+    with Cassette(tape) as cassette:
+        database = cassette.database
+        assert [row["tool"] for row in database["tool_calls"].rows_where("status != ?", ["ok"])] == ["find"]
+        assert database["messages"].count == 5 and "rpc_id" in database["messages"].columns_dict
+        with pytest.raises(sqlite3.DatabaseError, match=r"not authorized|readonly"):
+            database["sessions"].delete_where()
+        assert cassette.database is database
+        assert len(list(cassette.frames(1))) == 5  # bytes that are not UTF-8 are still read as they are
+    with pytest.raises(sqlite3.ProgrammingError):
+        database.execute("SELECT 1")
