@@ -1,8 +1,8 @@
-"""Names of transports and channels, and their meaning. Imports nothing, as the relay of a recorder loads it.
+"""Names of transports and channels, and their meaning. Imports nothing, because the recorder's relay loads it.
 
-A channel is the pipe or the HTTP request that bytes travelled on. `stdio` carries the messages of both sides; over HTTP
-each request is a channel, named after its verb: `post-3` carries a client's message and the response to it, `get-1` is
-a stream for what the server sends unasked.
+A channel is the pipe or the HTTP request that carried the bytes. `stdio` carries the messages of both sides. Over HTTP
+each request is a channel, named after its verb: `post-3` carries a client message and its response, `get-1` is a stream
+of messages that the server sends on its own.
 https://modelcontextprotocol.io/specification/2025-11-25/basic/transports
 """
 
@@ -11,8 +11,8 @@ from __future__ import annotations
 STDIO, HTTP, SSE = "stdio", "http", "sse"  # transports; SSE is HTTP+SSE of 2024-11-05
 STDERR = "stderr"
 PIPES = (STDIO, STDERR)
-# What the recorder notes about the recording itself: that a session goes on in another cassette, and the signal that
-# told the recorder to stop.
+# The recorder's notes about the recording itself: the cassette that continues a session or that it continues, and the
+# signal that stopped the recorder.
 TAPE, CONTINUES, CONTINUED, SIGNALLED = "tape", "continues", "continued", "signal"
 POST, GET = "post-", "get-"  # followed by a number
 
@@ -22,12 +22,12 @@ def http_channel(verb: str, number: int) -> str:
 
 
 def is_http(channel: str) -> bool:
-    """True if a channel is an HTTP request, neither a pipe nor a note of the recorder."""
+    """True if a channel is an HTTP request, not a pipe or a recorder's note."""
     return channel not in (STDIO, STDERR, TAPE)
 
 
 def is_post(channel: str) -> bool:
-    """True if a channel carries a message of the client."""
+    """True if a channel carries a client message."""
     return channel.startswith(POST)
 
 

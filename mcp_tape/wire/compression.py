@@ -1,6 +1,6 @@
-"""Compressed HTTP bodies, decompressed as they come: https://www.rfc-editor.org/rfc/rfc9110#section-8.4.1
+"""Compressed HTTP bodies, decompressed incrementally: https://www.rfc-editor.org/rfc/rfc9110#section-8.4.1
 
-Apart from framing.py, as a replay never needs it.
+Apart from framing.py, because a replay never needs it.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
     from typing import Any
 
-_PIECE = 1 << 20  # bytes that are decompressed at once, however few they come from
+_PIECE = 1 << 20  # bytes of output at a time, however small the input
 _WINDOWS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
 _RAW_DEFLATE = -15
 
 
 def readable(codings: str) -> str:
-    """The codings of an Accept-Encoding header that can be decompressed here; identity if there is none."""
+    """The codings in an Accept-Encoding header that `Decoder` can read, or `identity`."""
     known = [part.strip() for part in codings.split(",") if part.partition(";")[0].strip().lower() in _WINDOWS]
     return ", ".join(known) or "identity"
 
 
 class TooLargeError(ValueError):
-    """A body that decompresses to more than may be kept."""
+    """A body that decompresses to more than the limit."""
 
 
 class Decoder:
-    """One compressed body, and how many bytes it may decompress to. ValueError if it or its coding cannot be read."""
+    """Decompress one body, up to a limit in bytes. ValueError for an unknown coding or a malformed body."""
 
     def __init__(self, coding: str, most: int = MAX_DECODED) -> None:
         self._window = _WINDOWS.get(coding.strip().lower())
@@ -38,7 +38,7 @@ class Decoder:
         self._body: Any = None
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Decompress some more bytes, in pieces."""
+        """Decompress the next bytes, in pieces."""
         if self._window is None:
             raise ValueError("unknown coding")
         try:

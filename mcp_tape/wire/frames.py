@@ -19,25 +19,25 @@ if TYPE_CHECKING:
     FrameKind = Literal["message", "batch", "noise", "stderr", "control"]
     MessageKind = Literal["request", "response", "notification", "noise"]
 else:
-    Side = FrameKind = MessageKind = str  # only type checkers ask
+    Side = FrameKind = MessageKind = str  # only type checkers use these
 
 
 # Why a session is incomplete.
 KILLED = "mcp-tape was killed; what it had passed on by then is here"
 LEFT_OUT = "a frame could not be redacted and was left out"
 
-# Makes a named tuple of a tuple in half of the time that a call of its class takes: for what every frame needs.
+# Builds a named tuple in half the time of calling its class. Used for every frame.
 new = tuple.__new__
 
 _OPENING = (b"{", b"[")
 _ID = rb'"id"\s*:\s*("[ !#-\[\]-~]*"|-?[0-9]+)'
 _FIRST_ID = pattern(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?' + _ID + rb"\s*[,}]")
 _LAST_ID = pattern(_ID + rb'\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?,?\s*\}\s*$')
-_LEVELS = 3  # parsed of a batch: the message, its params, the name of the call in them
+_LEVELS = 3  # levels of a batch to parse: the message, its params, the call's name in them
 
 
 class Frame(NamedTuple):
-    """One framed unit, verbatim. `at`: microseconds from the start of the session to the last byte."""
+    """One framed unit, verbatim. `at`: microseconds from the start of the session to its last byte."""
 
     seq: int
     at: int
@@ -51,7 +51,7 @@ class Frame(NamedTuple):
 
 
 class Message(NamedTuple):
-    """One JSON-RPC message, or noise that has its place among them.
+    """One JSON-RPC message, or noise that keeps its place among the messages.
 
     `rpc_id` is JSON text, so that `1` and `"1"` stay different.
     """
@@ -65,11 +65,11 @@ class Message(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """A message, and what follows from its place on the tape (see ledger.py); each but the match key is a number in it.
+    """A message, and the facts that its place on the tape implies (see ledger.py). Other messages are given by number.
 
-    `answers`: the request it answers, itself: of a batch, each message has a number (see `Numbers`). `exchange`: the
-    client's frame with the request whose exchange it belongs to. `cue`: the client's frame that it waits for when
-    played; 0 for none.
+    `answers`: the request that this one answers. Each message of a batch has its own number (see `Numbers`).
+    `exchange`: the client frame whose request opened the exchange. `cue`: the client frame that a replay waits for
+    before it sends this message; 0 for none.
     """
 
     message: Message
@@ -80,7 +80,7 @@ class Entry(NamedTuple):
 
 
 class Exchange(NamedTuple):
-    """A request and its outcome, as plain values; neither result nor error if it was not answered."""
+    """A request and its outcome, as plain values. An unanswered request has neither result nor error."""
 
     session: int | None
     seq: int | None
@@ -92,24 +92,25 @@ class Exchange(NamedTuple):
     result: Any = None
     error: Any = None
     microseconds: int | None = None  # from the request to the answer
-    server: str | None = None  # its name, where a tape in use has several
+    server: str | None = None  # the server's name, when a session uses several
 
 
 Parsed = tuple[FrameKind, list[Message]]
 
 
 class Numbers:
-    """The numbers of a session's frames: each takes as many as it has messages, so that every message has its own.
+    """The numbers of a session's frames. A frame uses one number per message, so each message has its own.
 
-    The response to a batch that was posted takes as many as that, as it may refuse each request in it.
+    The response to a posted batch reserves a number for each of its messages, because it may refuse every request in
+    it.
     """
 
     def __init__(self) -> None:
         self.next = 1
-        self._posted: dict[str, int] = {}  # by HTTP channel, the messages of a batch
+        self._posted: dict[str, int] = {}  # by HTTP channel, the number of messages in its batch
 
     def take(self, sender: Side, channel: str, messages: int, least: int = 0) -> int:
-        """The number of the next frame, and at least this one."""
+        """Return the next frame's number, not below `least`."""
         number = self.next if self.next >= least else least
         if channel != STDIO:
             if sender == "client" and messages > 1:
@@ -141,7 +142,7 @@ def parse(text: bytes) -> Parsed:
 
 
 def _shallow(text: str, levels: int) -> Any:
-    """Parse the first levels of what is nested too deep to parse; all below is left as text."""
+    """Parse the first levels of a text that is nested too deep to parse; leave everything below as text."""
     try:
         return jsontext.loads(text)
     except RecursionError:
@@ -157,7 +158,7 @@ def _message(body: Any, text: bytes, at: jsontext.Path) -> Message | None:
     if type(body) is not dict:
         return None
     value, method, params = body.get("id"), body.get("method"), body.get("params")
-    # A plain integer, as most ids are, is spared the closer look.
+    # Most ids are plain integers and need no closer look.
     rpc_id = repr(value) if type(value) is int else _id_of(value, text, at)
     inner = params if params is not None or "params" in body else body.get("result")
     if type(inner) is dict and ("_meta" in inner or "requestId" in inner or "progressToken" in inner):
@@ -179,7 +180,7 @@ def _id_of(value: Any, text: bytes, at: jsontext.Path) -> str | None:
 
 
 def id_of_broken_answer(text: bytes) -> tuple[int, int] | None:
-    """The span of the id in a text that has the form of an answer, though it is no valid JSON; None for other noise."""
+    """Return the span of the id in malformed JSON that has the form of an answer; None for other noise."""
     if b'"result"' not in text and b'"error"' not in text:
         return None
     found = _FIRST_ID.match(text) or _LAST_ID.search(text)
@@ -187,7 +188,7 @@ def id_of_broken_answer(text: bytes) -> tuple[int, int] | None:
 
 
 def facts(text: str | bytes) -> dict[str, Any]:
-    """Return the members of an object, such as the facts of a control frame; none if the text is no object."""
+    """Return the members of an object, such as the facts in a control frame; an empty dict for any other text."""
     try:
         found = jsontext.loads(text)
     except (ValueError, RecursionError, TypeError):
@@ -207,17 +208,17 @@ def id_text(value: Any) -> str | None:
 
 
 def cancelled(message: Message) -> str | None:
-    """Id of the request that a message cancels."""
+    """The id of the request that a message cancels."""
     return id_text(protocol.member(message.body.get("params"), "requestId"))
 
 
 def progressed(message: Message) -> str | None:
-    """Token of a progress notification."""
+    """The token of a progress notification."""
     return id_text(protocol.member(message.body.get("params"), "progressToken"))
 
 
 def token_asked(message: Message) -> str | None:
-    """Token under which a request asks for progress."""
+    """The progress token that a request asks for."""
     token = protocol.progress_token_asked(message.body)
     return None if token is None else id_text(token)
 
@@ -232,7 +233,7 @@ class _Verbatim(float):
 
 
 def name_exactly(body: dict[str, Any], text: str | bytes, at: jsontext.Path) -> None:
-    """Restore ids and tokens in a parsed message that are wider than what the parser keeps."""
+    """Restore ids and tokens that the parser could not keep exactly."""
     for path in protocol.NAMING:
         inner: Any = body
         for step in path[:-1]:
@@ -242,7 +243,7 @@ def name_exactly(body: dict[str, Any], text: str | bytes, at: jsontext.Path) -> 
 
 
 def _exact(value: Any, text: str | bytes, path: jsontext.Path) -> Any:
-    """Return the value, or for a number that no double holds exactly its text."""
+    """Return the value, or the text of a number that no double holds exactly."""
     if type(value) is not float or abs(value) < 2**53:
         return value
     if isinstance(path[0], int):
@@ -253,7 +254,7 @@ def _exact(value: Any, text: str | bytes, path: jsontext.Path) -> Any:
     return _Verbatim(source[slice(*span)]) if span else value
 
 
-@lru_cache(1)  # the messages of a batch are looked up one after the other
+@lru_cache(1)  # the messages of a batch are looked up one after another
 def _elements(batch: str | bytes) -> list[str]:
     source = batch.decode("utf-8", "replace") if isinstance(batch, bytes) else batch
     return [source[start:end] for start, end in jsontext.element_spans(source)]

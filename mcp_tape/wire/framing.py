@@ -1,4 +1,4 @@
-"""Incremental framing of byte streams: lines, whole bodies, server-sent events. Nothing is lost or changed.
+"""Incremental framing of byte streams: lines, whole bodies, server-sent events. No byte is lost or changed.
 
 stdio: https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#stdio
 Event streams: https://html.spec.whatwg.org/multipage/server-sent-events.html
@@ -17,8 +17,10 @@ EVENT_STREAM = "text/event-stream"
 
 
 class _Buffer:
-    """A unit that is not whole yet. One longer than `limit` comes out in pieces, so that a stream without an end cannot
-    exhaust the memory; `split` is set then."""
+    """An unfinished unit.
+
+    A unit longer than `limit` is returned in pieces and sets `split`, so that an endless stream cannot exhaust memory.
+    """
 
     def __init__(self, limit: int = _LIMIT) -> None:
         self._limit = limit
@@ -32,7 +34,7 @@ class _Buffer:
 
 
 class Lines(_Buffer):
-    """Newline framing of one byte stream, split on b"\\n" only: the bytes come out as they went in."""
+    """Newline framing of one byte stream, split on b"\\n" only, without changing a byte."""
 
     @property
     def pending(self) -> bool:
@@ -43,7 +45,7 @@ class Lines(_Buffer):
         return [line for lines in self.whole(data) for line in lines_of(lines)] + self.overflow()
 
     def whole(self, data: bytes) -> list[bytes]:
-        """Take data; return the lines that are whole with it, all that came at once in one piece."""
+        """Take data; return the lines it completes. Complete lines that arrive together come as one piece."""
         pieces, start, end = [], 0, data.rfind(b"\n") + 1
         if self._size and end:
             start = data.index(b"\n") + 1
@@ -57,7 +59,7 @@ class Lines(_Buffer):
         return pieces
 
     def overflow(self) -> list[Line]:
-        """Return the line that is not whole yet, if it is too long to wait for its end."""
+        """Return an unfinished line that has reached the limit."""
         if self._size < self._limit:
             return []
         self.split = True
@@ -70,7 +72,7 @@ class Lines(_Buffer):
 
 
 def lines_of(lines: bytes) -> list[Line]:
-    """Return each of several whole lines."""
+    """Split a block of complete lines."""
     return [_line(line) for line in lines[:-1].split(b"\n")]
 
 
@@ -98,9 +100,10 @@ class Whole(_Buffer):
 
 
 class Event(NamedTuple):
-    """One event of a stream: its lines except the data, verbatim, and its data.
+    """One event of a stream: its data, and its other lines verbatim.
 
-    No `text`: a block of comments. No `eol`: the stream ended within the event, which clients discard.
+    `text` is None for a block of comments. `eol` is empty if the stream ended within the event; clients discard such an
+    event.
     """
 
     head: bytes
@@ -125,16 +128,16 @@ class Events(_Buffer):
     """Event-stream framing. Lines end with LF, CRLF or CR, and chunks may end anywhere."""
 
     def __init__(self, limit: int = _LIMIT) -> None:
-        super().__init__(limit)  # its parts are those of the current line
-        self._carry = b""  # a CR that may be half of a CRLF
+        super().__init__(limit)  # `_parts` holds the current line
+        self._carry = b""  # a CR that may be the first half of a CRLF
         self._head: list[bytes] = []
         self._data: list[bytes] | None = None
         self._eol = b"\n"
-        self._is_first = True  # line of the stream, which may begin with a byte order mark
+        self._is_first = True  # the first line of a stream may begin with a byte order mark
 
     @property
     def pending(self) -> bool:
-        """True within an event. A byte order mark alone begins none."""
+        """True within an event. A byte order mark alone does not start one."""
         begun = self._parts and not (self._is_first and b"".join(self._parts) == _BOM)
         return bool(begun or self._head or self._data is not None)
 
@@ -155,7 +158,7 @@ class Events(_Buffer):
         return events
 
     def close(self) -> list[Event]:
-        """Return the event that the stream ended within, if any."""
+        """Return the unfinished event at the end of the stream, if any."""
         rest = self._joined(b"")
         if rest:
             self._line(rest, b"")
@@ -164,8 +167,11 @@ class Events(_Buffer):
         return [event._replace(eol=b"")] if event else []
 
     def _whole_breaks(self, data: bytes) -> bytes:
-        """Keep back a CR that may be half of a line end. One that ends a blank line, and so the event, is not: if a LF
-        follows, that ends another blank line, and nothing with it."""
+        """Hold back a trailing CR, which may be half of a CRLF.
+
+        A CR that ends a blank line, and so the event, is not held back: a LF after it would only end another blank
+        line.
+        """
         data, self._carry = self._carry + data, b""
         if data.endswith(b"\r"):
             before = data[:-1]
@@ -177,7 +183,7 @@ class Events(_Buffer):
     def _joined(self, last: bytes) -> bytes:
         if not self._parts:
             return last
-        self._size -= sum(map(len, self._parts))  # a line is counted when it is complete
+        self._size -= sum(map(len, self._parts))  # `_line` counts the whole line
         parts, self._parts = [*self._parts, last], []
         return b"".join(parts)
 
@@ -207,11 +213,11 @@ class Events(_Buffer):
 
 
 def is_event_stream(content_type: str | None) -> bool:
-    """True if a body of this type is a stream of events."""
+    """True if a body of this type is an event stream."""
     return (content_type or "").lower().startswith(EVENT_STREAM)
 
 
 def encode(head: bytes, text: bytes, eol: bytes) -> bytes:
-    """Return an event as bytes: each line of the text is a `data:` line."""
+    """Return an event as bytes, with one `data:` line per line of the text."""
     lines = b"".join(b"data: " + line + eol for line in _BREAK.split(text))
     return head + lines + eol

@@ -12,18 +12,18 @@ from enum import Enum
 from ..light import pattern
 from .jsontext import Path, escaped, unquote
 
-# A step, with `..` before it when it may lie at any depth.
+# One step; `..` before it means any depth.
 _STEP = pattern(
     r"""(?P<deep>\.\.(?=[\w$*\[-]))?(?:(?(deep)|\.)(?:(?P<name>[\w$-]+)|\*)"""
     r"""|\[(?:(?P<index>\d+)|\*|'(?P<single>(?:[^'\\]|\\.)*)'|"(?P<double>(?:[^"\\]|\\.)*)")\])"""
 )
-# As in JSON, where two escapes may be one character; any other character may be escaped too.
+# JSON escapes, of which two may form one character. Any other character may be escaped too.
 _ESCAPE = pattern(r"(?s)(?:\\u[0-9A-Fa-f]{4})+|\\.")
 _ONE_OF_LIST = pattern(r"""(?s)(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^,])+""")
 
 
 class _Wild(Enum):
-    """Steps that are no keys: a key may be called `*` or `..` too."""
+    """Steps that are not keys: a key may also be named `*` or `..`."""
 
     ANY = "*"
     DEEP = ".."
@@ -36,7 +36,7 @@ class JsonPath:
     """A JSONPath, matched step by step in linear time, however many `..` it has. ValueError if it is malformed.
 
     The state of a match is a set of positions, held as the bits of an integer (the shift-and algorithm): bit n is set
-    if n of the steps may have been passed.
+    if the path so far can match the first n steps.
     """
 
     def __init__(self, source: str) -> None:
@@ -64,7 +64,7 @@ class JsonPath:
         return self.ends(state)
 
     def covers(self, path: Path) -> bool:
-        """Return whether a path, or one above it, matches."""
+        """Return whether the path or one of its ancestors matches."""
         state = self.start
         for step in path:
             if self.ends(state) or not state:
@@ -73,17 +73,17 @@ class JsonPath:
         return self.ends(state)
 
     def _past_deep(self, state: int) -> int:
-        """Skip `..`, which may stand for no step at all; the step behind it is never a `..`."""
+        """Skip `..`, which can match no step at all; the step after it is never a `..`."""
         return state | (state & self._deep) << 1
 
 
 def split_paths(source: str) -> list[str]:
-    """Split JSONPaths at commas, except within quotes."""
+    """Split JSONPaths at commas outside of quotes."""
     return _ONE_OF_LIST.findall(source)
 
 
 def read_path(source: str) -> Path:
-    """Return the path that a JSONPath without wildcards stands for; ValueError for any other."""
+    """Return the path of a JSONPath without wildcards; ValueError for any other."""
     steps = _steps(source)
     if any(isinstance(step, _Wild) for step in steps):
         raise ValueError(f"this JSONPath names more than one place: {source!r}")
@@ -91,7 +91,7 @@ def read_path(source: str) -> Path:
 
 
 def names_of(source: str) -> list[str]:
-    """Return the keys that a JSONPath names, in order."""
+    """Return the keys in a JSONPath, in order."""
     return [step for step in _steps(source) if isinstance(step, str)]
 
 
@@ -133,13 +133,13 @@ def _step_text(step: str | int) -> str:
 
 
 def _written(letter: str, quote: str) -> str:
-    # Escaped where people would not see it: https://www.rfc-editor.org/rfc/rfc9535#name-normalized-paths
+    # Escape invisible characters: https://www.rfc-editor.org/rfc/rfc9535#name-normalized-paths
     if letter in ("\\", quote):
         return "\\" + letter
     return letter if letter.isprintable() else escaped(letter)
 
 
 def _meant(escape: re.Match[str]) -> str:
-    """Decode an escape of JSON, or of a character that stands for itself."""
+    """Decode a JSON escape, or any other escaped character."""
     text = escape[0]
     return unquote(f'"{text}"') if text[1] in "bfnrt" or len(text) > 2 else text[1]

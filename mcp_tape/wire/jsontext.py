@@ -1,8 +1,8 @@
-"""Verbatim JSON: parse a text, find the span of a value, splice another in, compare by meaning. Knows no MCP.
+"""Verbatim JSON: parse a text, find a value's span, splice another in, compare by meaning. Knows nothing of MCP.
 
-Recorded JSON is never re-encoded, because that is not lossless: `1e2` would become `100.0`, a 30-digit integer a float,
-and a lone surrogate an error. The standard json module is imported only for such cases, and orjson only when there is
-much to parse, or something unusual (see `smalljson`), as start-up counts.
+Recorded JSON is never re-encoded, because that loses information: `1e2` would become `100.0`, a 30-digit integer a
+float, and a lone surrogate an error. To keep start-up short, the json module is imported only for such cases, and
+orjson only for many texts or an unusual one (see `smalljson`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Path = tuple[str | int, ...]
 Splice = tuple[int, int, str]
 
-DEEPEST = 200  # levels of nesting that are parsed
+DEEPEST = 200  # levels of nesting that are accepted
 _SPACE = " \t\r\n"
 _VALUE = "{[s"  # kinds of tokens that begin a value; s is a scalar, k a key
 _ONCE = "+" if sys.version_info >= (3, 11) else ""  # possessive: backtracking would need memory for each escape
@@ -34,13 +34,13 @@ STRING = rf'"[^"\\]*(?:\\.[^"\\]*)*{_ONCE}"'
 TOKEN = pattern(rf'(?s)"[^"\\]*(?:\\.[^"\\]*)*{_ONCE}(?:"|\\?\Z)|[{{}}\[\],:]|[^\s{{}}\[\],:"]+')
 
 
-_MANY = 500  # small texts that take as long to parse as orjson takes to load
+_MANY = 500  # parsing this many small texts takes as long as loading orjson
 _orjson: Any = sys.modules.get("orjson")
-_parsed = 0  # texts, without it
+_parsed = 0  # texts parsed without orjson
 
 
 def _fast() -> Any:
-    """Load orjson, unless it is."""
+    """Load orjson on first use."""
     global _orjson
     if _orjson is None:
         import orjson
@@ -75,9 +75,9 @@ def _few(text: str | bytes) -> Any:
 
 
 def loads_exact(text: str) -> Any:
-    """Parse with integers exact at any size, and `1.0` as the integer it is.
+    """Parse with exact integers of any size, and `1.0` as an integer.
 
-    Only needed where loads returns a float, as it does for large integers too.
+    Only needed where loads returns a float, which it also does for large integers.
     """
     import json
 
@@ -86,14 +86,14 @@ def loads_exact(text: str) -> Any:
 
 
 def loads_frugally(text: str, number: Callable[[str], Any] | None = None) -> Any:
-    """Parse with half of the memory and half of the speed of loads; `number` converts the text of each number."""
+    """Parse with half the memory of loads, at half its speed; `number` converts the text of each number."""
     import json
 
     return not_too_deep(json.loads(text, parse_constant=_refuse, parse_int=number, parse_float=number), text)
 
 
 def not_too_deep(value: Any, text: str | bytes) -> Any:
-    """Refuse deep nesting: what walks a value may recurse, and the depth of parsers differs between Pythons."""
+    """Refuse deep nesting: callers recurse over the value, and each Python's parser has another limit."""
     if len(text) <= 2 * DEEPEST:
         return value
     brackets = text.count(b"[") + text.count(b"{") if isinstance(text, bytes) else text.count("[") + text.count("{")
@@ -114,7 +114,7 @@ def not_too_deep(value: Any, text: str | bytes) -> Any:
 
 
 def canonical(value: Any) -> bytes:
-    """Return equal bytes for equal values: sorted keys, no white space. To be compared, not parsed."""
+    """Return equal bytes for equal values: sorted keys, no white space. For comparing, not for parsing."""
     if _orjson is None:
         try:
             return smalljson.dumps(value, sort_keys=True)
@@ -124,7 +124,7 @@ def canonical(value: Any) -> bytes:
     try:
         return bytes(fast.dumps(value, option=fast.OPT_SORT_KEYS))
     except (TypeError, RecursionError):
-        # Integers beyond 64 bits, lone surrogates, deep nesting: orjson never writes these, so a value always takes
+        # Integers beyond 64 bits, lone surrogates and deep nesting: orjson writes none of them, so a value always takes
         # the same branch.
         return "".join(_flat(value)).encode("ascii")
 
@@ -133,7 +133,7 @@ def _flat(value: Any) -> Iterator[str]:
     """Yield the parts of a canonical form, without recursion."""
     import json
 
-    stack: list[tuple[bool, Any]] = [(False, value)]  # True with a finished part, False with a value
+    stack: list[tuple[bool, Any]] = [(False, value)]  # True with text to write, False with a value
     while stack:
         done, item = stack.pop()
         if done:
@@ -174,11 +174,11 @@ def dumps(value: Any) -> str:
         return json.dumps(value)
 
 
-quote = dumps  # a text as a JSON string token
+quote = dumps  # a string as a JSON token
 
 
 def escaped(letter: str) -> str:
-    """Escape a character with printable ASCII only."""
+    """Escape a character in printable ASCII."""
     import json
 
     return json.dumps(letter)[1:-1] if letter != "\x7f" else "\\u007f"
@@ -198,8 +198,8 @@ def unquote(token: str) -> str:
 
 
 def is_well_formed(text: str) -> bool:
-    """Return whether a text is JSON, without recursion: for what is nested too deep to parse."""
-    stack: list[str] = []  # per open container, the tokens that may follow a value
+    """Return whether a text is JSON, without recursion, for text that is nested too deep to parse."""
+    stack: list[str] = []  # for each open container, the tokens that may follow a value
     expected, at = _VALUE, 0
     for token in TOKEN.finditer(text):
         kind = _kind(token[0], expected)
@@ -223,15 +223,15 @@ def is_well_formed(text: str) -> bool:
 def walk(text: str, root: _State, down: Callable[[_State, str | int], _State | None]) -> Iterator[_Found[_State]]:
     """Yield each value in a valid JSON text with its state and span, containers when they close.
 
-    `root` is the state of the outermost value; `down` derives that of an inner value from its container's state and its
-    key or index, or None to skip the value and all within it. Iterative, so that nesting is no limit; without paths, as
-    those of a deep text would take quadratic time.
+    `root` is the state of the outermost value. `down` derives the state of an inner value from its container's state
+    and its key or index; None skips the value and everything in it. Iterative, so nesting has no limit. States rather
+    than paths, because building the paths of a deep text would take quadratic time.
     """
     starts: list[int] = []  # of the open containers
     states: list[_State | None] = []
     steps: list[int | None] = []  # index within a list; None for an object
     here: _State | None = root
-    key: tuple[int, int] | None = None  # a string in an object, a key if a colon follows
+    key: tuple[int, int] | None = None  # a string in an object; a key if a colon follows
     for token in TOKEN.finditer(text):
         start, end = token.span()
         first = text[start]
@@ -270,7 +270,7 @@ def values(text: str, depth: int) -> Iterator[_Found[Path]]:
 
 
 class Places:
-    """Numbers for the paths of a walk, equal for equal paths: 0 for the outermost value."""
+    """Numbers for the paths of a walk: equal paths have equal numbers, and the outermost value has 0."""
 
     def __init__(self) -> None:
         self._numbers: dict[tuple[int, str | int], int] = {}
@@ -283,7 +283,7 @@ class Places:
         return number
 
     def last(self, place: int) -> tuple[int, str | int]:
-        """Return the place of the container, and the key or index in it."""
+        """Return the container's number, and the key or index in it."""
         return self._steps[place]
 
     def path(self, place: int) -> Path:
@@ -295,19 +295,19 @@ class Places:
 
 
 def find(text: str, path: Path) -> tuple[int, int] | None:
-    """Return the span of the value at a path; the last of duplicate keys counts, as for parsers."""
+    """Return the span of the value at a path. The last of duplicate keys counts, as in parsers."""
     found = None
     for at, start, end in values(text, len(path)):
         if at == path:
             found = (start, end)
         elif found and start > found[0] and at == path[: len(at)]:
-            found = None  # superseded by a duplicate of a key on the way
+            found = None  # superseded by a later duplicate of one of its ancestors
     return found
 
 
 def element_spans(text: Any) -> list[tuple[int, int]]:
-    """Return the spans of an array's elements, in units of the text; none if it is malformed."""
-    source = text.decode("latin-1") if isinstance(text, bytes) else text  # a character for each byte
+    """Return the spans of an array's elements, in units of the text; an empty list if it is malformed."""
+    source = text.decode("latin-1") if isinstance(text, bytes) else text  # one character per byte
     try:
         return [(start, end) for path, start, end in values(source, 1) if path]
     except (IndexError, ValueError, TypeError):
@@ -315,7 +315,7 @@ def element_spans(text: Any) -> list[tuple[int, int]]:
 
 
 def splice(text: str, splices: Iterable[Splice]) -> str:
-    """Replace spans of a text; of two nested spans the outer one counts."""
+    """Replace spans of a text. Of two nested spans, the outer one wins."""
     out: list[str] = []
     done = 0
     for start, end, new in sorted(splices, key=lambda item: (item[0], -item[1])):
@@ -328,12 +328,12 @@ def splice(text: str, splices: Iterable[Splice]) -> str:
 
 
 def number_text(value: float) -> str:
-    """Return a number by its value: `1` and `1.0` are equal."""
+    """Return a number as text by its value: `1` and `1.0` give the same."""
     return str(int(value)) if isinstance(value, float) and value.is_integer() else repr(value)
 
 
 def _kind(token: str, expected: str) -> str:
-    """Classify a token: itself if it is punctuation, `k` for a key, `s` for a scalar, `!` for anything else."""
+    """Classify a token: punctuation as itself, `k` for a key, `s` for a scalar, `!` for anything else."""
     if token[0] in "{}[],:":
         return token
     try:
@@ -348,16 +348,17 @@ def _number(text: str) -> Any:
 
     value = float(text)
     if value in (float("inf"), float("-inf")):
-        return f"number {text}"  # no double holds it: compared by digits
+        return f"number {text}"  # beyond any double: compared by digits
     try:
         exact = Decimal(text)
-    except InvalidOperation:  # an exponent beyond decimals: as good as zero
+    except InvalidOperation:  # an exponent beyond Decimal: effectively zero
         return value
     return int(exact) if exact == exact.to_integral_value() else value
 
 
 def _integer(text: str) -> Any:
-    # Python refuses to convert thousands of digits, which takes quadratic time: compared by digits then.
+    # Python refuses to convert thousands of digits, because that takes quadratic time. Such numbers are compared by
+    # digits.
     return int(text) if len(text) < 4000 else f"number {text}"
 
 

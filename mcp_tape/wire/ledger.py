@@ -1,40 +1,40 @@
-"""Answers, exchanges and cues, derived from the order of the messages of a session.
+"""Answers, exchanges and cues, derived from the order of a session's messages.
 
 Theory of operation
 -------------------
-The ledger reads the frames of one session in order, as they are recorded or when a cassette is rebuilt, and gives each
-message an entry: the request it answers, the exchange it belongs to, and its cue. They are stored as indexed columns,
-so that a replay finds what is due next without parsing the tape. Nothing is ever looked up ahead: an entry follows from
-the frames before it alone. The one exception is a request that turns out to be a failed try: it is marked when the
-next try shows that.
+The ledger reads the frames of one session in order, while they are recorded or when a cassette is rebuilt. It gives
+each message an entry: the request it answers, the exchange it belongs to, and its cue. Entries are stored as indexed
+columns, so that a replay finds the next message without parsing the tape. An entry depends only on the frames before
+it. The one exception is a request that turns out to be a failed attempt: it is marked when the next attempt arrives.
 
-Answers. JSON-RPC leaves ids to the sender of a request, so each direction has its own id space: request 1 of the client
-and request 1 of the server may be in flight at once. `_exchanges` holds the client's open requests by channel and id,
-as several HTTP clients may share a session; `_asked` holds the server's.
+Answers. In JSON-RPC the sender of a request picks its id, so each direction has its own id space: request 1 of the
+client and request 1 of the server may be in flight at once. `_exchanges` holds the client's open requests by channel
+and id, because several HTTP clients may share a session. `_asked` holds the server's.
 
-Exchanges. An exchange is opened by a request of the client and closed by the response. A message of the server
-belongs, in this order, to the exchange that
-  1. its response id answers;
-  2. the server's request that it cancels was part of;
-  3. its subscription id names, on the listen streams of the modern era;
-  4. its progress token names, also if that was answered just now;
-  5. was opened most recently on its channel and is still open, neither cancelled nor a listen. On stdio that is any; a
-     POST stream carries what belongs to the request posted; on a GET stream a request of the server may serve any open
-     exchange, and a notification belongs to none.
-Noise that has the form of an answer, and is no valid JSON, belongs to the exchange that it would answer.
-A message of the client belongs to the exchange that it opens, to that of the server's request it answers or reports
+Exchanges. A client request opens an exchange and its response closes it. A server message belongs to the first of these
+exchanges that exists:
+  1. the one whose request its response id names;
+  2. the one that contains the server request it cancels;
+  3. the one its subscription id names, on the listen streams of the modern era;
+  4. the one its progress token names, even if that was answered recently;
+  5. the newest exchange on its channel that is still open and neither cancelled nor a listen. On stdio, all exchanges
+     share the channel. A POST stream carries the messages of its own request. On a GET stream, a server request may
+     belong to any open exchange, and a notification belongs to none.
+
+Malformed JSON that has the form of an answer belongs to the exchange that it would answer.
+A client message belongs to the exchange that it opens, to the exchange of the server request that it answers or reports
 progress on, or to the one that it cancels.
 
-Cues. When the tape is played, each message of the server waits for its cue, the seq of a client message: within an
-exchange the newest client message of that exchange, and nothing outside it, so that no order of a client's requests can
-deadlock a replay; outside of exchanges, and on a listen stream after its first message, the newest client message of
-the session. A line of the client that is no message is a cue like any other. What answers it, under no id or under that
-line's own, waits for it. The second half of this rule, playing, is replay/deck.py.
+Cues. When the tape is replayed, each server message waits for its cue, the seq of a client message. Within an exchange
+the cue is the newest client message of that exchange and never one outside it, so that no order of client requests can
+deadlock a replay. Outside of exchanges, and on a listen stream after its first message, it is the newest client message
+of the session. A client line that is not a message is a cue too: the answer to it, with no id or with the id in that
+line, waits for it. replay/deck.py is the other half of this rule: it plays the cues.
 
-HTTP. `_Streams` keeps what control frames state of channels: statuses, which GET resumes which stream by Last-Event-ID,
-and whether HTTP+SSE shares one stream among all. A refusal answers every request on its channel. A request that the
-client repeats, because it was to authenticate, came too early, got 404 for an expired session or never reached the
-server, loses its place: only the last try is found by a replay.
+HTTP. `_Streams` holds the state that control frames give of channels: statuses, which GET resumes which stream by
+Last-Event-ID, and whether HTTP+SSE shares one stream. A refusal answers every request on its channel. A request that
+the client repeats, because it had to authenticate, came too early, got 404 for an expired session or never reached the
+server, is no longer matched: a replay finds only the last attempt.
 
 https://www.jsonrpc.org/specification
 https://modelcontextprotocol.io/specification/2025-11-25/basic (requests, responses, notifications)
@@ -55,40 +55,40 @@ if TYPE_CHECKING:
     from typing import Any
 
 _NOISE = Message("noise", None, None, None, None, {})
-_RETRY = Message("noise", None, None, None, "retry", {})  # marks a request as repeated: only the last try is found
-_REMEMBERED = 10_000  # event ids; a client resumes behind one of the last
-_LATELY = 256  # answered requests that progress may still come for
+_RETRY = Message("noise", None, None, None, "retry", {})  # marks a repeated request: replay finds only the last attempt
+_REMEMBERED = 10_000  # event ids; a client resumes after a recent one
+_LATELY = 256  # answered requests that may still get progress
 
 
 class _Exchange:
-    """An exchange whose response is still to come."""
+    """An exchange that waits for its response."""
 
-    token: str | None = None  # under which it asks for progress
+    token: str | None = None  # the progress token in its request
     listen = acknowledged = cancelled = False
 
     def __init__(
         self, seq: int, part: int, rpc_id: str, method: str | None, channel: str, before: int, key: bytes | None
     ) -> None:
-        self.seq = self.last_client = seq  # newest message of the client in it
-        self.place = seq + part  # of its request
+        self.seq = self.last_client = seq  # newest client message in the exchange
+        self.place = seq + part  # number of the request
         self.rpc_id, self.method, self.channel = rpc_id, method, channel
-        self.before, self.key = before, key  # the client message before its request, and its key
+        self.before, self.key = before, key  # the client message before the request, and the request's key
 
 
 class Ledger:
     """Derive the entries of one session from its frames, in order."""
 
     def __init__(self) -> None:
-        # Open requests of the client, by channel and id, oldest first.
+        # Open client requests, by channel and id, oldest first.
         self._exchanges: dict[tuple[str, str], _Exchange] = {}
-        self._posted: dict[str, dict[str, _Exchange]] = {}  # those of HTTP, by channel: any number may be open
-        self._answered: dict[str, _Exchange] = {}  # by the token of each, the last ones
-        self._asked: dict[str, tuple[int, str | None, _Exchange | None, str | None]] = {}  # open requests of the server
+        self._posted: dict[str, dict[str, _Exchange]] = {}  # open HTTP requests, by channel: a batch may have several
+        self._answered: dict[str, _Exchange] = {}  # recently answered exchanges, by progress token
+        self._asked: dict[str, tuple[int, str | None, _Exchange | None, str | None]] = {}  # open server requests
         self._streams = _Streams()
         self._refused: dict[bytes, list[int]] = {}  # by key, refused requests that the client may repeat
-        self._malformed: dict[int, str | None] = {}  # lines of the client that are no message, and the id in each
+        self._malformed: dict[int, str | None] = {}  # client lines that are not messages, and the id in each
         self._last_client = self._before = 0
-        self._forgotten: dict[int, int] = {}  # failed tries, and the client message before each
+        self._forgotten: dict[int, int] = {}  # failed attempts, and the client message before each
         self.exchanges = 0
         self.facts: dict[str, str] = {}
 
@@ -97,34 +97,34 @@ class Ledger:
         return len(self._exchanges) + len(self._asked)
 
     def waiting(self) -> Iterator[tuple[int, bool]]:
-        """Requests of both sides that may still be answered, by number; whether each is for as long as it takes."""
+        """Yield each request that may still be answered, by number, and whether it is a listen, which stays open."""
         yield from ((e.place, e.listen) for e in self._exchanges.values() if not e.cancelled)
         yield from ((place, False) for place, *_ in self._asked.values())
 
     def is_unanswered(self, channel: str) -> bool:
-        """Return whether a request on this channel waits for a response that will not come on another stream."""
+        """Return whether a request on this channel waits for a response, and no other stream will carry it."""
         return not self._streams.is_accepted(channel) and channel in self._posted
 
     def derive(self, frame: Frame) -> list[Entry]:
-        """Return the entries of a frame that is on a cassette."""
+        """Return the entries of a frame on a cassette."""
         return self.enter(frame, frames.parse(frame.text)[1] if frame.kind in ("message", "batch") else [], frame.text)
 
     def enter(self, frame: Frame, messages: list[Message], matched: bytes) -> list[Entry]:
-        """Return one entry per message; `matched` is the text that keys are made of."""
+        """Return one entry per message; keys are made from the text `matched`."""
         _, _, sender, channel, kind, text, eol, head, _ = frame
         if kind == "control":
             return self._happened(frame)
         if sender == "server":
             if head is not None:
                 if not eol:
-                    return []  # a fragment, which no client acts on
+                    return []  # a fragment, which clients ignore
                 self._streams.see(frame)
             elif channel in self._streams.statuses:
                 return self._body(frame, messages)
             if kind == "noise":
-                return [self._of_server(frame, _NOISE, None)]  # noise is played in its place, too
+                return [self._of_server(frame, _NOISE, None)]  # noise is replayed too, in its place
         elif kind == "noise" and text.strip():
-            if channel == channels.STDIO:  # over HTTP it is refused there and then
+            if channel == channels.STDIO:  # over HTTP it is refused at once
                 self._before, self._last_client = self._last_client, frame.seq
             self._malformed[frame.seq] = frames.id_text(frames.facts(text).get("id"))
             return []
@@ -139,13 +139,13 @@ class Ledger:
     # -- HTTP
 
     def _happened(self, frame: Frame) -> list[Entry]:
-        """Settle requests by a fact of HTTP: those that the client repeats do not count."""
+        """Settle requests by an HTTP event: attempts that the client repeats are dropped."""
         facts = frames.facts(frame.text)
         self._streams.learn(frame, facts)
         waiting = list(self._posted.get(frame.channel, {}).values())
         event = facts.get("event")
         if event == "request":
-            # The client resumes its stream: leaving it had not cancelled it.
+            # The client resumes its stream, so the disconnect did not cancel its requests.
             for exchange in self._posted.get(self._streams.origin(frame.channel), {}).values():
                 exchange.cancelled = False
         if event == "failed" or (event == "response" and self._streams.has_ended(frame.channel, facts)):
@@ -163,18 +163,18 @@ class Ledger:
         return []
 
     def _forget(self, exchange: _Exchange) -> None:
-        """Let nothing wait for a failed try: what comes next waits for the client message before it."""
+        """Make no message wait for a failed attempt: later ones wait for the client message before it."""
         self._forgotten[exchange.seq] = exchange.before
         while self._last_client in self._forgotten:
             self._last_client = self._forgotten[self._last_client]
 
     def _body(self, frame: Frame, messages: list[Message]) -> list[Entry]:
-        """Return the entries of an HTTP response; a body that answers none of the requests refuses them all."""
+        """Return the entries of an HTTP response. A body that answers none of its requests refuses them all."""
         if any((frame.channel, message.rpc_id) in self._exchanges for message in messages):
             return [self._of_server(frame, message, None, n) for n, message in enumerate(messages)]
         waiting = list(self._posted.get(frame.channel, {}).values())
         if not waiting or self._streams.is_accepted(frame.channel):
-            return [Entry(message, None, None, None, None) for message in messages]  # concerns HTTP alone: never played
+            return [Entry(message, None, None, None, None) for message in messages]  # about HTTP only: never replayed
         if self._streams.asks_again(frame.channel):
             for exchange in waiting:
                 self._refused.setdefault(exchange.key or b"", []).append(exchange.seq)
@@ -188,10 +188,10 @@ class Ledger:
         kind, method, rpc_id, _, _, body = message
         seq, channel = frame.seq, frame.channel
         answers, exchange, token = None, None, None
-        if seq != self._last_client:  # the messages of a batch share a seq
+        if seq != self._last_client:  # messages of a batch share a seq
             self._before, self._last_client = self._last_client, seq
         params = body.get("params")
-        if type(params) is dict and (method == protocol.INITIALIZE or "_meta" in params):  # else it states nothing
+        if type(params) is dict and (method == protocol.INITIALIZE or "_meta" in params):  # others carry no facts
             self.facts |= protocol.session_facts(method, body)
             token = frames.token_asked(message)
         if kind == "request" and rpc_id is not None:
@@ -229,7 +229,7 @@ class Ledger:
         return new(Entry, (message, None, key, exchange.seq if exchange else None, cue))
 
     def _take_malformed(self, rpc_id: str | None) -> int | None:
-        """Return the oldest line of the client that is no message, and that an answer with this id may be to."""
+        """Take the oldest malformed client line that an answer with this id may belong to."""
         fitting = (seq for seq, own in self._malformed.items() if rpc_id is None or own == rpc_id)
         seq = next(fitting, None)
         if seq is not None:
@@ -249,7 +249,7 @@ class Ledger:
             self.facts |= protocol.session_facts(exchange.method, answer)
 
     def _named_by(self, frame: Frame, message: Message) -> _Exchange | None:
-        """Return the exchange that a notification of the client names, by id or by token."""
+        """Return the exchange that a client notification names, by id or by token."""
         if message.method == protocol.CANCELLED:
             exchange = self._open(frame.channel, frames.cancelled(message))
             if exchange is not None:
@@ -280,13 +280,13 @@ class Ledger:
             token = frames.progressed(message)
             waits = self._newest(channel, lambda e: e.token == token) or self._newest(None, lambda e: e.token == token)
             return waits or self._answered.get(token or "")
-        # On its GET stream a server may request what a call needs; its notifications there belong to none.
+        # On a GET stream a server may request input for a call; its notifications there belong to no exchange.
         anywhere = self._streams.is_shared(channel) or message.kind == "request"
         within = self._newest(channel, _takes_all)
         return within or (self._newest(None, _takes_all) if anywhere and channel != channels.STDIO else None)
 
     def _open(self, channel: str, rpc_id: str | None) -> _Exchange | None:
-        """Return the open exchange with this id: of the same channel or, over HTTP, the newest of any."""
+        """Return the open exchange with this id: on the same channel or, over HTTP, the newest on any."""
         found = self._exchanges.get((channel, rpc_id or ""))
         return found if found or channel == channels.STDIO else self._newest(None, lambda e: e.rpc_id == rpc_id)
 
@@ -296,7 +296,7 @@ class Ledger:
         return next((e for e in newest_first if (channel is None or e.channel == channel) and fits(e)), None)
 
     def _drop(self, exchange: _Exchange) -> None:
-        """Close an exchange."""
+        """Remove an exchange from the open ones."""
         channel, rpc_id = exchange.channel, exchange.rpc_id
         del self._exchanges[channel, rpc_id]
         if channel in self._posted:
@@ -312,34 +312,34 @@ class Ledger:
 
 
 class _Streams:
-    """State of the HTTP channels of one session, from its control frames."""
+    """State of a session's HTTP channels, from its control frames."""
 
     def __init__(self) -> None:
-        self._resumed: dict[str, str] = {}  # by channel, the one that it resumes
-        self._events: dict[str, str] = {}  # by event id, the channel it came on
+        self._resumed: dict[str, str] = {}  # by channel, the channel that it resumes
+        self._events: dict[str, str] = {}  # by event id, its channel
         self._shared: set[str] = set()
         self._in_session: set[str] = set()  # channels whose request named a session
         self.statuses: dict[str, int] = {}
 
     def origin(self, channel: str) -> str:
-        """Return the channel that this one resumes; itself, mostly."""
+        """Return the channel that this one resumes, or the channel itself."""
         return self._resumed.get(channel, channel)
 
     def is_shared(self, channel: str) -> bool:
-        """Return whether all messages of the server come on this channel, as on stdio."""
+        """Return whether all server messages arrive on this channel, as on stdio."""
         return channel == channels.STDIO or channel in self._shared
 
     def is_accepted(self, channel: str) -> bool:
-        """Return whether the HTTP response only promised an answer on another stream."""
+        """Return whether the HTTP response only announced an answer on another stream."""
         status = self.statuses.get(channel, 0)
         return status == 202 or (bool(self._shared) and 200 <= status < 300)
 
     def asks_again(self, channel: str) -> bool:
-        """Return whether the client was asked to repeat its request: later, elsewhere, with credentials."""
+        """Return whether the status asks the client to repeat its request: later, elsewhere or with credentials."""
         return self.statuses.get(channel) in protocol.RETRY_STATUSES
 
     def has_ended(self, channel: str, facts: dict[str, Any]) -> bool:
-        """Return whether the session of a request has expired: it is to be repeated in another."""
+        """Return whether the request's session has expired, so that the client must repeat the request in a new one."""
         return facts.get("status") == 404 and channel in self._in_session
 
     def learn(self, frame: Frame, facts: dict[str, Any]) -> None:
@@ -360,7 +360,7 @@ class _Streams:
             self._in_session.discard(channel)
 
     def see(self, frame: Frame) -> None:
-        """Take in an event of the server, behind which a client may resume."""
+        """Note the id of a server event, after which a client may resume."""
         number = framing.field(frame.head, b"id") if frame.head else None
         if number:
             self._events[number] = self.origin(frame.channel)
@@ -369,5 +369,5 @@ class _Streams:
 
 
 def _takes_all(exchange: _Exchange) -> bool:
-    """Return whether a message that names no exchange may belong to this one."""
+    """Return whether this exchange may own a message that names none."""
     return not exchange.listen and not exchange.cancelled

@@ -1,4 +1,4 @@
-"""Match keys: which recorded request a live one equals; rules that narrow them, and differences between two."""
+"""Match keys: which recorded request a live one equals; rules that narrow keys; differences between two requests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from .jsonpath import JsonPath
 
-# The interpreter's own module, by its name in this version: loading OpenSSL takes longer than this package.
+# The interpreter's own hash module, whose name depends on the version: loading OpenSSL takes longer than this package.
 for _module in ("_sha2", "_sha256", "hashlib"):
     try:
         _sha256: Callable[[bytes], Any] = __import__(_module).sha256
@@ -32,22 +32,22 @@ _ABSENT = object()
 _NO_HEADERS: frozenset[tuple[str, str]] = frozenset()
 
 Rule = Callable[[Path], bool]  # whether the value at a path counts
-Stated = tuple[object, frozenset[tuple[str, str]]]  # beside the params: a protocol version, and headers of MCP
+Stated = tuple[object, frozenset[tuple[str, str]]]  # beside the params: a protocol version, and MCP headers
 
 
 def request_key(method: str, params: Any) -> bytes:
-    """Return the 16 bytes that equal requests have in common."""
+    """Return 16 bytes that are the same for equal requests."""
     return _digest(method, asked(method, params))
 
 
 def asked(method: str, params: Any) -> Any:
-    """Return what identifies a request, with secrets made equal: what keys are made of."""
+    """Return the identity of a request that its key is made of, with secrets made equal."""
     what = protocol.identifying(method, params)
     return what if _is_plain(what) else _without_secrets(what)
 
 
 def stated(message: Message, headers: Mapping[str, str]) -> Stated | None:
-    """Return what a client states besides its request, by which equal requests are told apart; None for nothing."""
+    """Return the version and headers that tell equal requests of different clients apart; None without any."""
     version = protocol.stated_version(message.body)
     if not headers:
         return None if version is None else (version, _NO_HEADERS)
@@ -57,7 +57,7 @@ def stated(message: Message, headers: Mapping[str, str]) -> Stated | None:
 
 
 def message_key(message: Message, text: bytes, part: int = 0) -> bytes:
-    """Return the key of a request whose text is at hand: numbers count by their exact value."""
+    """Return the key of a request whose text is available: numbers count by their exact value."""
     return params_key(message.method or "", message.body.get("params"), text, part)
 
 
@@ -66,8 +66,8 @@ def params_key(method: str, params: Any, text: bytes, part: int = 0) -> bytes:
 
 
 def plain_key(method: str, params: Any) -> bytes | None:
-    """Return the key of a request without its text; None if that counts, for exact numbers or secrets."""
-    # If the params are plain, so is the part of them that counts.
+    """Return the key of a request without its text; None if exact numbers or secrets require the text."""
+    # If all params are plain, so are those that identify the request.
     return _digest(method, protocol.identifying(method, params)) if _is_plain(params) else None
 
 
@@ -90,11 +90,11 @@ def _exact(text: bytes) -> Any:
     return jsontext.loads_exact(text.decode("utf-8", "replace"))
 
 
-_exact_batch = lru_cache(1)(_exact)  # the messages of a batch are looked up one after the other
+_exact_batch = lru_cache(1)(_exact)  # the messages of a batch are looked up one after another
 
 
 def _is_plain(value: Any) -> bool:
-    """Return whether a value has neither floats nor secret keys, as most have."""
+    """Return whether a value has neither floats nor secret keys. Most values have none."""
     if type(value) is dict:
         for key, item in value.items():
             kind = type(item)
@@ -116,7 +116,7 @@ def _has_float(value: Any) -> bool:
 
 
 def rule(ignored: Sequence[JsonPath], named: Sequence[JsonPath] = ()) -> Rule | None:
-    """Return what counts: all but what is ignored, or only what is named; None without both."""
+    """Return a rule by which only named places count, and ignored ones do not; None if both are empty."""
     if not ignored and not named:
         return None
 
@@ -133,15 +133,15 @@ def key_under(counts: Rule, method: str, params: Any) -> bytes:
 
 
 def counted(counts: Rule, what: Any) -> Any:
-    """Return the part of a request's identity that counts; paths start at the message, as in `$.params.name`."""
+    """Return the part of a request's identity that counts. Paths start at the message, as in `$.params.name`."""
     kept = _kept(what, ("params",), counts)
     return {} if kept is _ABSENT else kept
 
 
 def fits_redacted(recorded: Any, live: Any) -> bool:
-    """Return whether a live value equals the recorded one, where a placeholder stands for any text but an empty one.
+    """Return whether a live value equals the recorded one, where a placeholder matches any non-empty text.
 
-    The placeholder of a path stands for any value: whatever was there was hidden, strings or not.
+    A path's placeholder matches any value, because redaction by path hides values of every type.
     """
     if isinstance(recorded, dict):
         return (
@@ -158,7 +158,7 @@ def fits_redacted(recorded: Any, live: Any) -> bool:
 
 
 def _fits(pieces: list[str], live: str) -> bool:
-    """Return whether a text consists of these pieces with something between them, in linear time."""
+    """Return whether a text consists of these pieces with text between them, in linear time."""
     first, *inner, last = pieces
     if not live.startswith(first) or not live.endswith(last):
         return False
@@ -184,7 +184,7 @@ def differences(recorded: Any, live: Any, path: Path = ()) -> Iterator[tuple[Pat
         yield path, recorded, live
 
 
-_is_secret = lru_cache(4096)(secret_names.is_secret_key)  # traffic repeats the same few keys
+_is_secret = lru_cache(4096)(secret_names.is_secret_key)  # the same few keys recur in traffic
 
 
 def is_absent(value: Any) -> bool:
@@ -206,14 +206,14 @@ def _without_secrets(value: Any) -> Any:
 
 
 def _hidden(value: Any) -> Any:
-    """Replace a string, or those directly in a list, as redaction does."""
+    """Replace a string, or the strings directly in a list, as redaction does."""
     if isinstance(value, list):
         return [_hidden(item) for item in value]
     return (_HIDDEN if value else value) if isinstance(value, str) else _without_secrets(value)
 
 
 def _kept(value: Any, path: Path, counts: Rule) -> Any:
-    """Return a copy of the leaves that count, without containers that have none."""
+    """Return a copy with only the leaves that count, and no empty containers."""
     if isinstance(value, dict) and value:
         inner = {k: _kept(v, (*path, k), counts) for k, v in value.items()}
         return {k: v for k, v in inner.items() if v is not _ABSENT} or _ABSENT

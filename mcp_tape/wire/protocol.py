@@ -1,6 +1,6 @@
 """The only file that knows MCP: methods, revisions, headers, list kinds, what identifies a call, what stays opaque.
 
-No method is ever required to be known: messages are classified by their shape alone (frames.py).
+No method has to be known: messages are classified by shape alone (frames.py).
 
 https://modelcontextprotocol.io/specification/2025-11-25 is the last revision of the legacy era.
 """
@@ -58,13 +58,13 @@ ERROR_STATUSES = {METHOD_NOT_FOUND: 404, -32020: 400, -32021: 400, -32022: 400} 
 class Kind(NamedTuple):
     """A kind of thing that servers list."""
 
-    what: str  # plural, as people call it
+    what: str  # plural, for people
     subject: str  # singular
     method: str
     member: str  # of the result
     key: str  # of an item
     capability: str  # or the extension that declares it
-    changed: str | None  # the notification that announces another list
+    changed: str | None  # the notification of a changed list
 
 
 KINDS = (
@@ -76,12 +76,12 @@ KINDS = (
     # https://github.com/modelcontextprotocol/ext-skills/blob/main/specification/stable/skills.mdx
     Kind("skills", "skill", SKILLS, "skills", "uri", SKILLS_EXTENSION, None),
 )  # fmt: skip
-# Requests that may be repeated, and the notification after which that is worth while.
+# Requests worth repeating, and the notification after which to repeat them.
 CHANGED_BY = {kind.method: kind.changed for kind in KINDS if kind.changed} | {READ: RESOURCE_UPDATED}
 CHANGES = frozenset(CHANGED_BY.values())
-# What a client sends to find out whom it talks to: never a miss, and no conversation of its own.
+# Requests by which a client probes a server: never a miss, and not a conversation.
 PROBES = (DISCOVER, PING)
-INTRODUCTIONS = (INITIALIZE, DISCOVER)  # in the answer to which the server says who it is
+INTRODUCTIONS = (INITIALIZE, DISCOVER)  # the answer to these identifies the server
 _HOUSEKEEPING = frozenset({PING, INITIALIZE, DISCOVER, SET_LEVEL, COMPLETE, READ, SKILL, DIRECTORY})
 # The parameter that names the subject of a request.
 _NAMED_BY = dict.fromkeys((CALL, GET_PROMPT), "name") | dict.fromkeys(
@@ -89,7 +89,7 @@ _NAMED_BY = dict.fromkeys((CALL, GET_PROMPT), "name") | dict.fromkeys(
 )
 _NAMED_BY |= dict.fromkeys((READ, DIRECTORY, SUBSCRIBE, UNSUBSCRIBE, SKILL), "uri")
 
-# Where a message names a request, by its id or the token that it gave.
+# Where a message refers to a request, by its id or its progress token.
 NAMING: tuple[Path, ...] = (
     ("params", "requestId"),
     ("params", "progressToken"),
@@ -98,22 +98,22 @@ NAMING: tuple[Path, ...] = (
     ("result", "_meta", META_SUBSCRIPTION),
 )
 
-# HTTP. Headers with a meaning for the conversation are kept on the tape; others may hold anything, secrets too.
+# HTTP. Headers that matter to the conversation are kept on the tape. Others may hold anything, including secrets.
 # https://modelcontextprotocol.io/specification/2025-11-25/basic/transports
 SESSION_HEADER, VERSION_HEADER = "mcp-session-id", "mcp-protocol-version"
 METHOD_HEADER, NAME_HEADER = "mcp-method", "mcp-name"
 RESUME_HEADER = "last-event-id"
 PARAM_HEADER = "mcp-param-"  # followed by the name of a parameter
-PATH, SSE_PATH = "/mcp", "/sse"  # where servers are customarily found: Streamable HTTP, HTTP+SSE
+PATH, SSE_PATH = "/mcp", "/sse"  # customary paths: Streamable HTTP, HTTP+SSE
 _KEPT_HEADERS = frozenset(
     "accept accept-encoding allow authorization cache-control content-encoding content-length content-type cookie "
     "last-event-id location origin retry-after set-cookie user-agent www-authenticate".split()
 )
-# Statuses that ask the client to try again, elsewhere, later or with credentials: no answer yet.
+# Statuses that ask the client to try again, elsewhere, later or with credentials: not an answer yet.
 RETRY_STATUSES = frozenset({301, 302, 303, 307, 308, 401, 407, 408, 425, 429, 503})
 
-# Paths, without list indexes, of values that the protocol itself needs. A redaction there would break the replay:
-# clients echo them, and routing depends on them.
+# Paths, without list indexes, of values that the protocol itself needs. Redacting one would break the replay: clients
+# echo them, and routing depends on them.
 UNTOUCHED: frozenset[Path] = frozenset(
     [
         ("jsonrpc",), ("id",), ("method",),
@@ -127,28 +127,28 @@ UNTOUCHED: frozenset[Path] = frozenset(
     ]
 )  # fmt: skip
 
-# Below these keys stands a JSON Schema: its property names are words, not secrets.
+# The value of these keys is a JSON Schema: its property names are words, not secrets.
 SCHEMA_KEYS = frozenset({"inputSchema", "outputSchema", "requestedSchema"})
 
 # Parameters of the handshake that describe the client, not the request.
 _CLIENT_FACTS = frozenset({"clientInfo", "capabilities", "protocolVersion"})
-# Where absent, null and {} mean the same.
+# Absent, null and {} mean the same here.
 _EMPTY_IS_ABSENT = ("arguments", "cursor")
 
 
 def call_name(method: str, params: Any) -> str | None:
-    """Return the tool, prompt, resource, skill or task that a request is about."""
+    """Return the tool, prompt, resource, skill or task that a request names."""
     name = params.get(_NAMED_BY.get(method)) if type(params) is dict else None
     return name if type(name) is str else None
 
 
 def call_title(method: str, name: str | None) -> str:
-    """A request in a few words: its method, and what it is about."""
+    """Return a request's method and the name in it."""
     return f"{method} {name or ''}".rstrip()
 
 
 def is_addressed(method: str) -> bool:
-    """True for requests to one of several tools or prompts: what another would answer is no answer."""
+    """True for requests to one of several tools or prompts: an answer of another one is no answer."""
     return _NAMED_BY.get(method) == "name"
 
 
@@ -157,12 +157,12 @@ def without_meta(params: Any) -> Any:
 
 
 def is_housekeeping(method: str) -> bool:
-    """True for requests that clients repeat as they like: once played out, the last answer is repeated."""
+    """True for requests that clients repeat at will: when all recorded answers are used, the last is repeated."""
     return method in _HOUSEKEEPING or method.endswith("/list")
 
 
 def notification_names(method: str) -> tuple[str, ...]:
-    """Names under which a notification may have been recorded: some clients send a bare `initialized`."""
+    """Names under which a notification may be recorded: some clients send a bare `initialized`."""
     return INITIALIZED_NAMES if method in INITIALIZED_NAMES else (method,)
 
 
@@ -186,23 +186,25 @@ def identifying(method: str, params: Any) -> Any:
 
 
 def member(value: Any, name: str) -> Any:
-    """Return a member of a value that may be an object."""
+    """Return a member of a value that may not be an object."""
     return value.get(name) if isinstance(value, dict) else None
 
 
 def progress_token_asked(body: dict[str, Any]) -> Any:
-    """Progress token of a request: https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/progress"""
+    """The progress token of a request:
+    https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/progress
+    """
     params = body.get("params")
     return member(params["_meta"], "progressToken") if isinstance(params, dict) and "_meta" in params else None
 
 
 def subscription_id(body: dict[str, Any]) -> Any:
-    """Id of the listen request that a message of the modern era belongs to."""
+    """The id of the listen request that a message of the modern era belongs to."""
     return member(member(body.get("params"), "_meta"), META_SUBSCRIPTION)
 
 
 def result_status(result: Any) -> str:
-    """Status of a result: ok, tool-error (the call was made and failed) or input-required."""
+    """The status of a result: ok, tool-error (the call ran and failed) or input-required."""
     if isinstance(result, dict):
         if result.get("isError") is True:
             return "tool-error"
@@ -212,14 +214,14 @@ def result_status(result: Any) -> str:
 
 
 def modern_result(result: Any) -> str | None:
-    """Return the kind of a result that clients of the legacy era cannot read, such as one that asks for input."""
+    """Return the kind of a result that legacy clients cannot read, such as a request for input; None for any other."""
     kind = member(result, "resultType")
     return None if kind in (None, "complete") else str(kind)
 
 
 def kept_header(name: str) -> bool:
     """Return whether an HTTP header belongs on the tape."""
-    from .secret_names import is_hidden_key  # their values are hidden there, and wherever they are repeated
+    from .secret_names import is_hidden_key  # their values are redacted there, and wherever they recur
 
     return name in _KEPT_HEADERS or name.startswith("mcp-") or is_hidden_key(name)
 
@@ -232,14 +234,18 @@ def stated_version(body: dict[str, Any]) -> Any:
 
 
 def is_modern(body: dict[str, Any], version: str | None = None) -> bool:
-    """Return whether a request without a session is of the modern era: it carries its protocol version, or its header
-    names one without sessions."""
+    """Return whether a request without a session is of the modern era.
+
+    It is if it carries its protocol version, or if the version header names a revision without sessions.
+    """
     stated = member(member(body.get("params"), "_meta"), META_VERSION)
     return stated is not None or (version is not None and version not in LEGACY_VERSIONS)
 
 
 def legacy_capabilities(modern: Any, knows: Callable[[str], bool]) -> dict[str, Any]:
-    """Capabilities that a handshake may declare, of those that `server/discover` gave or, without, of what is known."""
+    """The capabilities to declare in a handshake: those of `server/discover`, limited to the methods that the tape
+    knows.
+    """
     uses = [(kind.capability, kind.method) for kind in KINDS]
     uses += [("tools", CALL), ("prompts", GET_PROMPT), ("resources", READ)]
     found = {name: member(modern, name) for name, method in uses if knows(method)}
@@ -250,7 +256,7 @@ def legacy_capabilities(modern: Any, knows: Callable[[str], bool]) -> dict[str, 
 
 
 def tools_that_read(body: dict[str, Any]) -> Iterator[str]:
-    """Names of listed tools annotated as read-only; without the annotation a tool may change things."""
+    """Yield the names of listed tools annotated as read-only. Without the annotation a tool may change things."""
     tools = member(body.get("result"), "tools")
     for tool in tools if isinstance(tools, list) else []:
         name = member(tool, "name")
@@ -259,7 +265,7 @@ def tools_that_read(body: dict[str, Any]) -> Iterator[str]:
 
 
 def tool_defaults(body: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Listed tools, and the defaults of their arguments, by name."""
+    """Yield the name of each listed tool, and the defaults of its arguments."""
     tools = member(body.get("result"), "tools")
     for tool in tools if isinstance(tools, list) else []:
         name, properties = member(tool, "name"), member(member(tool, "inputSchema"), "properties")
@@ -269,32 +275,32 @@ def tool_defaults(body: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def declares(capabilities: Any, kind: Kind) -> bool:
-    """Return whether a server's capabilities, or their extensions, promise a kind of list."""
+    """Return whether a server's capabilities, or their extensions, declare a kind of list."""
     return any(
         isinstance(at, dict) and kind.capability in at for at in (capabilities, member(capabilities, "extensions"))
     )
 
 
 def client_meta(version: str, info: dict[str, Any], capabilities: dict[str, Any]) -> dict[str, Any]:
-    """The `_meta` by which every request of the modern era describes its client."""
+    """The `_meta` with which each modern request describes its client."""
     return {"_meta": {META_VERSION: version, META_CLIENT: info, META_CAPABILITIES: capabilities}}
 
 
 def client_capabilities(method: str, params: Any) -> dict[str, Any] | None:
-    """The capabilities that a client declares in a greeting; None if the greeting does not say."""
+    """The capabilities that a client declares in a greeting; None if it declares none."""
     holder, name = (params, "capabilities") if method == INITIALIZE else (member(params, "_meta"), META_CAPABILITIES)
     given = member(holder, name)
     return given if isinstance(given, dict) else None
 
 
 def own_meta(result: Any) -> dict[str, Any]:
-    """The `_meta` of a result without what the protocol itself puts there."""
+    """The `_meta` of a result without the protocol's own members."""
     meta = member(result, "_meta")
     return {name: value for name, value in meta.items() if not name.startswith(META)} if isinstance(meta, dict) else {}
 
 
 def session_facts(method: str | None, body: dict[str, Any]) -> dict[str, str]:
-    """Versions and names of both sides, as far as a message states them.
+    """Versions and names of both sides, where a message states them.
 
     `method` is the message's own or, for a response, that of the request it answers.
     """
@@ -308,7 +314,7 @@ def session_facts(method: str | None, body: dict[str, Any]) -> dict[str, str]:
         if method in INTRODUCTIONS:
             facts |= _named("server", result.get("serverInfo"))
             facts["protocol_version"] = result.get("protocolVersion")
-        # In the modern era every result may name its server.
+        # In the modern era any result may name its server.
         facts |= _named("server", member(result.get("_meta"), META_SERVER))
     return {k: v for k, v in facts.items() if isinstance(v, str)}
 

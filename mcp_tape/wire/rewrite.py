@@ -1,4 +1,4 @@
-"""Recorded text fitted to the live conversation: ids and tokens spliced in, all else verbatim; JSON-RPC responses."""
+"""Recorded text fitted to the live conversation: ids and tokens spliced in, the rest verbatim; JSON-RPC responses."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-# In most messages the id directly follows the version: found without scanning the rest.
+# In most messages the id directly follows the version, and is found without scanning the rest.
 _LEADING_ID = pattern(rb'\s*\{\s*"jsonrpc"\s*:\s*"2\.0"\s*,\s*"id"\s*:\s*("[^"\\]*"|-?\d+)(?=\s*[,}])')
 _START = '{"jsonrpc":"2.0","id":'
 _HEAD = _START.encode()
-_SHOWN = 1_000  # characters of a body that is no message
+_SHOWN = 1_000  # characters of a body that is not a message
 _SUBSCRIPTION = ("_meta", protocol.META_SUBSCRIPTION)
 
 
 def free_id(is_used: Callable[[str], bool], *wanted: str, form: Callable[[int], str] = str, first: int = 1) -> str:
-    """Return the first id that is not in use: of those wanted, else of the numbers in some form."""
+    """Return the first free id among those wanted, or else among the numbers in a form."""
     return next(name for name in chain(wanted, map(form, count(first))) if not is_used(name))
 
 
@@ -38,7 +38,7 @@ def with_id(text: bytes, recorded: str | None, live: str) -> bytes:
         start, end = leading.span(1) if leading else (-1, -1)
     if start >= 0:
         new = text[:start] + live.encode() + text[end:]
-        # Parsers take the last of duplicate ids. Most texts have the name nowhere else, spelled out or escaped.
+        # Parsers take the last of duplicate ids. Most texts contain the name once, counting its escaped forms.
         is_only = text.find(b'"id"', end) < 0 and text.find(b"\\u006", end) < 0
         if is_only or [message.rpc_id for message in frames.parse(new)[1]] == [live]:
             return new
@@ -46,7 +46,7 @@ def with_id(text: bytes, recorded: str | None, live: str) -> bytes:
 
 
 def answer(text: bytes, recorded: str | None, live: str) -> bytes:
-    """Fit a response to a live request; that to a listen names it as its subscription, too."""
+    """Fit a response to a live request. The response to a listen also carries the id as its subscription."""
     if recorded == live:
         return text
     text = with_id(text, recorded, live)
@@ -54,7 +54,7 @@ def answer(text: bytes, recorded: str | None, live: str) -> bytes:
 
 
 def broken_answer(text: bytes, recorded: str | None, live: str) -> bytes:
-    """Fit an answer that is no valid JSON to a live request; other noise stays as it is."""
+    """Fit a malformed answer to a live request; other noise stays as it is."""
     span = frames.id_of_broken_answer(text)
     if span is None or text[slice(*span)].decode() != recorded:
         return text
@@ -62,7 +62,7 @@ def broken_answer(text: bytes, recorded: str | None, live: str) -> bytes:
 
 
 def refusal(text: bytes, live: str) -> bytes:
-    """Return the error response for a live request whose recorded answer was an HTTP body without one."""
+    """Return an error response for a request that was refused by an HTTP body without a JSON-RPC answer."""
     messages = frames.parse(text)[1]
     found = messages[0].body.get("error") if messages else None
     if not isinstance(found, dict):
@@ -83,20 +83,20 @@ def notification(text: bytes, method: str | None, call_id: str | None, token: st
 
 
 def _has_token(text: bytes, token: bytes) -> bool:
-    """Return whether the only progress token in a text is this one, without parsing it."""
+    """Return whether the text's only progress token is this one, without parsing it."""
     name, _, rest = text.partition(b'"progressToken":')
     return rest.startswith((token + b",", token + b"}")) and b"progressToken" not in name + rest
 
 
 def with_values(text: bytes, values: dict[Path, str]) -> bytes:
-    """Return the text with other values at these paths, where it has them."""
+    """Replace the values at these paths, where the text has them."""
     source = text.decode("utf-8", "surrogateescape")
     splices = []
     for path, new in values.items():
         try:
             span = jsontext.find(source, path)
         except (IndexError, ValueError):
-            return text  # not ours, and no JSON
+            return text  # not ours, and not JSON
         if span is not None and source[slice(*span)] != new:
             splices.append((*span, new))
     return jsontext.splice(source, splices).encode("utf-8", "surrogateescape") if splices else text
@@ -116,13 +116,13 @@ def with_elements(text: bytes, new: list[bytes]) -> bytes:
 
 
 def may_be_noteworthy(live: Message) -> bool:
-    """Return whether a difference of a request that matches is worth a remark."""
+    """Return whether a matching request may differ in a way worth reporting."""
     asked = live.body.get("params")
     return live.method == protocol.INITIALIZE or protocol.member(asked, "inputResponses") is not None
 
 
 def noteworthy(live: Message, then: Any) -> str | None:
-    """Describe such a difference, if there is one."""
+    """Describe that difference, if there is one."""
     now = live.body.get("params")
     if live.method == protocol.INITIALIZE:
         old, new = (protocol.member(params, "protocolVersion") for params in (then, now))
@@ -135,7 +135,7 @@ def noteworthy(live: Message, then: Any) -> str | None:
 
 
 def different_answer(live: Message, recorded: Message) -> str | None:
-    """Describe how a live answer differs from the recorded one, in a few words."""
+    """Describe in a few words how a live answer differs from the recorded one."""
     then, now = recorded.body, live.body
     if ("error" in then) != ("error" in now):
         return "with an error" if "error" in now else "without the error"
@@ -143,7 +143,7 @@ def different_answer(live: Message, recorded: Message) -> str | None:
     first = next(match.differences(then.get(member), now.get(member), (member,)), None)
     if first is None:
         return None
-    from .jsonpath import path_text  # most answers are equal
+    from .jsonpath import path_text  # imported late: most answers are equal
 
     return f"{path_text(first[0])} differs"
 
@@ -156,7 +156,7 @@ def single_line(text: bytes) -> bytes:
 def response(rpc_id: str | None, member: str, value: str) -> bytes:
     """Return a JSON-RPC response: https://www.jsonrpc.org/specification#response_object
 
-    All arguments are JSON text; `member` is `result` or `error`, an id of None is null.
+    All arguments are JSON text. `member` is `result` or `error`; an id of None becomes null.
     """
     return f'{{"jsonrpc":"2.0","id":{rpc_id or "null"},"{member}":{value}}}'.encode("utf-8", "surrogatepass")
 
@@ -174,6 +174,6 @@ def error_response(rpc_id: str | None, code: int, message: str, data: Any = None
 
 
 def tool_error(text: str, body: dict[str, Any]) -> str:
-    """Return the result of a tool call that failed, in the form of the request's era."""
+    """Return the result of a failed tool call, in the form of the request's era."""
     result: dict[str, Any] = {"content": [{"type": "text", "text": text}], "isError": True}
     return jsontext.dumps({"resultType": "complete"} | result if protocol.is_modern(body) else result)

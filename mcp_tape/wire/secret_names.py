@@ -1,19 +1,19 @@
-"""Names and values that look secret, and the placeholder that replaces one. Tables and predicates only.
+"""Names and values that look secret, and their placeholders. Tables and predicates only.
 
-Hiding what only looks secret breaks a recording, so names are compared whole, and in running text plain words,
-references and code are left alone. Most patterns are strings, which `re` compiles when first used: match.py imports
-this module for a few names only.
+Hiding text that only looks secret breaks a recording. So names are compared whole, and plain words, references and code
+in running text are left alone. Most patterns are compiled on first use, because match.py imports this module for a few
+names only.
 """
 
 from __future__ import annotations
 
 from ..light import pattern
 
-# A placeholder names the source that its secret was known from: `[redacted:env:GITHUB_TOKEN]`, `[redacted:shape:jwt]`.
+# A placeholder names where its secret is known from: `[redacted:env:GITHUB_TOKEN]`, `[redacted:shape:jwt]`.
 MARK = "[redacted:"
 PLACEHOLDER = pattern(r"\[redacted:[^\]\r\n]{0,200}\]")
 
-# Compared whole, case- and separator-blind: `progressToken`, `maxTokens`, `nextPageToken` stay.
+# Compared whole, ignoring case and separators: `progressToken`, `maxTokens`, `nextPageToken` stay.
 SECRET_KEYS = frozenset(
     """
     authorization proxyauthorization xauthorization authorizationtoken authheader basicauth httpbasicauth bearer
@@ -32,8 +32,7 @@ SECRET_KEYS = frozenset(
     mfacode otpcode totpcode recoverycode recoverycodes backupcodes
     """.split()
 )
-# Names that also mean something else (`pwd` a directory, `credentials: include` a mode, `pin` one of a chip): the value
-# decides.
+# Names with another meaning (`pwd` a directory, `credentials: include` a mode, `pin` of a chip): the value decides.
 AMBIGUOUS_KEYS = frozenset("pwd credential credentials cookies auth pin pat assertion storagekey".split())
 # With any words before them: `openai_api_key`, `x-goog-api-key`, `stripe_webhook_secret`, `db_password`.
 ENDINGS = tuple(
@@ -44,9 +43,9 @@ ENDINGS = tuple(
     subscriptionkey connectionstring authorization sessioncookie
     """.split()
 )
-# Hidden too, but not made equal in match keys, which must not change (match.KEY_VERSION): such requests still match, as
-# a placeholder on the tape stands for any text.
-# A proof of possession is made for one request: https://www.rfc-editor.org/rfc/rfc9449
+# Hidden too, but not made equal in match keys, which must stay stable (match.KEY_VERSION). Requests with them still
+# match, because a placeholder on the tape matches any text. A proof of possession is made for one request:
+# https://www.rfc-editor.org/rfc/rfc9449
 MORE_KEYS = frozenset(
     """
     codeverifier devicecode usercode authorizationcode clientassertion samlresponse secretkeybase dpop dpopproof
@@ -63,8 +62,8 @@ MORE_ENDINGS = tuple(
     accesskey accountkey openaikey anthropickey geminikey mistralkey groqkey coherekey deepseekkey stripekey sendgridkey
     """.split()
 )
-_MORE_NAMES = frozenset(("PAT",))  # as they are written: in small letters it is anybody
-# First words that make a name that of an action or a state: `reset_password`, `hasApiKey`, `invalid_access_token`.
+_MORE_NAMES = frozenset(("PAT",))  # in upper case only: `pat` is also a first name
+# First words that turn a name into an action or a state: `reset_password`, `hasApiKey`, `invalid_access_token`.
 _NOT_FIRST = frozenset(
     """
     get set reset forgot change update show hide has is no not use uses with without require requires required
@@ -73,11 +72,11 @@ _NOT_FIRST = frozenset(
     """.split()
 )
 _NUMBERED = pattern(r"[-_. ]?\d{1,2}\Z")  # `api_key_1`, `password2`
-_COUNTED = frozenset(("token", "tokens"))  # numbered, they are those of a text
+_COUNTED = frozenset(("token", "tokens"))  # with a number these count tokens of text
 _FIRST_WORD = pattern(r"[^A-Za-z]*([A-Z]+(?![a-z])|[A-Z]?[a-z]+)")
 _SEPARATORS = str.maketrans("", "", "-_. ")
 
-# Every folded secret name contains one of these, by a letter of theirs: to find out that a text lacks it takes no time.
+# Every folded secret name contains one of these, filed under a letter of theirs: its absence rules them out at once.
 _STEMS = {
     "k": ("token", "cookie"),
     "w": ("jwt", "pwd"),
@@ -87,7 +86,7 @@ _STEMS = {
     "u": ("auth",),
     "s": ("secret", "pass", "assertion", "samlresponse", "accesssignature"),
 }
-# What comes before `key` and before `code` in a secret name, and behind short names, which are parts of many words.
+# Words before `key` and before `code` in secret names. Short names are parts of many words: what may follow those.
 _BEFORE_KEY = tuple(
     """
     api access private signing encryption master hmac ssh account subscription license service session role priv unseal
@@ -98,11 +97,11 @@ _BEFORE_CODE = tuple("mfa otp recovery backup device user".split())
 _SHORT_STEMS = ("otp", "pin", "pat")
 _BEHIND_SHORT = frozenset("\"'`\\:=]>|0123456789")
 _UPPER_STEMS = pattern(r"(?a)_(?:KEY|DSN|PAT)|\bPAT\b")
-_UPPER = {"K": "KEY", "D": "DSN", "P": "PAT"}  # by a letter, what one of them has
-_PROGRESS_TOKEN = b'"progressToken"'  # in every other message, and no secret
+_UPPER = {"K": "KEY", "D": "DSN", "P": "PAT"}  # by a letter, the stem that has it
+_PROGRESS_TOKEN = b'"progressToken"'  # in every other message, and not a secret
 _FOLDED = bytes(range(256)).lower()
 
-# `GITHUB_TOKEN`, `AWS_SECRET_ACCESS_KEY`, `PGPASSWORD`: the last word of an environment name.
+# Last words of environment names: `GITHUB_TOKEN`, `AWS_SECRET_ACCESS_KEY`, `PGPASSWORD`.
 _ENV_NAME = pattern(
     r"(?:_(?:PASS|PWD|PAT|KEY|ACCESS_KEY_ID|AUTH|DSN)|(?:^|_)(?:SECRET|PASSPHRASE|CREDENTIAL|AUTHORIZATION|BEARER|COOKIE"
     r"|JWT|CONNECTION_STRING)|TOKEN|PASSWORD|PASSWD|APIKEY)S?\Z"
@@ -113,21 +112,21 @@ _NOT_ENV_NAME = pattern(
     r"|OLD_?PWD\Z"
 )
 
-# A word, or several as names of variables have them. Random letters seldom are: few of their capitals begin a word.
+# A word, or a variable name of several. Random letters rarely look like this: few of their capitals begin a word.
 _INNER_WORD = (
     r"(?:[A-Z][a-z]{2,}|A[nst]|By|Db|I[dfnopst]|Js|My|No|O[fnrs]|To|U[ip]"
     r"|A[IP]I?|CSS|CSV|DB|HTML|HTTPS?|I[DOP]s?|J[SW]|JSON|JWT|MCP|OS|OTP|PDF|PW|SDK|SQL|SS[EHL]|TLS|U[IP]|UR[IL]s?|UTF|UUID|XML)"
 )
 _PLAIN_WORD = rf"(?:[A-Za-z]?[a-z]+|[A-Z]+|[A-Z]?[a-z]+{_INNER_WORD}+|[A-Z]{{2,5}}{_INNER_WORD}+)"
 _PLAIN = pattern(rf"{_PLAIN_WORD}(?:[-_. :/]{_PLAIN_WORD}){{0,2}}|[\d.,:/ TZ+-]+")
-# Words with numbers behind them, joined as in `uploads/2026/photo.png`, `Base64-encoded`, `user-settings-v2`.
+# Words with numbers after them, joined as in `uploads/2026/photo.png`, `Base64-encoded`, `user-settings-v2`.
 _NUMBERED_WORD = rf"(?:{_PLAIN_WORD}\d{{0,4}}|[vx]?\d{{1,8}})"
 _WORDY = pattern(rf"[-_.:/]{{0,3}}{_NUMBERED_WORD}(?:[-_. :/]{{1,3}}{_NUMBERED_WORD})*[-_.:/]{{0,3}}")
 _UUID = pattern(r"(?i)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _NUMBER = pattern(r"\d{4,8}")
-# Names whose values are numbers, also in text.
+# Names whose values are numbers, in text too.
 _NUMERIC = frozenset("otp totp otpcode totpcode mfacode passcode pin".split())
-# What is written instead of a secret: references, masks, `your-api-key`.
+# Text in the place of a secret: references, masks, `your-api-key`.
 _STAND_IN = pattern(
     r"\$\{[^}]*\}|\$\([^)]*\)|\$?\{\{[^}]*\}\}|<[A-Za-z _|/-]*>|%[A-Z_]+%|[*•.]+|[xX]{3,}"
     r"|(?i:none|null|nil|undefined|true|false|string|str|text|required|optional|n/a)"
@@ -140,7 +139,7 @@ _CODE = pattern(
     r"|[a-z][a-z0-9+.-]{1,15}://.*|process\.env.*|os\.environ.*|\d{4}-\d\d-\d\d.*|[\w.+-]+@[\w-]+\.[\w.-]+"
     r"|(?i:[\w-]*(?:your|example|placeholder|changeme|dummy)[\w-]*)"
 )
-# The text behind `name=` is no value, but stands for one: a variable, a format, a call, a part of a URL's pattern.
+# Text after `name=` that refers to a value: a variable, a format, a call, a part of a URL pattern.
 _REFERENCE = pattern(
     r"[$%][({]?\w*[)}]?|.*\$\{.*|\$\(.*|[{<:@].*|process\.env.*|os\.environ.*|(?:self|this|config|settings|options|args|env)\..*"
     r"|[a-z][a-z0-9+.-]{1,15}://.*|(?i:[\w-]*(?:your|example|placeholder|changeme|dummy)[\w-]*|foo|bar|baz)|\.{3}|…"
@@ -155,7 +154,7 @@ _FLAG = pattern(r"(?:--[A-Za-z][\w.-]*|-[A-Za-z][A-Za-z_.-]*)(?:=.*)?\Z")
 
 
 def placeholder(source: str) -> str:
-    """Return the placeholder for a secret from a source, which must fit on one line."""
+    """Return the placeholder for a secret; `source` must fit on one line."""
     return f"{MARK}{source}]"
 
 
@@ -164,17 +163,17 @@ def source_of(placeholder: str) -> str:
 
 
 def fold(name: str) -> str:
-    """Return a name without case and separators."""
+    """Return a name in lower case, without separators."""
     return name.translate(_SEPARATORS).lower()
 
 
 def fold_quickly(text: bytes) -> str:
-    """Fold the ASCII letters of a whole text, a character per byte, as `in` is several times faster on str."""
+    """Fold the ASCII letters of a whole text, one character per byte: `in` is several times faster on str."""
     return text.translate(_FOLDED, b"-_. ").decode("latin-1")
 
 
 def is_secret_key(name: str) -> bool:
-    """Return whether any string under a key is secret, by the whole name of the key."""
+    """Return whether any string under a key is secret, judged by the key's whole name."""
     if not name.isascii() or len(name) > 100:
         return False
     folded = fold(name)
@@ -186,7 +185,7 @@ def is_secret_key(name: str) -> bool:
 
 
 def is_hidden_key(name: str) -> bool:
-    """Return whether strings under a key are hidden: the key is secret, or one of those known later."""
+    """Return whether strings under a key are hidden: the key is secret, or in the later tables (`MORE_KEYS`)."""
     if is_secret_key(name):
         return True
     if not name.isascii() or len(name) > 100:
@@ -205,7 +204,7 @@ def _names_a_thing(name: str) -> bool:
 
 
 def is_ambiguous_secret(name: str, value: str) -> bool:
-    """Return whether a value is secret that stands under a name which also means something else."""
+    """Return whether a value under an ambiguous name is secret."""
     folded = fold(name)
     if folded not in AMBIGUOUS_KEYS:
         return False
@@ -226,7 +225,7 @@ def _is_env_name(name: str) -> bool:
 
 
 def may_name_secrets(text: bytes) -> bool:
-    """Return whether a text may contain a secret name: fast, with false positives only."""
+    """Return whether a text may contain a secret name: fast, with false positives but no false negatives."""
     found = _has_stem(fold_quickly(text))
     if found and _PROGRESS_TOKEN in text:
         found = _has_stem(fold_quickly(text.replace(_PROGRESS_TOKEN, b"")))
@@ -261,7 +260,9 @@ def _has_stem(folded: str) -> bool:
 
 
 def _follows(stem: str, beginnings: tuple[str, ...], folded: str) -> bool:
-    """Return whether a stem comes behind one of several: faster than a pattern, as most texts have few of them."""
+    """Return whether a stem follows one of several beginnings. Faster than a pattern, because most texts have few
+    stems.
+    """
     at = folded.find(stem)
     while at >= 0:
         if folded.endswith(beginnings, 0, at):
@@ -271,24 +272,26 @@ def _follows(stem: str, beginnings: tuple[str, ...], folded: str) -> bool:
 
 
 def is_distinctive(value: str) -> bool:
-    """Return whether a value is distinctive enough to be hidden wherever it occurs: no plain words, no number."""
+    """Return whether a value is distinctive enough to hide wherever it occurs: neither plain words nor a number."""
     return len(value) >= 8 and not _is_plain(value) and not is_stand_in(value)
 
 
 def is_stand_in(value: str) -> bool:
-    """Return whether a value is written instead of a secret: `${TOKEN}`, `<token>`, `your-api-key`, `***`."""
+    """Return whether a value is written in the place of a secret: `${TOKEN}`, `<token>`, `your-api-key`, `***`."""
     return len(value) <= 100 and _STAND_IN.fullmatch(value) is not None
 
 
 def is_path(value: str) -> bool:
-    """Return whether a value is a path; some services issue keys with a leading slash, so the rest counts too."""
+    """Return whether a value is a path. Some services issue keys with a leading slash, so its steps must not look
+    random.
+    """
     if not value.startswith(("/", "./", "../", "~/")) and not _DRIVE.match(value):
         return False
     return not any(map(_looks_random, _STEP.split(value)))
 
 
 def looks_issued(value: str) -> bool:
-    """Return whether the text behind `Bearer` and the like is a secret: neither a word, a reference nor code."""
+    """Return whether the text after `Bearer` and the like is a secret: neither a word, a reference nor code."""
     value = value.rstrip("=")
     if len(value) < 6 or len(value) > 1000:
         return len(value) > 1000
@@ -296,7 +299,7 @@ def looks_issued(value: str) -> bool:
 
 
 def looks_assigned(value: str, name: str = "") -> bool:
-    """Return whether the value of a secret name in a text, as in `name: value`, is a secret: it must not be a word."""
+    """Return whether the value of a secret name in text, as in `name: value`, is a secret: it must not be words."""
     if fold(name) in _NUMERIC and _NUMBER.fullmatch(value):
         return True
     if not looks_issued(value):
@@ -305,9 +308,9 @@ def looks_assigned(value: str, name: str = "") -> bool:
 
 
 def looks_given(name: str, value: str, in_url: bool = False) -> bool:
-    """Return whether the value in `name=value` is a secret: also a word is, unless the name means something else, too.
+    """Return whether the value in `name=value` is a secret. A word is one too, unless the name has another meaning.
 
-    `in_url`: it stands in a query or a connection string, where `pwd` is no directory.
+    `in_url`: the value is in a query or a connection string, where `pwd` is never a directory.
     """
     if len(value) < 3 or is_reference(value) or is_path(value) or fold(value) == fold(name):
         return False
@@ -325,22 +328,22 @@ def looks_given(name: str, value: str, in_url: bool = False) -> bool:
 
 
 def is_reference(value: str) -> bool:
-    """Return whether a value stands for another: a variable, a format, `<token>`, `***`."""
+    """Return whether a value refers to another: a variable, a format, `<token>`, `***`."""
     return is_stand_in(value) or _REFERENCE.fullmatch(value) is not None
 
 
 def is_variable(value: str) -> bool:
-    """Return whether a value may be a variable of a program, or a member of one."""
+    """Return whether a value may be a program's variable, or a member of one."""
     return value.replace(".", "").isidentifier() and _WORDY.fullmatch(value) is not None
 
 
 def looks_random(value: str) -> bool:
-    """Return whether a value is neither words nor a reference, whatever stands before it."""
+    """Return whether a value is neither words nor a reference, whatever precedes it."""
     return looks_issued(value) and len(value) >= 8 and not (_WORDY.fullmatch(value) or _UUID.fullmatch(value))
 
 
 def is_flag(word: str) -> bool:
-    """Return whether a word of a command line is an option: some tokens begin with a dash, too."""
+    """Return whether a command-line word is an option. Some tokens begin with a dash too."""
     return _FLAG.match(word) is not None and not (len(word) > 2 and _looks_random(word.partition("=")[0]))
 
 

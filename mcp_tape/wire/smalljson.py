@@ -1,7 +1,7 @@
-"""JSON of small, plain texts, read and written before orjson is loaded: that takes longer than most replays.
+"""Small, plain JSON texts, read and written before orjson is loaded: loading it takes longer than most replays.
 
-Returns exactly what `jsontext` would with orjson, or raises UnsureError: escapes of code points, numbers that are kept
-in different ways, deep nesting, anything malformed and anything long is not for here.
+Returns exactly what `jsontext` returns with orjson, or raises UnsureError: for escaped code points, numbers that
+Pythons keep differently, deep nesting, and malformed or long text.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any
 
-_LONGEST = 1 << 16  # characters: orjson is several times as fast
+_LONGEST = 1 << 16  # characters; beyond it orjson is several times as fast
 _DEEPEST = 50  # levels
 _SPACE = " \t\r\n"
-_WIDEST = 15  # digits: any double holds them exactly
+_WIDEST = 15  # digits; any double holds them exactly
 
 
 class UnsureError(Exception):
-    """Ask orjson."""
+    """Raised for text that only orjson can handle."""
 
 
 def _integer(text: str) -> int:
@@ -40,7 +40,7 @@ def _refuse(*_: object) -> Any:
 
 
 class _Reading:
-    """What json.JSONDecoder tells its scanner."""
+    """The settings that json.JSONDecoder passes to its scanner."""
 
     strict = True  # no control characters in strings
     object_hook = object_pairs_hook = array_hook = None
@@ -51,11 +51,11 @@ class _Reading:
 _scan: Any
 _quoted: Any
 try:
-    # What the json module wraps, which itself takes several times as long to load.
+    # The C functions behind the json module, which itself takes several times as long to load.
     from _json import encode_basestring, make_scanner
 
     _quoted, _scan = encode_basestring, make_scanner(_Reading)  # type: ignore[arg-type]
-    if hasattr(sys, "gettotalrefcount"):  # a debug build does not stand the SystemError below
+    if hasattr(sys, "gettotalrefcount"):  # a debug build aborts at the SystemError below
         _scan = _refuse
 except (ImportError, AttributeError, TypeError):  # another Python
     _quoted = _scan = _refuse
@@ -67,11 +67,11 @@ def loads(text: str | bytes) -> Any:
         raise UnsureError
     try:
         source = (text.decode() if isinstance(text, bytes) else text).strip(_SPACE)
-        # A code point that is escaped may be half of one.
+        # An escaped code point may be half of a surrogate pair.
         if source[:1] != "{" or "\\u" in source or source.count("[") + source.count("{") > _DEEPEST:
             raise UnsureError
         value, end = _scan(source, 0)
-    # A SystemError: the scanner takes its own error from json.decoder, and fails without one if that is not loaded.
+    # SystemError: the scanner takes its exception class from json.decoder, and fails without one if that is not loaded.
     except (ValueError, StopIteration, SystemError):
         raise UnsureError from None
     if end != len(source):
@@ -83,7 +83,7 @@ def dumps(value: Any, *, sort_keys: bool = False) -> bytes:
     """Write a value without white space."""
     try:
         return _written(value, sorted if sort_keys else iter, 0).encode()
-    except (ValueError, TypeError):  # half a code point; a key that is no text
+    except (ValueError, TypeError):  # a lone surrogate, or a key that is not a string
         raise UnsureError from None
 
 

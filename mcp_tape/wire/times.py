@@ -1,4 +1,4 @@
-"""Times as text: RFC 3339, without a zone too. Python reads other forms of it in each version.
+"""Times as text: RFC 3339, also without a zone. Python's own parser accepts other forms in each version.
 
 https://www.rfc-editor.org/rfc/rfc3339#section-5.6
 """
@@ -15,7 +15,7 @@ _TIME = re.compile(f"{_DATE}(?:[Tt ]{_CLOCK}(?:{_ZONE})?)?", re.ASCII)
 
 
 def read_time(text: str | None) -> datetime | None:
-    """The time that a text names, in UTC where it has no zone; None where it names none."""
+    """The time in a text, in UTC if it has no zone; None if it is not a time."""
     found = _TIME.fullmatch(text.strip()) if text else None
     if found is None:
         return None
