@@ -1,13 +1,12 @@
-"""Recordings without what was said: `--bodies hash` and `--bodies none`.
+"""Recordings without content: `--bodies hash` and `--bodies none`.
 
-What stays in clear is listed here, and all else is content: a message of a kind that nobody has thought of is hidden.
-In clear are methods, ids, the names of tools and prompts, error codes, and what a server offers to everybody: its
-introduction, tools, prompts, resource templates and skills. Hidden are arguments, results, error messages, logs,
-resources with their URIs, cursors, queries of URLs, headers that the protocol does not need, stderr, and all that is no
-JSON-RPC.
+This module lists what stays in clear; all else is content. So a message of an unknown kind is hidden. In clear are
+methods, ids, the names of tools and prompts, error codes, and the server's public offer: its introduction, tools,
+prompts, resource templates and skills. Hidden are arguments, results, error messages, logs, resources with their URIs,
+cursors, URL queries, headers that the protocol does not need, stderr, and everything that is not JSON-RPC.
 
-With `hash` each value is replaced by its hash: equal values stay equal, so that two recordings can be compared. With
-`none` what is hidden is left out as a whole, and its size is put in its place.
+`hash` replaces each value by its hash: equal values stay equal, so two recordings can be compared. `none` replaces each
+hidden value by its size.
 """
 
 from __future__ import annotations
@@ -22,19 +21,19 @@ from ..wire.channels import STDERR, is_post
 from ..wire.secret_names import PLACEHOLDER
 from .redactor import Redacted, Redactor
 
-KEY = "MCP_TAPE_HASH_KEY"  # the variable with the key of hashes
-_LONGEST_KEY = 64  # bytes that BLAKE2b takes
-_NAME = pattern(r"(?:[A-Za-z_$@][A-Za-z0-9_$]{0,39})(?:[-./][A-Za-z_]{1,40}){0,6}")  # of a member: no address, no id
-_WORD = pattern(r"[a-z][a-z_]{0,30}")  # that the protocol gives a meaning
+KEY = "MCP_TAPE_HASH_KEY"  # the environment variable that holds the hash key
+_LONGEST_KEY = 64  # the limit of BLAKE2b, in bytes
+_NAME = pattern(r"(?:[A-Za-z_$@][A-Za-z0-9_$]{0,39})(?:[-./][A-Za-z_]{1,40}){0,6}")  # of a member, not an address
+_WORD = pattern(r"[a-z][a-z_]{0,30}")  # a word that the protocol defines
 _EXACT = pattern(rb"[0-9]{16}")  # more digits than a double holds
-_MOST_ASKED = 10_000  # requests that are remembered until they are answered
+_MOST_ASKED = 10_000  # requests to remember until they are answered
 
 WHOLE, ID, WORD = (
     "whole",
     "id",
     "word",
-)  # values in clear: whatever is there, a name or a number, a word of the protocol
-Tree = dict[str, Any]  # by the name of a member, how much of it is in clear; lists have no place in it
+)  # values in clear: anything; a name or a number; a word of the protocol
+Tree = dict[str, Any]  # by member name, how much of the value is in clear; lists add no level
 _META: Tree = {
     "progressToken": ID, "traceparent": ID, protocol.META_VERSION: ID, protocol.META_SUBSCRIPTION: ID,
     protocol.META_CLIENT: WHOLE, protocol.META_SERVER: WHOLE, protocol.META + "clientCapabilities": WHOLE,
@@ -42,7 +41,7 @@ _META: Tree = {
 }  # fmt: skip
 _TASK: Tree = {"taskId": ID, "status": WORD, "pollInterval": ID, "ttl": ID}
 _SAID: Tree = {"role": WORD, "content": {"type": WORD}}
-# Of params, by method.
+# In params, by method.
 _PARAMS: dict[str, Tree] = {
     protocol.INITIALIZE: dict.fromkeys(("protocolVersion", "capabilities", "clientInfo"), WHOLE),
     protocol.CALL: {"name": ID},
@@ -55,7 +54,7 @@ _PARAMS: dict[str, Tree] = {
     protocol.SAMPLE: {"messages": _SAID},
     protocol.TASK_STATUS: _TASK,
 }
-# Of results, by the method that was asked for. Resources are not what a server offers to everybody.
+# In results, by the request's method. Resources are not part of a server's public offer.
 _RESULTS: dict[str, Any] = {
     kind.method: {kind.member: WHOLE, "ttlMs": ID, "cacheScope": WORD}
     for kind in protocol.KINDS
@@ -73,16 +72,16 @@ _HEADERS = {
     *"accept accept-encoding allow cache-control content-encoding content-length content-type retry-after".split(),
     protocol.SESSION_HEADER, protocol.VERSION_HEADER, protocol.METHOD_HEADER, protocol.RESUME_HEADER,
 }  # fmt: skip
-_NAMED = (protocol.CALL, protocol.GET_PROMPT)  # whose names are those of tools and prompts
+_NAMED = (protocol.CALL, protocol.GET_PROMPT)  # methods whose name is that of a tool or prompt
 
 
 class Hashes:
-    """Each value as its hash: of each string, number, true and false by itself."""
+    """Replaces each string, number and boolean by its own hash."""
 
     def __init__(self, key: str = "") -> None:
         data = key.encode("utf-8", "surrogateescape")
         self._key = data if len(data) <= _LONGEST_KEY else blake2b(data).digest()
-        # With a key, a number by which recordings with the same one are recognized.
+        # With a key, a fingerprint by which recordings with the same key are recognized.
         self.name = f"hash:{blake2b(b'key', digest_size=4, key=self._key).hexdigest()}" if key else "hash"
 
     def hidden(self, value: Any) -> Any:
@@ -97,13 +96,13 @@ class Hashes:
         return value if value is None else self._hash(b"n", jsontext.number_text(value).encode())
 
     def text(self, value: str) -> str:
-        """The hash of a text. What is empty, or redacted already, says nothing."""
+        """Return the hash of a text. Empty and redacted texts stay: they reveal nothing."""
         if not value or PLACEHOLDER.fullmatch(value):
             return value
         return self._hash(b"s", value.encode("utf-8", "surrogatepass"))
 
     def member(self, name: str) -> str:
-        """The name of a member: as it is, unless it looks like content."""
+        """Return a member's name unchanged, unless it looks like content."""
         return name if _NAME.fullmatch(name) else self.text(name)
 
     def _hash(self, kind: bytes, data: bytes) -> str:
@@ -111,7 +110,7 @@ class Hashes:
 
 
 class Sizes:
-    """Nothing of a value but its size in bytes."""
+    """Replaces each value by its size in bytes."""
 
     name = "none"
 
@@ -136,19 +135,19 @@ def _left_out(size: int) -> str:
 
 
 class Bodies:
-    """What a redactor is to a tape, behind one: hides what was said in one session."""
+    """A redactor that also hides the content of one session's messages. A tape uses it like a `Redactor`."""
 
     def __init__(self, redactor: Redactor | None, how: Hashes | Sizes) -> None:
         self._redactor = redactor
         self._how = how
-        self._asked: dict[tuple[bool, str, str], str] = {}  # by who asks, channel and id, the method of a request
+        self._asked: dict[tuple[bool, str, str], str] = {}  # methods, by (asked by the server, channel, id)
 
     def clears(self, lines: bytes) -> bool:
-        """Return whether nothing is to be hidden: there always is."""
+        """Return False: there is always something to hide."""
         return False
 
     def redact(self, text: bytes, channel: str = "") -> Redacted:
-        """Hide the content of a frame's text, of which secrets are hidden first."""
+        """Hide the secrets and the content in a frame's text."""
         return self._both(text, channel, self._frame)
 
     def facts(self, text: bytes, channel: str = "") -> Redacted:
@@ -193,7 +192,7 @@ class Bodies:
                 del self._asked[next(iter(self._asked))]
 
     def _answered(self, channel: str, number: str | None) -> list[str]:
-        """The methods that a response may answer: each side has ids of its own. A stream may answer what was posted."""
+        """Return the methods that a response may answer. Each side has its own ids; a GET stream may answer a POST."""
         if number is None:
             return []
         found = [self._asked[place] for by in (False, True) if (place := (by, channel, number)) in self._asked]
@@ -202,7 +201,7 @@ class Bodies:
         return [method for (_, _, asked), method in self._asked.items() if asked == number][-1:]
 
     def _within(self, value: Any, clear: Any) -> Any:
-        """A value without what is not in clear."""
+        """Return a value with all but its clear parts hidden."""
         if clear == WHOLE:
             return value
         if isinstance(clear, str):
@@ -235,7 +234,7 @@ class Bodies:
 
 
 def _of(method: str, trees: dict[str, Any], of_task: Tree) -> Any:
-    """What is in clear of the params or the result of a method."""
+    """Return what is in clear in the params or the result of a method."""
     return trees.get(method, {}) | of_task if method.startswith(protocol.TASK_PREFIX) else trees.get(method, {})
 
 
@@ -248,7 +247,7 @@ def _is_word(value: Any) -> bool:
 
 
 def _parsed(text: bytes) -> Any:
-    """A text as JSON; None if it is none, or too deep to be looked through."""
+    """Return a text as JSON; None if it is not JSON, or nested too deep."""
     try:
         if _EXACT.search(text):
             return jsontext.loads_exact(text.decode("utf-8", "replace"))

@@ -1,6 +1,6 @@
 """Secrets on command lines: values of options and variables with secret names, and of options of known programs.
 
-Options mean what their program wants: `-p` is a port, a path, a project or a password. Where only the name is known,
+An option means what its program defines: `-p` is a port, a path, a project or a password. Where only the name is known,
 the value decides.
 """
 
@@ -15,20 +15,20 @@ from ..wire import secret_names
 
 # Options that may take a secret: the value decides.
 _MAYBE = frozenset("auth pat credential credentials creds cred pass pwd pw".split())
-_AS_KEYS = frozenset("pin assertion storagekey".split())  # by the same rule as in JSON
-_SELDOM = frozenset(("p", "key"))  # the value must look like nothing but a secret
+_AS_KEYS = frozenset("pin assertion storagekey".split())  # judged as in JSON
+_SELDOM = frozenset(("p", "key"))  # the value must be unmistakably a secret
 _USERS = frozenset("-u -U --user --proxy-user --userpwd --auth --basic-auth --credentials --creds".split())
-# Programs whose -p is a password, with or without a space before it.
+# Programs whose -p takes a password, with or without a space.
 _TAKE_P = frozenset("mysql mysqldump mysqladmin mysqlsh mariadb mariadb-dump mongo mongosh mongodump sshpass".split())
 _LOGIN = "login"  # docker login -p, helm registry login -p
 _TAKE_A = "redis-cli"
 _USER = pattern(r"[\w.@+%-]{1,64}:")
 _NAME = pattern(r"-{0,2}[\w./:-]+")
-_NAMES = 4  # nested, as in --env=TOKEN=V, at the most
+_NAMES = 4  # nested names to follow, as in --env=TOKEN=V
 
 
 class Secret(NamedTuple):
-    """The secret at the end of a word: where it starts, and its name."""
+    """The secret at the end of a word: its start, and its name."""
 
     at: int
     name: str
@@ -46,7 +46,7 @@ def found(words: Sequence[str], is_secret: Callable[[str], bool]) -> Iterator[Se
 
 
 def _behind(flag: str, word: str, is_secret: Callable[[str], bool], programs: set[str]) -> Secret | None:
-    """Return the secret in a word that is an option's value."""
+    """Return the secret in the value of an option."""
     name = flag.lstrip("-")
     if is_secret(name):
         return Secret(0, name)
@@ -78,7 +78,7 @@ def _within(word: str, is_secret: Callable[[str], bool], programs: set[str]) -> 
 
 
 def _names(text: str) -> Iterator[str]:
-    """Yield names that a value may have: all of the text, its last part, and what is glued to a one-letter option."""
+    """Yield the possible names of a value: the whole text, its last part, and the text after a one-letter option."""
     name = text.lstrip("-")
     yield name
     yield re.split(r"[./:]", name)[-1]
@@ -87,7 +87,7 @@ def _names(text: str) -> Iterator[str]:
 
 
 def _is_password(value: str) -> bool:
-    """Return whether the text behind `user:` is a password, and no group, path or port."""
+    """Return whether the text after `user:` is a password rather than a group, path or port."""
     return (
         secret_names.looks_issued(value) and not value.startswith("//") and not re.fullmatch(r"[\w-]{1,12}:\S*", value)
     )
@@ -104,7 +104,7 @@ def _may_be(name: str, value: str) -> bool:
 
 
 def _is_surely(value: str) -> bool:
-    """Return whether a value cannot be a port, path or name: three of lower, upper, digits and signs occur in it."""
+    """Return whether a value cannot be a port, path or name: it has three of lower case, upper case, digits, signs."""
     kinds = (r"[a-z]", r"[A-Z]", r"\d", r"[!@#$%^&*+=?]")
     several = sum(re.search(kind, value) is not None for kind in kinds) >= 3
     return several and len(value) >= 8 and secret_names.looks_assigned(value) and not re.search(r"[\\/:]", value)

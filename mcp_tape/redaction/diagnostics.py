@@ -1,7 +1,7 @@
-"""Redacted diagnostics of live traffic, by the rules of a recording of it.
+"""Redacted diagnostics of live traffic, by the rules that would redact its recording.
 
-All that reaches a person, a report or a client's error goes through here. The redactor is loaded when there is
-something to report, as most replays have nothing.
+All text for a person, a report or a client's error passes through here. The redactor is loaded with the first remark,
+because most replays make none.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
 
 FAILED = placeholder("failed")
-_REMEMBERED, _LONGEST = 256, 1 << 16  # messages kept to learn secrets from, and bytes of each
+_REMEMBERED, _LONGEST = 256, 1 << 16  # messages kept to learn secrets from, and the most bytes of each
 
 
 class Rules(NamedTuple):
-    """Rules besides those of names and shapes: a user's own, and values known to be secret."""
+    """Rules besides names and shapes: a user's own rules, and values known to be secret."""
 
     keys: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
@@ -44,7 +44,7 @@ class Rules(NamedTuple):
     named: tuple[str, ...] = ()  # functions, as module:function
     headers: tuple[tuple[str, str], ...] = ()
     environ: Mapping[str, str] = {}
-    known: tuple[tuple[str, str], ...] = ()  # variables of others
+    known: tuple[tuple[str, str], ...] = ()  # variables from elsewhere, such as .env files
 
 
 _NONE = Rules()
@@ -60,12 +60,12 @@ def redactor(rules: Rules, most_seen: int | None = None) -> Redactor:
 
 
 def hidden(text: str) -> str:
-    """Redact a text by our own environment: for errors that quote a URL or a server."""
+    """Redact a text by this process's environment, for errors that quote a URL or a server."""
     return Discreet(Rules(environ=os.environ)).text(text)
 
 
 class Discreet:
-    """Hides what a recorder of the same conversation would hide. Never raises: it fails closed."""
+    """Hides whatever a recorder of the same conversation would hide. Fails closed instead of raising."""
 
     def __init__(self, rules: Rules = _NONE) -> None:
         self._rules = rules
@@ -73,7 +73,7 @@ class Discreet:
         self._redactor: Redactor | None = None
 
     def hear(self, text: bytes) -> None:
-        """Receive a live message, whose values under secret names are hidden elsewhere."""
+        """Take a live message. Its values under secret names are hidden elsewhere too."""
         if len(text) <= _LONGEST:
             self._heard.append(text)
 
@@ -82,14 +82,16 @@ class Discreet:
         return self._closed(lambda redactor: redactor.remark(text.encode("utf-8", "replace").decode()))
 
     def line(self, line: bytes) -> str:
-        """Redact the next line of a server's stderr: private keys span several."""
+        """Redact the next line of a server's stderr, where a private key may span several."""
         return self.text(self._closed(lambda redactor: redactor.redact(line, STDERR).text.decode("utf-8", "replace")))
 
     def command(self, words: Sequence[str]) -> str:
         return self._closed(lambda redactor: " ".join(redactor.arguments(words)))
 
     def remark(self, text: str) -> str:
-        """Redact a text for one line: a name with a line break must not write lines of its own, such as CI commands."""
+        """Redact a text and put it on one line: a name with line breaks must not forge output lines, such as CI
+        commands.
+        """
         return " ".join(self.text(text).split())
 
     def call(self, asked: Asked) -> str:
@@ -97,7 +99,7 @@ class Discreet:
         return self.remark(" ".join(filter(None, (asked.method, asked.name))))
 
     def document(self, value: Any) -> Any:
-        """Redact a JSON value; a placeholder if that fails."""
+        """Redact a JSON value, or return a placeholder if that fails."""
 
         def hide(redactor: Redactor) -> Any:
             text = jsontext.dumps(value).encode("utf-8", "surrogateescape")
@@ -106,7 +108,7 @@ class Discreet:
         return self._closed(hide)
 
     def _closed(self, hide: Callable[[Redactor], str]) -> str:
-        """Redact; fails closed, also where a function of the user's raises, and for what is too deep."""
+        """Redact. Fails closed, even if a user's function raises or a value is nested too deep."""
         try:
             if self._redactor is None:
                 self._redactor = redactor(self._rules)

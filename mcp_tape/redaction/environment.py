@@ -1,6 +1,6 @@
-"""Secret variables: which they are, and those of .env files.
+"""Secret variables, and the variables of .env files.
 
-SDK clients pass only a handful of variables to the commands they start, so a recorder does not know the rest.
+SDK clients pass only a few variables to the commands they start, so a recorder does not know the rest.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 Pairs = tuple[tuple[str, str], ...]  # names and values
 
-# Variables that clients of the official SDKs pass on, and those that Python and shells add by themselves.
+# Variables that clients of the official SDKs pass on, and those that Python and shells add.
 _PASSED_ON = frozenset("HOME LOGNAME PATH SHELL TERM USER".split())
 _ADDED = frozenset("LC_CTYPE PWD OLDPWD SHLVL _ __CF_USER_TEXT_ENCODING".split())
-# A line of an .env file. A quoted value may span lines; outside of quotes ` #` begins a comment.
+# A line of an .env file. A quoted value may span lines. Outside of quotes, ` #` begins a comment.
 _ASSIGNED = pattern(
     r"""(?ms)^[ \t]*(?:export[ \t]+)?(?P<name>[A-Za-z_][\w.-]*)[ \t]*=[ \t]*"""
     r"""(?:"(?P<double>(?:[^"\\]|\\.)*)"|'(?P<single>[^']*)'|(?P<bare>[^\r\n]*?)(?=[ \t]+\#|[ \t]*$))"""
@@ -35,7 +35,7 @@ def secrets(environ: Mapping[str, str]) -> Pairs:
 
 
 def looks_stripped(environ: Iterable[str]) -> bool:
-    """Return whether an environment has nothing but what clients pass on."""
+    """Return whether an environment has only the variables that clients pass on."""
     return not set(environ) - _PASSED_ON - _ADDED
 
 

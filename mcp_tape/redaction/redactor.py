@@ -1,7 +1,7 @@
-"""The redactor: hides known secrets before anything is written anywhere.
+"""The redactor: hides known secrets before anything is written.
 
-Secrets are found in decoded strings and replaced in the verbatim text by the span of the string, so that all else stays
-as it crossed the wire. It fails closed: what cannot be redacted is not kept.
+It finds secrets in decoded strings and replaces them in the verbatim text by the span of the string, so that the rest
+stays as it crossed the wire. It fails closed: a text that cannot be redacted is not kept.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from typing import Any
 
 FAILED = mark("failed").encode()
-# Values seen under secret keys and hidden later: the newest so many, and none that is longer.
+# Values seen under secret keys, hidden later: the newest ones only, up to a length.
 _MOST_SEEN, _LONGEST_SEEN = 256, 8192
 _MOST_ENVIRON = 1000
 _LONG = 1 << 16
-_SHORTEST = 6  # characters that a rule needs, except those of the user
+_SHORTEST = 6  # characters below which only a user's rules apply
 _PAYLOAD = pattern(r"(?:data:[\w/+.;=-]{0,100},)?[A-Za-z0-9+/]{1000,}={0,2}")
 _PAYLOADS = pattern(rb'"[A-Za-z0-9+/]{1000,}={0,2}"')
 _ESCAPED_ASCII = pattern(rb"(?<!\\)\\+(?:u00([2-7][0-9A-Fa-f])|/)")
@@ -41,7 +41,7 @@ _LONGEST_LABEL = 100
 
 
 class Redacted(NamedTuple):
-    """Text to store, text that match keys are made of, and number of values hidden."""
+    """The text to store, the text that match keys are made of, and the number of hidden values."""
 
     text: bytes
     matched: bytes
@@ -49,17 +49,17 @@ class Redacted(NamedTuple):
 
 
 class _Look(NamedTuple):
-    """The rules worth applying to one text, in order; inside a JSON Schema names mean nothing."""
+    """The rules to apply to one text, in order. In a JSON Schema, names have no meaning."""
 
     rules: tuple[Rule, ...]
     in_schema: tuple[Rule, ...]
 
 
-_SEEN_ONLY = _Look((), ())  # nothing to find but values seen before
+_SEEN_ONLY = _Look((), ())  # only values seen before can occur
 
 
 class _SecretNames(dict[str, bool]):
-    """A cache of which names are secret: traffic repeats the same few keys."""
+    """A cache of which names are secret: the same few keys recur in traffic."""
 
     def __init__(self, more: frozenset[str]) -> None:
         self._more = more
@@ -73,7 +73,7 @@ class _SecretNames(dict[str, bool]):
 
 
 class Redactor:
-    """Redacts the frames of one session; values seen under secret keys are hidden wherever they occur later."""
+    """Redacts the frames of one session. A value seen under a secret key is hidden wherever it occurs later."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class Redactor:
         most_seen: int | None = None,
         known: Iterable[tuple[str, str]] = (),
     ) -> None:
-        """`known`: variables that the environment does not have, or with another value."""
+        """`known`: variables that are missing from the environment, or have another value there."""
         self._own = OwnRules(keys, paths, values, functions)
         self._names = _SecretNames(self._own.names)
         self._environ = Literals(_MOST_ENVIRON)
@@ -102,13 +102,13 @@ class Redactor:
         self._private_keys = shapes.PrivateKeys()
 
     def clears(self, lines: bytes) -> bool:
-        """Return whether nothing is to be hidden in any of several lines: for all at once that is found out faster."""
-        # A user's patterns and functions are given strings, and long texts are looked at without their payloads.
+        """Return whether none of several lines has anything to hide. One check of all is faster than one of each."""
+        # A user's patterns and functions take single strings, and long texts are checked without their payloads.
         each_by_itself = self._private_keys or self._own.rules or len(lines) > _LONG
         return not each_by_itself and self._look(lines, in_detail=False) is None
 
     def redact(self, text: bytes, channel: str = "", session: int = 0) -> Redacted:
-        """Redact a frame's text. `session`: its number, if one redactor serves several."""
+        """Redact a frame's text. `session`: its number, if one redactor serves several sessions."""
         if self._private_keys and self._private_keys.holds(text, (session, channel)):
             hidden = mark("shape:private-key").encode()
             return Redacted(hidden, hidden, 1)
@@ -126,10 +126,10 @@ class Redactor:
         kept = _bytes(stored)
         return Redacted(kept, kept if stored is static else _bytes(static), count)
 
-    facts = redact  # of a control frame; all of one is looked at as all of a message is
+    facts = redact  # of a control frame: redacted like a message
 
     def learn(self, text: bytes, channel: str = "") -> None:
-        """Remember the values of secret names in a text, to hide them elsewhere; paths and patterns are not applied."""
+        """Remember the values of secret names in a text, to hide them elsewhere. Paths and patterns are not applied."""
         look = self._look(text, names_only=True)
         if look is not None:
             self._hidden(text.decode("utf-8", "surrogateescape"), look, channel)
@@ -141,13 +141,13 @@ class Redactor:
         return hidden
 
     def remark(self, text: str) -> str:
-        """Redact a text to be shown, not parsed: in JSON within it, keys are hidden too."""
+        """Redact a text for display, not for parsing: keys of JSON within it are redacted too."""
         text = self.text(text)
         look = self._look(_bytes(text))
         return self._seen.hide(rules.settle(text, look.rules)) if look else text
 
     def arguments(self, command: Iterable[str]) -> list[str]:
-        """Redact a command line: `--api-key V`, `--api-key=V`, `K=V`, and whatever a word contains."""
+        """Redact a command line: `--api-key V`, `--api-key=V`, `K=V`, and secrets within a word."""
         words = list(command)
         out = []
         for word, secret in zip(words, command_lines.found(words, self._names.__getitem__), strict=True):
@@ -161,15 +161,16 @@ class Redactor:
         return hidden | ({"command": self.arguments(target["command"])} if "command" in target else {})
 
     def _look(self, text: bytes, names_only: bool = False, in_detail: bool = True) -> _Look | None:
-        """Return what to look for; None, and that fast, where there is nothing. Of a user's rules, all or the names.
+        """Return the rules to apply, or quickly None if there are none. `names_only`: of a user's rules, only the
+        names.
 
-        Not `in_detail`: that there may be something is enough.
+        Without `in_detail`, the result only shows whether there may be something to hide.
         """
         probe = _PAYLOADS.sub(b'""', text) if len(text) > _LONG else text
         literal = self._environ.occur(text)
         if b"\\" in probe:
             probe = _ESCAPED_ASCII.sub(_unescaped, probe)
-            # An escape that decodes to another escape: nobody writes that, and nobody shall hide behind it.
+            # An escape that decodes to another escape: nobody writes that, and it must not be a way to hide.
             if _ESCAPED_ASCII.search(probe):
                 return self._rules(shapes.ALL, True)
             literal = literal or self._environ.occur(probe)
@@ -188,14 +189,14 @@ class Redactor:
         return secret_names.may_name_secrets(text) or self._own.may_name(text)
 
     def _rules(self, found: Iterable[shapes.Shape], named: bool) -> _Look:
-        # What hides more goes first: a token within a cookie must not split the cookie.
+        # Rules that hide more go first: a token within a cookie must not split the cookie.
         by_name = [rules.shape_rule(shape, self._see) for shape in found if shape in shapes.NAMED]
         by_shape = [rules.shape_rule(shape) for shape in found if shape not in shapes.NAMED]
         exact = (self._environ.hide, *self._own.rules, *by_shape)
         return _Look((*by_name, *([self._assignments] if named else ()), *exact), (*by_name, *exact))
 
     def _hidden(self, source: str, look: _Look, channel: str) -> tuple[str, bool]:
-        """Return a text without the secrets that it reveals by itself, and whether it is JSON."""
+        """Return a text without the secrets that it reveals on its own, and whether it is JSON."""
         if not is_json(source):
             return self._free_text(source, look, _within(channel)), False
         if look is _SEEN_ONLY:
@@ -220,11 +221,11 @@ class Redactor:
         if len(value) < _SHORTEST and not self._own.rules:
             return value
         if _PAYLOAD.fullmatch(value):
-            return self._environ.hide(value)  # an image: what looks like a token in it is chance
+            return self._environ.hide(value)  # an image: anything like a token in it is chance
         return self._free_text(value, _Look(look.in_schema, look.in_schema) if in_schema else look, named)
 
     def _is_labelled(self, label: str, value: str) -> bool:
-        """Return whether a value is secret that a neighbour names."""
+        """Return whether a value that a neighbour names is secret."""
         name = label.lstrip("-")
         if not self._names[name]:
             return secret_names.is_ambiguous_secret(name, value) and (
@@ -233,7 +234,7 @@ class Redactor:
         return secret_names.looks_issued(value) or (label[0] == "-" and not secret_names.is_flag(value))
 
     def _under(self, name: str, value: str) -> str:
-        """Return what is kept of a value under a secret name."""
+        """Return what to keep of a value under a secret name."""
         if not value or PLACEHOLDER.fullmatch(value) or secret_names.is_stand_in(value):
             return value
         self._see(value, name)
@@ -251,11 +252,11 @@ class Redactor:
             else:
                 text = rules.settle(text, look.rules)
                 if "{" not in text and text[:1] != "[":
-                    break  # no JSON has come to light
+                    break  # no JSON was uncovered
         return text
 
     def _labelled(self, source: str, values: Iterable[StringValue]) -> dict[int, str]:
-        """Return the starts of values named by a neighbour: {"name": N, "value": V}, ["--flag", V], [N, V]."""
+        """Return the starts of values that a neighbour names: {"name": N, "value": V}, ["--flag", V], [N, V]."""
         if not self._may_label(source, values):
             return {}
         places, labels = Places(), dict[int, str]()
@@ -276,7 +277,7 @@ class Redactor:
         return {start: labels[place] for place, start, _ in spans if place in labels}
 
     def _may_label(self, source: str, values: Iterable[StringValue]) -> bool:
-        """Return whether a string may name a neighbour: fast, with false positives only."""
+        """Return whether a string may name a neighbour: fast, with false positives but no false negatives."""
         for start, end, names, listed in values:
             may = (listed or names[-1] in _LABELS) and end - start <= _LONGEST_LABEL
             if may and self._may_be_label(jsontext.unquote(source[start:end])):
@@ -302,9 +303,9 @@ class Redactor:
                     self._seen.add(part, f"key:{name}")
 
     def _hide_seen(self, source: str, within: Names, document: bool) -> str:
-        """Hide values seen before, in stored text only: match keys must not depend on the frames before."""
+        """Hide values seen before, in the stored text only: match keys must not depend on earlier frames."""
         hide = self._seen.hide
-        # An escape may be any character: the decoded strings decide.
+        # An escape may stand for any character, so the decoded strings decide.
         if not self._seen or not ((document and "\\" in source) or self._seen.occur(_bytes(source))):
             return source
         if not document:
@@ -313,7 +314,7 @@ class Redactor:
 
 
 def _parts(value: str) -> Iterator[str]:
-    """Yield the parts of a value that may occur alone: a token behind `Bearer`, a password behind `Basic`, cookies."""
+    """Yield the parts of a value that may occur alone: a token after `Bearer`, a password after `Basic`, cookies."""
     scheme, _, rest = value.partition(" ")
     if scheme.isalpha() and rest and " " not in rest:
         yield rest
@@ -326,11 +327,11 @@ def _parts(value: str) -> Iterator[str]:
 
 
 def _within(channel: str) -> Names:
-    return (STDERR,) if channel == STDERR else ()  # no path on stderr is the protocol's own
+    return (STDERR,) if channel == STDERR else ()  # no path on stderr belongs to the protocol
 
 
 def hidden_part(name: str, value: str) -> str | None:
-    """Return the secret part of a variable's value: all of it, by the name, or the password in a URL."""
+    """Return the secret part of a variable's value: all of it if the name is secret, or the password in a URL."""
     if secret_names.is_secret_env(name) and secret_names.is_distinctive(value) and not secret_names.is_path(value):
         return value
     password = _URL_PASSWORD.search(value)

@@ -1,4 +1,4 @@
-"""Placeholders of a recording replaced by secrets of the environment, for a live server that needs them."""
+"""Secrets from the environment in place of a recording's placeholders, for a live server that needs them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .strings import StringValues, is_json
 
 PREFIX = "MCP_TAPE_SECRET_"
 _NO_NAME = re.compile(r"[^A-Za-z0-9]+")
-# Characters of a secret to be recognised within a text: a text of the server may contain a short one by chance.
+# The shortest secret to look for within a text: a server's text may contain a short one by chance.
 _SHORTEST: dict[Side, int] = {"client": 4, "server": 8}
 
 
@@ -29,14 +29,14 @@ def hidden(text: bytes) -> set[str]:
 
 
 def restored(text: bytes, environ: Mapping[str, str]) -> bytes:
-    """Return a recorded text with its secrets spliced in, escaped as the JSON around them requires."""
+    """Return a recorded text with its secrets restored, escaped as the surrounding JSON requires."""
     if MARK.encode() not in text:
         return text
     return _document(text.decode("utf-8", "surrogateescape"), environ).encode("utf-8", "surrogateescape")
 
 
 def exposed(said: Iterable[tuple[Side, Any]], secrets: Mapping[str, str]) -> str | None:
-    """Return the name of a secret that occurs in recorded messages, if any does."""
+    """Return the name of a secret that occurs in the recorded messages, or None."""
     for sender, body in said:
         for text in _strings(body):
             for name, value in secrets.items():

@@ -1,6 +1,6 @@
-"""Rules that hide secrets: functions from text to text with placeholders, and the rules of a user.
+"""Rules that hide secrets: functions from text to text with placeholders, and a user's own rules.
 
-Text within a placeholder is never matched again, so that hiding twice changes nothing.
+Text within a placeholder is never matched again, so hiding twice changes nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .shapes import Shape
 from .strings import json_within, strings
 
 Rule = Callable[[str], str]
-# Hiding one secret may expose the beginning of the next: a text of nothing else would take a pass for each.
+# Hiding one secret may expose the start of the next: a text of nothing but secrets would take a pass for each.
 _MOST_PASSES = 100
 _NOT_IN_MARKS = pattern(r"[\]\r\n]")
 _MARKS = pattern(f"({PLACEHOLDER.pattern})")
@@ -34,16 +34,16 @@ _NAMED = pattern(
     r"|(?<=[\w-])>(?=[^<]{1,256}</)|[ \t](?P<is>is|was)[ \t]{1,3})"
     r"|(?<![\w-])--?(?P<option>[A-Za-z][\w-]{1,63})[ \t]{1,3}(?!-)"
 )
-# Without a closing quote the text was cut off, as by a crash.
+# A text may be cut off before its closing quote, as by a crash.
 _QUOTED = r"(?P<quote>\\{0,7}(?:\"\"\"|'{3}|[\"'`]))(?!(?P=quote))(?P<quoted>[^\r\n]{1,4096}?)(?:(?<!\\)(?P=quote)|\Z)"
 _VALUE = pattern(rf"{_QUOTED}|(?P<bare>[^\s\"'&,;<>()\[\]{{}}\\|`]+)(?P<next>[(\[{{]?)")
-# In a URL or the body of a form, and in a connection string, nothing else ends a value.
+# In a URL or a form body, and in a connection string, only these characters end a value.
 _IN_QUERY = pattern(r"(?P<quote>(?!))?(?P<quoted>(?!))?(?P<bare>[^\s\"'&;#<>\\`]+)(?P<next>)")
 _IN_CONNECTION = pattern(rf"{_QUOTED}|(?P<bare>[^;\r\n\"'\\]{{1,200}}?)(?P<next>)(?=;|[ \t]*(?:[\r\n\"'\\]|\Z))")
 _ASSIGNS = pattern(r"(?:\\{0,7}[\"'`])?(?:\]|%5[Dd])?(?:=|%3[Dd])")
 _ASSIGNS_FROM_AFAR = pattern(r"(?:\\{0,7}[\"'`])?\]?[ \t]*(?:=>?|:=)[ \t]*")
-_CODE_BEFORE = 300  # characters before a name that are searched for the parenthesis of a call
-# A line of an .env file: the value extends to the end of the line, whatever is in it.
+_CODE_BEFORE = 300  # characters before a name to search for the parenthesis of a call
+# A line of an .env file: the value extends to the end of the line, whatever it contains.
 _ENV_LINE = pattern(
     r"(?m)^[ \t]*(?:export |set |ENV |-e |- )?(?P<name>[A-Z][A-Z0-9_]{2,63})=(?P<bare>[^\s\"'`][^\s]{5,})$"
 )
@@ -61,7 +61,7 @@ def _mark(source: str) -> str:
 
 
 def settle(text: str, rules: Sequence[Rule]) -> str:
-    """Apply rules until none finds anything more; a text that needs too many passes is hidden as a whole."""
+    """Apply rules until none finds anything more. A text that needs too many passes is hidden entirely."""
     for _ in range(_MOST_PASSES):
         before = text
         for rule in rules:
@@ -79,7 +79,7 @@ def outside_marks(text: str, rule: Rule) -> str:
 
 
 def shape_rule(shape: Shape, see: Callable[[str, str], None] | None = None) -> Rule:
-    """Return the rule that hides what has the shape of a token; `see` receives what stands behind a name."""
+    """Return the rule that hides tokens of a shape; `see` receives each value that follows a name."""
     pattern, hidden_by = shapes.compiled(shape), mark(f"shape:{shape.name}")
 
     def hidden(found: re.Match[str]) -> str:
@@ -98,7 +98,7 @@ def shape_rule(shape: Shape, see: Callable[[str, str], None] | None = None) -> R
 
 
 def pattern_rule(pattern: re.Pattern[str]) -> Rule:
-    """Return the rule that hides what a user's pattern matches; empty matches do not count."""
+    """Return the rule that hides matches of a user's pattern, except empty ones."""
     hidden_by = mark("value")
     return lambda text: pattern.sub(lambda found: hidden_by if found.group() else "", text)
 
@@ -106,9 +106,9 @@ def pattern_rule(pattern: re.Pattern[str]) -> Rule:
 def assignment_rule(
     is_secret: Callable[[str], bool], may_name: Callable[[bytes], bool], see: Callable[[str, str], None]
 ) -> Rule:
-    """Return the rule that hides values of secret names: `K=V`, `"k": "v"`, `--k V`; `see` receives each.
+    """Return the rule that hides values of secret names: `K=V`, `"k": "v"`, `--k V`; `see` receives each value.
 
-    `may_name`: whether a text without escapes may contain a secret name, which is found out faster.
+    `may_name`: a faster check of whether a text without escapes may contain a secret name.
     """
 
     def hide(text: str) -> str:
@@ -142,7 +142,7 @@ def _assigned(text: str, is_secret: Callable[[str], bool]) -> Iterator[tuple[int
 
 
 def _value_span(text: str, named: re.Match[str], name: str) -> tuple[int, int]:
-    """Return the span of the secret value behind a name; an empty one if it is none."""
+    """Return the span of the secret value after a name, or an empty span."""
     at, by = named.end(), named["by"] or ""
     is_given = _ASSIGNS.fullmatch(by) is not None
     kind = _VALUE
@@ -163,7 +163,7 @@ def _value_span(text: str, named: re.Match[str], name: str) -> tuple[int, int]:
 
 
 def _is_secret_value(text: str, named: re.Match[str], name: str, value: str, part: str, kind: re.Pattern[str]) -> bool:
-    """Return whether a value behind a secret name is secret, by what is between them and around them."""
+    """Return whether a value after a secret name is secret, judged by the text between and around them."""
     by, folded = named["by"] or "", secret_names.fold(name)
     if kind is not _VALUE:
         return secret_names.looks_given(name, value, in_url=True)
@@ -181,11 +181,11 @@ def _is_secret_value(text: str, named: re.Match[str], name: str, value: str, par
     return secret_names.looks_assigned(value, name)
 
 
-_PASSWORDS = ("password", "passwd", "passphrase", "passcode")  # which are words as often as not
+_PASSWORDS = ("password", "passwd", "passphrase", "passcode")  # names whose values are often words
 
 
 def _is_argument(text: str, named: re.Match[str], value: str) -> bool:
-    """Return whether `name=value` is code: an argument of a call, which is a variable."""
+    """Return whether `name=value` is code: a variable passed to a call."""
     if not secret_names.is_variable(value):
         return False
     before = text[max(0, named.start() - _CODE_BEFORE) : named.start()]
@@ -194,7 +194,7 @@ def _is_argument(text: str, named: re.Match[str], value: str) -> bool:
 
 
 def _secret_name(name: str, is_secret: Callable[[str], bool]) -> str:
-    """Return the name, or its last part (`config.token`, `the password`), if it may be secret; else an empty text."""
+    """Return the name, or its last part (`config.token`, `the password`), if it may be secret, else ""."""
     word = name.rpartition(" ")[2]
     last = word.rpartition(".")[2]
     for whole in (word, name):
@@ -204,7 +204,7 @@ def _secret_name(name: str, is_secret: Callable[[str], bool]) -> str:
 
 
 def _is_real(value: str) -> bool:
-    """Return whether a value is no example: `user:password@host` in a manual is no secret."""
+    """Return whether a value is not an example, as in the `user:password@host` of a manual."""
     return not (secret_names.is_stand_in(value) or secret_names.is_hidden_key(value) or value in ("pass", "pw", "pwd"))
 
 
@@ -222,7 +222,7 @@ class _Cell(NamedTuple):
 
 
 def _secret_cells(text: str, is_secret: Callable[[str], bool]) -> Iterator[tuple[int, int, str]]:
-    """Yield the spans of secret values, each with its name: that of the column, or in the cell before."""
+    """Yield the spans of secret values, each with its name: the column's, or the text of the cell before it."""
     head: list[_Cell] = []
     before: list[_Cell] = []
     at = 0
@@ -247,13 +247,13 @@ def _cells(line: str, at: int) -> Iterator[_Cell]:
             yield _Cell(at + found.start() + text.index(bare), bare)
 
 
-# -- rules of a user: names, paths, patterns, functions. The redactor applies them string by string, which is slow; most
-# texts contain nothing for them, and here that is found fast, with false positives only.
+# -- a user's rules: names, paths, patterns, functions. The redactor applies them string by string, which is slow. Most
+# texts contain nothing for them; a fast check here rules those out, with false positives only.
 
 _LONGEST_PATH = max(map(len, protocol.UNTOUCHED))
 _QUICK_NAME = pattern(r"[a-z0-9]{1,100}")
 _QUICK_STEP = pattern(r"(?a)[\w $./-]{1,100}")
-# KELVIN SIGN, whose lower case is the letter k: escaped and not, as secret_names.fold_quickly leaves it.
+# KELVIN SIGN, whose lower case is the letter k: escaped, and as secret_names.fold_quickly leaves it.
 _KELVIN = ("\\u212a", "\u212a".encode().decode("latin-1"))
 
 
@@ -266,7 +266,7 @@ class Place(NamedTuple):
 
 
 class OwnRules:
-    """The rules of a user."""
+    """A user's own rules."""
 
     def __init__(
         self, keys: Iterable[str], paths: Iterable[str], values: Iterable[str], functions: Iterable[Rule]
@@ -282,7 +282,7 @@ class OwnRules:
         self._steps = [_quick_steps(path) for path in paths]
 
     def within(self, place: Place, step: str | int) -> Place:
-        """Return the place of an inner value; a message in a batch is placed as if it were alone."""
+        """Return the place of an inner value. A message in a batch has the same place as one alone."""
         if isinstance(step, int) and place.outermost:
             return place._replace(outermost=False)
         names = (*place.names, step)[: _LONGEST_PATH + 1] if isinstance(step, str) else place.names
@@ -295,7 +295,7 @@ class OwnRules:
         return next((mark for mark, path, state in marks if path.ends(state)), None)
 
     def may_name(self, probe: bytes) -> bool:
-        """Return whether a text may contain one of the names; `probe` is the text with escapes of ASCII decoded."""
+        """Return whether a text may contain one of the names; `probe` is the text with ASCII escapes decoded."""
         if not self.names:
             return False
         if not self._quick_names:
@@ -309,7 +309,7 @@ class OwnRules:
         return bool(self.rules) and self._finds_in(text.decode("utf-8", "surrogateescape"))
 
     def _finds_in(self, source: str) -> bool:
-        """Return whether a pattern or a function finds something, in the same strings as when it hides them."""
+        """Return whether a pattern or a function finds anything, in the strings that they would be applied to."""
         if source.lstrip(" \t\r\n").startswith(("{", "[")):
             try:
                 jsontext.loads(source)
@@ -329,6 +329,6 @@ class OwnRules:
 
 
 def _quick_steps(path: str) -> list[bytes]:
-    """Return names that a text with such a path must contain; none if only a closer look decides."""
+    """Return names that a text with such a path must contain; an empty list if only the full check can decide."""
     names = names_of(path)
     return [name.encode() for name in names] if all(map(_QUICK_STEP.fullmatch, names)) else []

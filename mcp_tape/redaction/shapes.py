@@ -1,11 +1,11 @@
-r"""Shapes of tokens that services issue: a pattern for each, and a cheap sign that it may occur.
+r"""Shapes of tokens that services issue: a pattern for each, and a cheap sign of its presence.
 
-A pattern starts with fixed text where it can, which `re` finds fastest, and checks what precedes it afterwards. No
-pattern may take more than linear time: an unbounded repetition is never followed by something that can fail, and each
-lookahead is bounded.
+A pattern starts with fixed text where it can, which `re` finds fastest, and then checks the text before it. Every
+pattern takes linear time: an unbounded repetition is never followed by something that can fail, and each lookahead is
+bounded.
 
-Prefixes, alphabets and lengths are facts that the services state, and that the tables of gitleaks
-(https://github.com/gitleaks/gitleaks) and detect-secrets (https://github.com/Yelp/detect-secrets) collect.
+Prefixes, alphabets and lengths are published by the services, and collected in the tables of gitleaks
+(https://github.com/gitleaks/gitleaks) and detect-secrets (https://github.com/Yelp/detect-secrets).
 """
 
 from __future__ import annotations
@@ -22,8 +22,11 @@ _NOTIFICATION, _META = (f'"{word}'.encode() for word in (protocol.NOTIFICATION_P
 
 
 class Shape(NamedTuple):
-    """`signs`: literal texts, one of which every match contains. A group `hide` is the part to replace, else all;
-    a group `maybe` is replaced only if it does not look like a word or a stand-in."""
+    """A token shape. Every match contains one of the literal texts in `signs`.
+
+    A group `hide` is the part to replace, else the whole match is. A group `maybe` is replaced only if it does not look
+    like a word or a stand-in.
+    """
 
     name: str
     signs: str
@@ -31,7 +34,7 @@ class Shape(NamedTuple):
 
 
 def _free(width: int) -> str:
-    """Assert that the last `width` characters do not continue a word; the letter of an escape (`\\n`) is none."""
+    """Assert that the last `width` characters do not continue a word; that of an escape (`\\n`) does not count."""
     before = rf".{{{width}}})"
     return (
         rf"(?:(?<![A-Za-z0-9]{before}|(?<=\\[nrtbf]{before}"
@@ -40,9 +43,9 @@ def _free(width: int) -> str:
 
 
 _END = r"(?![A-Za-z0-9])"
-_DIGIT = r"(?=[\w-]{0,60}\d)"  # slugs have the prefix too, but no digits
+_DIGIT = r"(?=[\w-]{0,60}\d)"  # slugs share the prefix, but have no digits
 _UPPER = r"(?=[\w-]{0,60}[A-Z])"
-# Two capitals or digits: words behind a prefix have none, and 20 random characters nearly always have.
+# Two capitals or digits: words after a prefix have none, and 20 random characters nearly always do.
 _MIXED = r"(?=(?:[a-z_-]{0,60}[A-Z\d]){2})"
 _UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 _OPENED = r"\\{0,7}[\"']?:\s{0,4}\\{0,7}[\"']?"
@@ -66,7 +69,7 @@ NAMED = (
     Shape("netrc", "login", rf"{_LOGIN}(?P<maybe>\S{{1,200}})"),
 )
 
-# One sign each, rare enough to be searched in every text.
+# One sign each, rare enough to search for in every text.
 SHORT = (
     Shape("url-password", "://", r":(?:\\{0,7}/){2}[^/\s:@\"'?#\\]{0,200}:(?P<hide>[^/\s\"'?#\\<>]{3,500})@"),
     Shape("url-token", "://", r":(?:\\{0,7}/){2}(?P<maybe>[\w.~+-]{20,200})@"),
@@ -245,12 +248,12 @@ LONG = (
     Shape("yandex", "AQVN", rf"AQVN{_free(4)}{_MIXED}[\w-]{{35,38}}(?![\w-])"),
     Shape("age", "AGE-SECRET", r"AGE-SECRET-KEY-1[A-Z0-9]{58}"),
 )
-# A user id, a time and a signature, which begin with nothing that others would not begin with.
+# A user id, a time and a signature. Its first characters are too common to be a sign.
 _DISCORD = Shape("discord", ".", r"(?<![\w.-])[MNO][\w-]{23,27}\.[\w-]{6}\.(?=[\w-]{0,26}[A-Z])[\w-]{27,}(?![\w.-])")
 _DISCORD_SIGN = pattern(r"(?a)\.[\w-]{6}\.[\w-]{27}")
 ALL = (*NAMED, *SHORT, *LONG, _DISCORD)
 
-_RARE = "~=DP-/"  # characters, one of which each short sign has: to find out that a text lacks it takes no time
+_RARE = "~=DP-/"  # each short sign contains one of these characters; a text without any is ruled out at once
 _SHORT_SIGNS = {sign: next(c for c in _RARE if c in sign) for sign in (shape.signs for shape in SHORT)}
 _RUN = b"a" * 20
 _IN_RUN = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_+/=-"
@@ -258,8 +261,8 @@ _RUN_CHARACTERS = bytes(97 if byte in _IN_RUN else 32 for byte in range(256))
 
 
 def hinted(text: bytes, named: bool) -> list[Shape]:
-    """Return the shapes that a text may contain; `named`: it may contain a secret name. False positives only."""
-    wire = text.decode("latin-1")  # a character per byte, as `in` is several times faster on str
+    """Return the shapes that a text may contain, with false positives only. `named`: it may contain a secret name."""
+    wire = text.decode("latin-1")  # one character per byte: `in` is several times faster on str
     signs = [sign for sign, rare in _SHORT_SIGNS.items() if rare in wire and sign in wire]
     found = [shape for shape in SHORT if shape.signs in signs] if signs else []
     if named:
@@ -278,7 +281,7 @@ def _has_run(text: bytes) -> bool:
 
 @cache
 def compiled(shape: Shape) -> re.Pattern[str]:
-    """Compile a shape when first needed: most sessions need none."""
+    """Compile a shape on first use: most sessions need none."""
     return re.compile(shape.pattern, re.ASCII)
 
 
@@ -290,7 +293,10 @@ def _signed(sign: str) -> list[int]:
 
 @cache
 def _any_sign() -> re.Pattern[str]:
-    """Return one pattern for the longest sign at each position, grouped by first letters, as `re` tries each branch."""
+    """Return one pattern that finds the longest sign at each position.
+
+    Grouped by first letter, because `re` tries each branch.
+    """
     tails: dict[str, list[str]] = {}
     for sign in sorted({sign for shape in LONG for sign in shape.signs.split()}, key=len, reverse=True):
         tails.setdefault(sign[0], []).append(re.escape(sign[1:]))
@@ -298,7 +304,7 @@ def _any_sign() -> re.Pattern[str]:
     return re.compile(f"(?=({grouped}))")
 
 
-# -- private keys printed over several lines: each line is a frame, and only the first one identifies them
+# -- private keys printed over several lines: each line is a frame, and only the first one identifies the key
 
 # PEM (https://www.rfc-editor.org/rfc/rfc7468) and PGP, and PuTTY.
 _EDGE = pattern(
@@ -306,22 +312,22 @@ _EDGE = pattern(
     r"|Private-(?:(?P<lines>Lines): \d|MAC: [0-9a-f])"
 )
 _BODY = pattern(r"[A-Za-z0-9+/]{20}|(?:\A|[\s|:>\]])[A-Za-z0-9+/]*={0,2}\s*\Z|Proc-Type:|DEK-Info:")
-_MOST_LINES = 400  # a key that never ends must not swallow the rest of the log
+_MOST_LINES = 400  # a key without an end must not swallow the rest of the log
 
 Origin = tuple[int, str]  # a session and a channel
 
 
 class PrivateKeys:
-    """The channels within a private key."""
+    """The channels that are within a private key."""
 
     def __init__(self) -> None:
-        self._left: dict[Origin, int] = {}  # lines, at the most
+        self._left: dict[Origin, int] = {}  # the most lines still to come
 
     def __bool__(self) -> bool:
         return bool(self._left)
 
     def watch(self, source: str, place: Origin) -> None:
-        """Notice the beginning of a key in a text that is no JSON."""
+        """Notice the beginning of a key in a text that is not JSON."""
         edges = _edges(source)
         if edges and edges[-1]:
             self._left[place] = _MOST_LINES

@@ -1,4 +1,4 @@
-"""Strings of a JSON text with the keys above them, and JSON within a string: what redaction reads and replaces."""
+"""Strings of a JSON text with the keys above them, and JSON within a string: redaction reads and replaces these."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from ..wire.jsontext import Splice
 _BYTES = pattern("[\udc80-\udcff]")
 _STRING = pattern(f"(?s){jsontext.STRING}")
 _GAP = r"[ \t\r\n]*"
-# A string in a list, a key, or a key with its string: the last group says which. Or a bracket, grouped if it opens.
+# A string in a list, a key, or a key with its string: the last group shows which. Or a bracket, in a group if it opens.
 _PIECE = pattern(rf"(?s)({jsontext.STRING})(?:{_GAP}(:){_GAP}({jsontext.STRING})?)?|([{{\[])|[}}\]]")
 _IN_LIST, _UNDER_KEY, _OPENED = 1, 3, 4
-_LONG = 1 << 15  # characters of a text whose strings are not kept in a list
+_LONG = 1 << 15  # characters; the strings of a longer text are not kept in a list
 
-_MOST_NAMES = 8  # more than any path that the protocol needs has
+_MOST_NAMES = 8  # more than in any path that the protocol needs
 
-# The keys above a value. Beyond _MOST_NAMES only the first ones and the last are kept, and between them the key of a
-# JSON Schema around the value, if there is one: all that matters, at a bounded cost per level.
+# The keys above a value. Beyond _MOST_NAMES, only the first ones and the last are kept, and between them the key of an
+# enclosing JSON Schema, if there is one: nothing else matters, and each level has a bounded cost.
 Names = tuple[str, ...]
-Hide = Callable[[str, int, Names], str]  # of a value, its start and the keys above it
+Hide = Callable[[str, int, Names], str]  # takes a value, its start and the keys above it
 
-# A string that is a value: start and end of its token, the keys above it, and whether it is in a list.
+# A string that is a value: the start and end of its token, the keys above it, and whether it is in a list.
 StringValue = tuple[int, int, Names, bool]
 
 
 class StringValues:
-    """The strings that are values in a valid JSON text, in order; may be iterated several times.
+    """The strings that are values in a valid JSON text, in order. May be iterated several times.
 
-    They are those that jsontext.walk yields, in less time, as each document that may hold a secret is scanned.
+    The same strings as jsontext.walk yields, found faster: every document that may hold a secret is scanned.
     """
 
     def __init__(self, source: str) -> None:
@@ -46,7 +46,7 @@ def _unescaped(source: str) -> Iterator[StringValue]:
     """Scan a text without backslashes: each quotation mark begins or ends a string."""
     parts = iter(source.split('"'))
     within: Names = ()  # the keys above the open container
-    under: Names = ()  # those above the next value
+    under: Names = ()  # the keys above the next value
     outer: list[Names] = []
     end, gap = 0, next(parts)
     for text in parts:
@@ -86,7 +86,7 @@ def _escaped(source: str) -> Iterator[StringValue]:
 
 
 def _joined(names: Names, name: str) -> Names:
-    """Return the keys above a value under one more key."""
+    """Return the keys above a value, with one more key."""
     if len(names) < _MOST_NAMES:
         return (*names, name)
     *first, between, last = names
@@ -99,7 +99,7 @@ def strings(source: str) -> Iterator[str]:
 
 
 def replace_strings(source: str, values: Iterable[StringValue], within: Names, hide: Hide) -> str:
-    """Return a JSON text with its strings replaced, except those that the protocol needs."""
+    """Replace the strings of a JSON text, except those that the protocol needs."""
     splices: list[Splice] = []
     for start, end, names, _ in values:
         named = within + names if within else names
@@ -113,7 +113,7 @@ def replace_strings(source: str, values: Iterable[StringValue], within: Names, h
 
 
 def _quote(text: str, token: str) -> str:
-    """Return the token of a string that replaces another; invalid UTF-8, here lone surrogates, is not escaped."""
+    """Return the token that replaces another. Invalid UTF-8, which is lone surrogates here, is not escaped."""
     if _BYTES.search(token):
         import json
 

@@ -1,7 +1,7 @@
 """Known values to hide, in all their spellings: those of the environment, and those seen under secret keys.
 
 Thousands may be known, and nearly every text contains none. So a text is first compared with the beginnings of all
-values at once, eight bytes at a time: fast, with false positives only.
+values at once, eight bytes at a time: fast, with false positives but no false negatives.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from ..light import NamedTuple
 from .rules import mark, outside_marks
 
 SHORTEST = 8  # characters of a value
-_FEW = 40  # spellings that are tried one by one
-_WORD, _WIDEST = 8, 4  # bytes compared as one integer, and the widest step between two of them
+_FEW = 40  # spellings to try one by one
+_WORD, _WIDEST = 8, 4  # bytes compared as one integer, and the widest step between two samples
 _CHUNK = 1 << 16
 _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.~-")
 _IN_URL = [chr(byte) if byte in _UNRESERVED else f"%{byte:02X}" for byte in range(256)]
@@ -23,20 +23,20 @@ class _Spelling(NamedTuple):
     """One spelling of a value to hide."""
 
     text: str
-    wire: str  # as UTF-8, a character per byte
+    wire: str  # as UTF-8, one character per byte
     placeholder: str
     value: str
     order: int  # in which values were added
 
 
 class Literals:
-    """Values to hide, none shorter than SHORTEST; beyond `most` the oldest are forgotten."""
+    """Values to hide, each at least SHORTEST characters long. Beyond `most`, the oldest are forgotten."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._known: dict[str, list[_Spelling]] = {}
         self._spelled: list[_Spelling] = []  # if few, longest first: one value may contain another
-        self._index: _Index | None = None  # if many; it may contain forgotten ones
+        self._index: _Index | None = None  # if many; it may contain forgotten values
         self._added = self._forgotten = 0
         self._changed = False
         self._escapable = False
@@ -58,7 +58,7 @@ class Literals:
             self._changed = True
 
     def occur(self, text: bytes) -> bool:
-        """Return whether a text may contain a value: fast, with false positives only."""
+        """Return whether a text may contain a value: fast, with false positives but no false negatives."""
         if not self._known:
             return False
         index = self._prepared()
@@ -96,7 +96,7 @@ class Literals:
 
 
 class _Beginning(NamedTuple):
-    """Spellings that begin with the same characters: their lengths, and themselves by text."""
+    """Spellings that begin with the same characters: their lengths, and the spellings by text."""
 
     lengths: set[int]
     spelled: dict[str, list[_Spelling]]
@@ -105,8 +105,8 @@ class _Beginning(NamedTuple):
 class _Index:
     """Many spellings, by their beginnings.
 
-    A text is sampled a word at each step. The index has the words at the first offsets of each spelling, as many as a
-    step is wide, so wherever a spelling occurs in a text, one of them is sampled.
+    A text is sampled one word per step. The index holds the words at the first offsets of each spelling, as many as a
+    step is wide. So wherever a spelling occurs in a text, one of its words is sampled.
     """
 
     def __init__(self, spelled: list[_Spelling]) -> None:
@@ -155,7 +155,7 @@ class _Index:
 
 
 def _continued(text: str, first: str, beginning: _Beginning) -> Iterable[_Spelling]:
-    """Return the spellings with a beginning that occur in a text; all, where trying each is as fast."""
+    """Return the spellings with this beginning that occur in a text, or all where trying each is as fast."""
     lengths, spelled = beginning
     if text.count(first) * len(lengths) >= len(spelled):
         return [how for hows in spelled.values() for how in hows]
@@ -174,12 +174,12 @@ def _rank(spelling: _Spelling) -> tuple[int, int]:
 
 
 def _is_plain(value: str) -> bool:
-    """Return whether JSON does not escape a value."""
+    """Return whether JSON leaves a value unescaped."""
     return value.isascii() and value.isprintable() and '"' not in value and "\\" not in value
 
 
 def _spellings(value: str) -> Iterable[str]:
-    """Return a value as it is, escaped once or twice as JSON, and percent-encoded."""
+    """Return a value unchanged, escaped once and twice as JSON, and percent-encoded."""
     hows = [value, value.replace("/", "\\/"), "".join([_IN_URL[byte] for byte in _encoded(value)])]
     if not _is_plain(value):
         once = _quoted(value, ensure_ascii=False)[1:-1], _quoted(value)[1:-1]
@@ -188,7 +188,7 @@ def _spellings(value: str) -> Iterable[str]:
 
 
 def _quoted(value: str, ensure_ascii: bool = True) -> str:
-    from json import dumps  # few values need it
+    from json import dumps  # imported late: few values need it
 
     return dumps(value, ensure_ascii=ensure_ascii)
 
