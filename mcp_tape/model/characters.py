@@ -1,4 +1,4 @@
-"""Characters that a model reads and nobody sees."""
+"""Characters that a model reads but people cannot see."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _SELECTORS = "\ufe00-\ufe0f\U000e0100-\U000e01ef"
 _DIRECTIONS = "\u202a-\u202e\u2066-\u2069"
 _TAGS = "\U000e0000-\U000e007f"
 _ANY = re.compile(f"[{_ZERO}{_JOINERS}{_SELECTORS}{_DIRECTIONS}{_TAGS}]")
-_FLAG = re.compile("\U0001f3f4[\U000e0030-\U000e007a]{3,6}\U000e007f")  # of Scotland and the like
+_FLAG = re.compile("\U0001f3f4[\U000e0030-\U000e007a]{3,6}\U000e007f")  # of Scotland and others
 _TAGGED = re.compile(f"[{_TAGS}]+")
 _OVERRIDE = re.compile("[\u202d\u202e]")
 _RUN = re.compile(f"[{_SELECTORS}]{{2,}}|[{_ZERO}{_JOINERS}]{{4,}}")
-# In what describes a tool, where there is no reason for any of them.
+# Out of place in a tool's definition.
 _ODD_SELECTOR = re.compile(f"(?:\\A|(?<=[\\x00-\\x22\\x24-\\x29\\x2b-\\x2f\\x3a-\\x7f]))[{_SELECTORS}]")
 _ODD_ZERO = re.compile(f"(?!\\A)[{_ZERO}]|(?<=[A-Za-z0-9])[{_JOINERS}]|[{_JOINERS}](?=[A-Za-z0-9])")
 _DIRECTION = re.compile(f"[{_DIRECTIONS}]")
@@ -24,17 +24,17 @@ _MOST_SHOWN = 60
 
 
 def seen(text: str) -> str:
-    """A text without what nobody sees."""
+    """Return a text without invisible characters."""
     return text if text.isascii() else _ANY.sub("", text)
 
 
 def visible(text: str) -> str:
-    """A text in plain letters: without what nobody sees, and in compatibility form."""
+    """Return a text without invisible characters, in compatibility form."""
     return unicodedata.normalize("NFKC", seen(text))
 
 
 def hidden(text: str, *, strict: bool) -> Iterator[str]:
-    """What a text hides, in words. `strict`: for a definition; in results many odd characters are somebody's data."""
+    """Describe what a text hides. `strict`: for a definition; in a result, many odd characters are legitimate data."""
     if text.isascii() or not _ANY.search(text):
         return
     tagged = "".join(_TAGGED.findall(_FLAG.sub("", text)))

@@ -1,4 +1,4 @@
-"""Definitions and results as a model gets them, and what they cost: bytes, and tokens by a rule of thumb."""
+"""Definitions and results as a model gets them, and their cost: bytes, and tokens by a rule of thumb."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from ..wire import jsontext, protocol
 
-# Hosts hand these to a model; annotations, icons and output schemas are for the host.
+# Hosts pass these to a model. Annotations, icons and output schemas are for the host.
 _HANDED_OVER = ("name", "description", "inputSchema")
 
 
@@ -23,8 +23,11 @@ def cost(text: str) -> Cost:
 
 
 def tokens(text: str) -> int:
-    """Estimate how many tokens a text is: one for four characters of ASCII, for two of the alphabets next to it (up to
-    U+07FF: Greek, Cyrillic, Arabic …), and for each one beyond (Chinese, Japanese, emoji …)."""
+    """Estimate the number of tokens in a text.
+
+    Four ASCII characters are one token, and so are two characters of the alphabets after it (up to U+07FF: Greek,
+    Cyrillic, Arabic …). Each character beyond is one (Chinese, Japanese, emoji …).
+    """
     if text.isascii():
         return -(-len(text) // 4)
     ascii_ = sum(character < "\x80" for character in text)
@@ -45,7 +48,7 @@ def definitions(tools: Iterable[Any]) -> Cost:
 
 
 def result_texts(result: Any) -> Iterator[str]:
-    """The texts of a tool's result. Structured content counts only without content, which should say the same:
+    """Yield the texts of a tool's result. Structured content counts only without content, which should repeat it:
     https://modelcontextprotocol.io/specification/2025-11-25/server/tools#structured-content
     """
     content = protocol.member(result, "content")
@@ -55,12 +58,12 @@ def result_texts(result: Any) -> Iterator[str]:
         text = protocol.member(block, "text") or protocol.member(protocol.member(block, "resource"), "text")
         if isinstance(text, str):
             yield text
-        elif protocol.member(block, "uri") is not None:  # a link is read as what it says of itself
+        elif protocol.member(block, "uri") is not None:  # a model reads the description of a link
             yield jsontext.compact(block)
 
 
 def media(result: Any) -> int:
-    """Number of images, sounds and other files in a result: what these cost, their bytes do not say."""
+    """Return the number of images, sounds and other files in a result, whose cost does not depend on their size."""
     content = protocol.member(result, "content")
     blocks = content if isinstance(content, list) else ()
     files = ((protocol.member(block, "data"), protocol.member(block, "resource")) for block in blocks)

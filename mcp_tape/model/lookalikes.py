@@ -1,7 +1,7 @@
-"""Names that look like others: in compatibility forms (NFKC), of mixed scripts, or of letters that look the same.
+"""Names that look like others: in compatibility forms (NFKC), in mixed scripts, or in letters that look the same.
 
-Scripts and letters are Unicode's own, https://www.unicode.org/reports/tr39/, as confusable_homoglyphs has them. Most
-names are plain, and need no tables.
+Scripts and letters follow Unicode (https://www.unicode.org/reports/tr39/), in the tables of confusable_homoglyphs. Most
+names are plain ASCII and need no tables.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from functools import lru_cache
 
 from .characters import seen
 
-# Scripts that are written together, and with Latin: https://www.unicode.org/reports/tr39/#Restriction_Level_Detection
+# Scripts written together, and with Latin: https://www.unicode.org/reports/tr39/#Restriction_Level_Detection
 _TOGETHER = {"HAN", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO"}
 _NO_SCRIPT = {"COMMON", "INHERITED", "Unknown"}
-_DOUBTFUL = re.compile(r"[^\x00-\x7f]|[01I|\"`]|rn")  # without any of these, names that differ look different
-_MARK = "\u200e"  # around what is written from right to left, in the table
+_DOUBTFUL = re.compile(r"[^\x00-\x7f]|[01I|\"`]|rn")  # names without any of these look different if they differ
+_MARK = "\u200e"  # around right-to-left text, in the table
 
 
 def disguised(name: str) -> str | None:
-    """Why a name looks like another, in words; None where it does not."""
+    """Describe why a name looks like another; None if it does not."""
     if name.isascii():
         return None
     plain = unicodedata.normalize("NFKC", name)
@@ -36,12 +36,12 @@ def disguised(name: str) -> str | None:
 
 
 def spelled(name: str) -> str:
-    """A name, with what is not ASCII as escapes where it looks like another one."""
+    """Return a name, with its non-ASCII characters escaped if it looks like another name."""
     return name.encode("ascii", "backslashreplace").decode() if disguised(name) else name
 
 
 def alike(names: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Pairs of different names of one list that look the same, the second being the later one."""
+    """Yield pairs of different names in a list that look the same, in their order."""
     names = list(names)
     if not any(map(_DOUBTFUL.search, names)):
         return
@@ -59,18 +59,20 @@ def _script(letter: str) -> str:
 
 
 def _shape(name: str) -> str:
-    """What a name looks like: https://www.unicode.org/reports/tr39/#def-skeleton"""
+    """Return what a name looks like: https://www.unicode.org/reports/tr39/#def-skeleton"""
     return unicodedata.normalize("NFD", "".join(map(_prototype, unicodedata.normalize("NFD", seen(name)))))
 
 
 @lru_cache(4096)
 def _prototype(character: str) -> str:
-    """The one that stands for all that look like a character. The table has it with each of them, and them with it."""
+    """Return the representative of all characters that look alike. The table lists it for each of them, and them for
+    it.
+    """
     from confusable_homoglyphs.confusables import confusables_data
 
     others = confusables_data.get(character) or confusables_data.get(f"{_MARK}{character}{_MARK}", ())
     if len(others) != 1:
-        return character  # like no other, or the one that many are like
+        return character  # like no other, or the representative itself
     other = str(others[0]["c"])
     is_one_of_two = len(other) == 1 and len(confusables_data[other]) == 1
     return min(character, other) if is_one_of_two else other.strip(_MARK)

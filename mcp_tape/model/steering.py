@@ -1,8 +1,8 @@
-"""Texts of a server that try to steer a model: orders, hidden characters, names in disguise, links that carry data out.
+"""Server texts that try to steer a model: orders, hidden characters, disguised names, links that carry data out.
 
-A suspicion is no proof. What a description may say without one is what tools of real servers say: what they do, when
-to use them, which other tool comes first. Orders to a model about its other instructions, about its user or about
-secrets have no place there, nor in a result. The patterns are English.
+A suspicion is not proof. The descriptions of real servers set the norm: what a tool does, when to use it, which other
+tool comes first. Orders to a model about its other instructions, its user or secrets belong neither in a description
+nor in a result. The patterns are English.
 https://owasp.org/www-project-top-10-for-large-language-model-applications/ (LLM01) describes the attacks.
 """
 
@@ -21,7 +21,7 @@ from .texts import walk
 ORDERS, HIDDEN, DISGUISED, LEAKS = (
     "text-steers-model", "text-has-hidden-characters", "name-looks-like-another", "text-carries-data-out",
 )  # fmt: skip
-_NAME = re.compile(r"[\w$]*", re.ASCII)  # in which no pattern can be
+_NAME = re.compile(r"[\w$]*", re.ASCII)  # no pattern matches within such a name
 _MOST_SHOWN = 80
 _NOT = r"(?:do\s+not|don[’']t|must\s+not|never|without|avoid|refrain\s+from)"
 _OLD = r"(?:previous|prior|above|earlier|preceding|former|existing|original|system|safety)"
@@ -34,10 +34,10 @@ _OWN = (
     r"|(?:your|the)\s+system\s+prompt|(?:all|any|the\s+user[’']?s)\s+(?:secrets|credentials|passwords|(?:api|private)\s+keys))"
 )
 _PASS_ON = r"(?:send|include|pass|attach|append|copy|paste|upload|forward|exfiltrate|leak)"
-# "Never tell a user a message was sent": said of what may be untrue, this hides nothing.
+# "Never tell a user a message was sent" is about claims that may be untrue, and hides nothing.
 _CLAIM = r"\s+(?:that\s+)?(?:an?|the|their|your|its)\s+(?:[\w’'-]+\s+){1,3}?(?:was|were|is|are|has|have|had|will)\b"
-# What an order says, lower-case words of which each such order has one, so that most texts are spared the pattern, and
-# the pattern.
+# The description of an order, lower-case words of which each such order contains one (most texts are spared the
+# pattern), and the pattern.
 _ORDERS = tuple(
     (what, signs.split(), re.compile(pattern, flags))
     for what, signs, pattern, flags in (
@@ -104,7 +104,7 @@ _COLLECTS = re.compile(
 
 
 class Suspicion(NamedTuple):
-    """A text that may try to steer a model: the rule, the place, and why."""
+    """A text that may try to steer a model: the rule, the place, and the reason."""
 
     rule: str
     path: Path
@@ -112,7 +112,7 @@ class Suspicion(NamedTuple):
 
 
 def in_definitions(result: Any, path: Path = ("result",)) -> Iterator[Suspicion]:
-    """Suspicions in the answer to a list: in all that it says of its items, and in their names."""
+    """Yield suspicions in the answer to a list: in all its texts, and in the names of its items."""
     yield from _in_value(result, path, strict=True)
     for kind in protocol.KINDS:
         items = protocol.member(result, kind.member)
@@ -126,17 +126,17 @@ def in_definitions(result: Any, path: Path = ("result",)) -> Iterator[Suspicion]
 
 
 def in_item(item: Any) -> Iterator[Suspicion]:
-    """Suspicions in what a server says of one thing that it lists."""
+    """Yield suspicions in a server's definition of one item."""
     return _in_value(item, (), strict=True)
 
 
 def in_result(result: Any, path: Path = ("result",)) -> Iterator[Suspicion]:
-    """Suspicions in what a call gives."""
+    """Yield suspicions in the result of a call."""
     return _in_value(result, path, strict=False)
 
 
 def _in_value(value: Any, path: Path, *, strict: bool) -> Iterator[Suspicion]:
-    """Look at every key and every string; in definitions, `strict`, also at what names look like."""
+    """Check every key and every string; with `strict`, for definitions, also the look of names."""
     for at, one in walk(value, path):
         if isinstance(one, str):
             yield from _in_text(one, at, strict)
@@ -150,7 +150,7 @@ def _in_value(value: Any, path: Path, *, strict: bool) -> Iterator[Suspicion]:
 
 
 def _of_names(names: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """The names that look like others, each with why."""
+    """Yield the names that look like others, each with the reason."""
     yield from ((name, why) for name in names if (why := disguised(name)))
     yield from ((name, f"looks like {first!a}") for first, name in alike(names))
 

@@ -1,7 +1,7 @@
-"""Texts that a client may hand to a model: every key and every string of a definition or a result, wherever it stands.
+"""Texts that a client may pass to a model: every key and every string of a definition or a result, at any depth.
 
-Of a JSON Schema, also the keywords that no validator looks at: titles, descriptions, examples, comments, defaults,
-keywords that nobody knows; also in definitions that nothing uses.
+In a JSON Schema these include keywords that validators ignore: titles, descriptions, examples, comments, defaults and
+unknown keywords, even in unused definitions.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _SINGLE = {
     "items", "additionalItems", "additionalProperties", "unevaluatedItems", "unevaluatedProperties", "contains",
     "propertyNames", "not", "if", "then", "else", "contentSchema",
 }  # fmt: skip
-# What a schema asserts, or is called by: the rules of schemas compare these.
+# Assertions and identifiers of a schema: the schema rules compare these.
 _ASSERTIONS = {
     "type", "enum", "const", "nullable", "multipleOf", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum",
     "minLength", "maxLength", "pattern", "format", "minItems", "maxItems", "uniqueItems", "minContains", "maxContains",
@@ -33,7 +33,7 @@ _WORD = re.compile(r"[!-~]*")
 
 
 def walk(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
-    """A value and all within it, each with its path; without recursion, as a stranger may nest deeply."""
+    """Yield a value and all values within it, each with its path. Not recursive: an untrusted value may nest deeply."""
     waiting: list[tuple[Path, Any]] = [(path, value)]
     while waiting:
         at, one = waiting.pop()
@@ -45,7 +45,7 @@ def walk(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
 
 
 def strings(value: Any, path: Path = ()) -> Iterator[tuple[Path, str]]:
-    """Every key and every string of a value; the path of a key is that of its value."""
+    """Yield every key and every string of a value. A key has the path of its value."""
     for at, one in walk(value, path):
         if isinstance(one, str):
             yield at, one
@@ -54,12 +54,12 @@ def strings(value: Any, path: Path = ()) -> Iterator[tuple[Path, str]]:
 
 
 def is_prose(text: str) -> bool:
-    """Return whether a text can say something, and is no single word of a program."""
+    """Return whether a text can be prose, rather than a single word of a program."""
     return _WORD.fullmatch(text) is None
 
 
 def texts(schema: Any) -> Iterator[tuple[Path, Any]]:
-    """Every text of a schema with its path."""
+    """Yield every text of a schema with its path."""
     for at, one in subschemas(schema):
         for keyword, value in one.items():
             if keyword not in _ASSERTIONS and value not in (None, ""):
@@ -67,7 +67,7 @@ def texts(schema: Any) -> Iterator[tuple[Path, Any]]:
 
 
 def subschemas(schema: Any) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """A schema and all schemas within it, each with its path; without recursion, as a stranger may nest deeply."""
+    """Yield a schema and all schemas within it, each with its path. Not recursive: an untrusted one may nest deeply."""
     waiting: list[tuple[Path, Any]] = [((), schema)]
     while waiting:
         at, one = waiting.pop()
@@ -77,7 +77,7 @@ def subschemas(schema: Any) -> Iterator[tuple[Path, dict[str, Any]]]:
 
 
 def _below(at: Path, value: Any) -> Iterator[tuple[Path, Any]]:
-    """The schemas that are the value of a keyword, or in it."""
+    """Yield the schemas that a keyword's value is or contains."""
     keyword = at[-1]
     if keyword in _BY_NAME and isinstance(value, dict):
         yield from (((*at, name), below) for name, below in value.items())
