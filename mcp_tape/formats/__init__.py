@@ -1,18 +1,18 @@
 """Sessions in other forms, for people and for other tools; one of them can be read back.
 
-Knows how a session is laid out. Must not know SQL or commands: what is written is handed out or goes to a stream, and
-what is read goes to a builder of `cassette`.
+Knows how a session is laid out. Must not know SQL or commands: exporters return text or write it to a stream, and
+importers feed a builder of `cassette`.
 
-    others/    recordings of other tools: an importer each, of one neutral stream
-    sheet      a session as text for an editor, and back onto its cassette
-    dump       text that stays the same when nothing of meaning changed, for git diff
+    others/    recordings of other tools: one importer each, all to one neutral stream
+    sheet      a session as text for an editor, and back into its cassette
+    dump       text that changes only when the meaning does, for git diff
     markdown   a report for people
     raw        the bytes of one side
-    calls      requests with their answers and times, which the next are made of
-    otlp       spans of OpenTelemetry; protobuf encodes them for a collector
+    calls      requests with their answers and times, on which the next four are built
+    otlp       OpenTelemetry spans; protobuf encodes them for a collector
     har        an HTTP archive
-    perfetto   a time line for the trace viewer
+    perfetto   a timeline for the trace viewer
     generated  tests for pytest and vitest
     lines      a row of a session in words, for show, search and agents
-    pretty     JSON laid out, and text made harmless for a terminal
+    pretty     JSON laid out, and text made safe for a terminal
 """

@@ -31,11 +31,11 @@ class Call(NamedTuple):
 
 
 def calls(cassette: Cassette, session: int, kept: Filter = EVERYTHING) -> Iterator[Call]:
-    """Every request of a session that a filter keeps, in order; some megabytes of them at a time."""
+    """Yield the requests of a session that a filter keeps, in order; reads some megabytes at a time."""
     wanted = _Places(filters.frames(cassette, session, kept))
     every = _Places(cassette.frames(session)) if kept.terms else wanted
     for exchange in exchanges(cassette, session):
-        # A message of a batch has a number of its own, behind that of its frame.
+        # Each message of a batch has its own number, after that of its frame.
         place = wanted.of(exchange.seq or 0)
         if place is not None and place == every.of(exchange.seq or 0):
             yield Call(exchange, place.at, exchange.microseconds, place.channel)
@@ -48,7 +48,7 @@ class _Place(NamedTuple):
 
 
 class _Places:
-    """Places of frames by the numbers of messages, which are asked for in order: of the frames none is kept."""
+    """Places of frames, looked up by message numbers in increasing order. No frame is kept."""
 
     def __init__(self, found: Iterator[Frame]) -> None:
         self._found = (_Place(frame.seq, frame.at, frame.channel) for frame in found)
@@ -63,12 +63,12 @@ class _Places:
 
 
 def started(session: Session) -> int:
-    """Microseconds since 1970 at which a session began; 0 if nobody can tell."""
+    """Microseconds since 1970 at which a session began; 0 if unknown."""
     return moment(session.started_at) or 0
 
 
 def moment(text: str | None) -> int | None:
-    """Microseconds since 1970 of a time as text; None where it is none."""
+    """A time in text as microseconds since 1970; None if it is not a time."""
     found = read_time(text)
     return None if found is None else max(int(found.timestamp() * 1_000_000), 0)
 

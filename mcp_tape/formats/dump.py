@@ -1,8 +1,8 @@
-"""A cassette as text that stays the same when nothing of meaning changed: for git diff.
+"""A cassette as text that changes only when the meaning does, for git diff.
 
-Left out: times, numbers of frames, the name of the recorder, and how and when streams happen to end. All that races
-with the conversation stands behind it: HTTP events of each channel, messages that a server sent unasked on a GET
-stream, and lines of stderr.
+Omits times, frame numbers, the name of the recorder, and how and when streams end. Frames that race with the
+conversation come after it: HTTP events of each channel, unsolicited server messages on a GET stream, and lines of
+stderr.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _FACTS = (
     "label", "transport", "target", "protocol_version", "client_name", "client_version", "server_name",
     "server_version", "exit_code", "note", "extends", "incomplete",
 )  # fmt: skip
-_ENDS = ("close", "exit", "open", "comment")  # when they come is a matter of luck, or of patience
+_ENDS = ("close", "exit", "open", "comment")  # whose time depends on chance or on a timeout
 _STDERR = "kind:stderr"
 
 
@@ -32,11 +32,11 @@ class Block(NamedTuple):
     at: int
     sender: str
     what: str
-    text: Iterable[str]  # in pieces, since it may be large
+    text: Iterable[str]  # in pieces, because it may be large
 
 
 def dump(cassette: Cassette, sessions: Iterable[Session], times: bool = False) -> Iterator[str]:
-    """Text of sessions, in pieces."""
+    """Yield the text of sessions, in pieces."""
     for session in sessions:
         yield f"session {session.id}\n"
         yield from _row(session)
@@ -49,7 +49,7 @@ def dump(cassette: Cassette, sessions: Iterable[Session], times: bool = False) -
 
 
 def blocks(cassette: Cassette, session: int) -> Iterator[Block]:
-    """Messages of a session, then the events of each channel, then stderr."""
+    """Yield the messages of a session, then the events of each channel, then stderr."""
     racing: list[tuple[int, str, int]] = []
     for frame, labels in labelled(cassette, session, cassette.frames(session)):
         if frame.kind == "stderr" or _is_end(frame):
@@ -68,13 +68,13 @@ def blocks(cassette: Cassette, session: int) -> Iterator[Block]:
 
 
 def _races(frame: Frame, labels: list[Label]) -> bool:
-    """True if its place among the messages is a matter of luck: it comes on a connection of its own."""
+    """True if a frame's place among the messages depends on chance, because it has a connection of its own."""
     unasked = is_listen_stream(frame.channel) and all(label.exchange is None for label in labels)
     return frame.kind == "control" or unasked
 
 
 def _is_end(frame: Frame) -> bool:
-    """True for the end of a stream: clients leave when they have what they want, at times before the server closes."""
+    """True for the end of a stream. Clients leave once they are done, sometimes before the server closes."""
     event = happened(frame)[0] if frame.kind == "control" else ""
     return event in _ENDS or (event == "abort" and frame.sender == "client")
 
@@ -107,7 +107,7 @@ def _body(frame: Frame) -> Iterable[str]:
 
 
 def _margin(text: bytes) -> Iterator[str]:
-    """Free text behind a margin, so that none of its lines looks like one of ours."""
+    """Free text with a margin, so that none of its lines looks like ours."""
     for number, line in enumerate(text.decode("utf-8", "backslashreplace").split("\n")):
         yield ("\n" if number else "") + f"| {line}".rstrip()
 

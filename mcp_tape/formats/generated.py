@@ -1,8 +1,8 @@
-"""Tests made of a recording: one for each tool call, against the cassette, with what was recorded as what is expected.
+"""Tests made from a recording: one for each tool call, against the cassette, expecting the recorded answer.
 
-They are made once, to be read, changed and kept. Text of the recording stands in them as literals only, and as names of
-tests with all but letters, digits and underscores taken out. A call that cannot be made by itself, by an SDK, with the
-recorded outcome, has no test; a comment says why.
+They are made once, for you to read, change and keep. Recorded text occurs in them only as literals, and in test names
+as letters, digits and underscores. A call that an SDK cannot make on its own with the recorded outcome gets no test; a
+comment gives the reason.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ _NOTHING = '\ntest.todo("a call that can be made by itself");\n'  # a file witho
 
 
 class Tape(NamedTuple):
-    """What tests are made of. `replies`: how its calls were answered; `is_kept`: which of them get a test."""
+    """The source of the tests. `replies`: how its calls were answered; `is_kept`: which of them get a test."""
 
     server: str
     path: str
@@ -96,7 +96,7 @@ class Tape(NamedTuple):
 
 
 class Made(NamedTuple):
-    """A file of tests, and why it has none for some calls."""
+    """A file of tests, and the reasons why some calls have none."""
 
     text: str
     tests: int
@@ -107,7 +107,7 @@ class _Case(NamedTuple):
     name: str
     tool: str
     arguments: Any
-    times: int  # the same was asked, with this
+    times: int  # how often this call was made, including this time
     result: Any
     error: Any
 
@@ -138,7 +138,10 @@ def _remarks(space: str, mark: str, left_out: list[str]) -> str:
 
 
 def _cases(found: Iterable[Call], tape: Tape, unsayable: Callable[[Any], str | None]) -> tuple[list[_Case], list[str]]:
-    """A case for each call that can be made again, and why others cannot; `unsayable`: why arguments cannot be sent."""
+    """Return a case for each call that can be repeated, and the reasons for the others.
+
+    `unsayable` returns why arguments cannot be sent.
+    """
     cases: list[_Case] = []
     left_out: list[str] = []
     names: dict[str, int] = {}
@@ -168,7 +171,7 @@ def _cases(found: Iterable[Call], tape: Tape, unsayable: Callable[[Any], str | N
 
 
 def _hindrance(call: Call, arguments: Any, reply: Reply | None) -> str | None:
-    """Why a call cannot be made by itself, by any SDK, with the outcome that was recorded."""
+    """Return why no SDK can make a call on its own with the recorded outcome."""
     exchange = call.exchange
     more = sorted(set(exchange.params) - _OF_CALLS) if isinstance(exchange.params, dict) else []
     kind = protocol.modern_result(exchange.result)
@@ -189,7 +192,7 @@ def _hindrance(call: Call, arguments: Any, reply: Reply | None) -> str | None:
 
 
 def _unwritable(values: list[Any]) -> str | None:
-    """Why values cannot be sent or read by some SDK, or written as a literal."""
+    """Return why values cannot be sent or read by every SDK, or written as a literal."""
     try:
         text = json.dumps(values, ensure_ascii=False, allow_nan=False)
     except ValueError:
@@ -198,7 +201,7 @@ def _unwritable(values: list[Any]) -> str | None:
 
 
 def _inexact(arguments: Any) -> str | None:
-    """Why JavaScript, which has but doubles, cannot send some arguments."""
+    """Return why JavaScript, where every number is a double, cannot send some arguments."""
     if isinstance(arguments, (dict, list)):
         values = arguments.values() if isinstance(arguments, dict) else arguments
         return next(filter(None, map(_inexact, values)), None)
@@ -227,7 +230,7 @@ def _javascript(case: _Case) -> str:
 
 
 def _asserted(case: _Case) -> Iterator[tuple[str, Any]]:
-    """The members of a result or an error that tests are about."""
+    """Yield the members of a result or an error that the tests assert."""
     outcome, members = (case.result, _OF_RESULTS) if case.error is None else (case.error, _OF_ERRORS)
     for key in members:
         value = protocol.member(outcome, key)
@@ -236,7 +239,7 @@ def _asserted(case: _Case) -> Iterator[tuple[str, Any]]:
 
 
 def _literal(value: Any, indent: int = 0) -> str:
-    """A JSON value as Python writes it, on one line if there is room, else laid out as formatters do."""
+    """A JSON value as Python source: on one line if it fits, else laid out as formatters do."""
     if isinstance(value, str):
         return _quoted(value)
     if not isinstance(value, (dict, list)):
@@ -255,13 +258,13 @@ def _literal(value: Any, indent: int = 0) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A string literal that Python and JavaScript read alike; half a character is written as an escape."""
+    """A string literal with the same meaning in Python and JavaScript; lone surrogates are escaped."""
     quoted = json.dumps(text, ensure_ascii=False).replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
     return "".join(f"\\u{ord(one):04x}" if "\ud800" <= one <= "\udfff" else one for one in quoted)
 
 
 def _script(value: Any, indent: int = 0) -> str:
-    """A JSON value as JavaScript writes it."""
+    """A JSON value as JavaScript source."""
     if isinstance(value, str):
         return _quoted(value)
     short = json.dumps(value, ensure_ascii=False)
@@ -271,5 +274,5 @@ def _script(value: Any, indent: int = 0) -> str:
 
 
 def _comment(text: str) -> str:
-    """Text that cannot end the comment or the string that it stands in."""
+    """Text that cannot end the comment or string around it."""
     return re.sub(r"[^\w .,:/@()+#-]", "?", text, flags=re.ASCII)

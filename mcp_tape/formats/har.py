@@ -1,6 +1,6 @@
 """A session as an HTTP archive: http://www.softwareishard.com/blog/har-12-spec/
 
-Requests over HTTP are entries as they were. What was recorded on stdio is mapped, and says so: an entry for each call.
+HTTP requests become entries as they were. Each call recorded on stdio is mapped to an entry that is marked as such.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _UNKNOWN = {"httpVersion": "HTTP/1.1", "cookies": [], "headersSize": -1, "bodySi
 
 
 def dump(cassette: Cassette, sessions: Iterable[Session], kept: Filter) -> Iterator[str]:
-    """The archive, in pieces: an entry for each request, in the order in which they ended."""
+    """Yield the archive in pieces: an entry for each request, in the order in which they ended."""
     creator = {"name": "mcp-tape", "version": __version__}
     yield f'{{"log":{{"version":"1.2","creator":{text(creator)},"pages":[],"entries":['
     separator = ""
@@ -53,13 +53,13 @@ def _entries(cassette: Cassette, session: Session, kept: Filter) -> Iterator[Jso
 
 
 def _ends(frame: Frame) -> bool:
-    """Return whether a request has its answer, or gets none."""
+    """Return whether a request is over, answered or not."""
     event = frames.facts(frame.text).get("event")
     return event in ("abort", "failed", "open") or (event == "close" and frame.sender == "server")
 
 
 def _entry(session: Session, ours: list[Frame]) -> Iterator[Json]:
-    """The request and the response of a channel; nothing if its request is not there."""
+    """Yield the request and response of a channel; nothing without a request."""
     facts = [(frame, frames.facts(frame.text)) for frame in ours if frame.kind == "control"]
     asked = next(((frame, fact) for frame, fact in facts if fact.get("event") == "request"), None)
     if asked is None:
@@ -78,12 +78,12 @@ def _entry(session: Session, ours: list[Frame]) -> Iterator[Json]:
 def _url(session: Session, path: str) -> str:
     try:
         return urljoin(server_url(session) or "http://localhost", path)
-    except ValueError:  # a stranger may have put anything there
+    except ValueError:  # untrusted: a recording may contain anything
         return path
 
 
 def _received(ours: list[Frame]) -> Iterator[bytes]:
-    """The body of a response, events as they were but for the form of their fields."""
+    """Yield the body of a response, with events as they were except for the form of their fields."""
     for frame in ours:
         if frame.sender != "server":
             continue

@@ -1,6 +1,6 @@
-"""A row of a session in words: what it is, its content, and whether it needs a look.
+"""A row of a session in words: what it is, its content, and whether it needs attention.
 
-Knows nothing of terminals, and cuts nothing but what `rows` has cut.
+Knows nothing of terminals, and cuts nothing that `rows` has not cut.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..wire import jsontext
 from ..wire.channels import CONTINUED, SIGNALLED, STDIO, TAPE, is_listen_stream
 
 _EXPECTED_CODES = (0, 128 + 15)  # clients end servers with SIGTERM
-_MARKED = ("unanswered", "cancelled", "retry")  # what is said of a request itself: it has no answer that could
+_MARKED = ("unanswered", "cancelled", "retry")  # statuses of a request without an answer to carry them
 _ODD_NUMBER = re.compile(r"[\[:,\s](?:-?\d+[.eE]|-?\d{16}|-0)")
 _ENDS = {"close": "closes", "abort": "aborts", "open": "leaves open"}  # of a channel
 _BODY = re.compile(r'"(?:params|result|error)"\s*:\s*')
@@ -42,7 +42,7 @@ class Line(NamedTuple):
 
 
 def line_of(cassette: Cassette, row: Row, *, full: bool = False, brief: bool = False) -> Line:
-    """Words for a row; its content in full, or as much as any line has room for, or only what matters most."""
+    """Words for a row; its content in full, or as much as fits on any line, or only its main part."""
     if row.frame_kind == "control":
         return _control(row)
     if row.is_message:
@@ -73,19 +73,19 @@ def _content(cassette: Cassette, row: Row, full: bool, brief: bool) -> str:
     if row.frame_kind == "noise":
         return text
     try:
-        # Numbers that Python would write in another way stay as recorded.
+        # Numbers that Python would write differently stay as recorded.
         is_odd = _ODD_NUMBER.search(text)
         message = jsontext.loads_frugally(text, orjson.Fragment) if is_odd else jsontext.loads(text)
         body = message.get("params") if row.kind != "response" else message.get("error", message.get("result"))
         if brief:
             body = _brief(row, body)
         return "" if body is None else body if brief and isinstance(body, str) else jsontext.dumps(body)
-    except (ValueError, RecursionError, AttributeError, TypeError):  # TypeError: half a character beside such a number
+    except (ValueError, RecursionError, AttributeError, TypeError):  # TypeError: a lone surrogate beside such a number
         return text
 
 
 def _brief(row: Row, body: Any) -> Any:
-    """The part that matters most: arguments, the text of a result, the message of an error."""
+    """The main part of a body: arguments, the text of a result, the message of an error."""
     if not isinstance(body, dict):
         return body
     if row.kind == "response":
@@ -116,7 +116,7 @@ def _control(row: Row) -> Line:
         return Line(row, "closes" if event == "close" else event)
     what, detail = _fact(event, facts, text)
     status = facts.get("status")
-    # Clients leave the streams that they listen to as they please.
+    # Clients may leave the streams that they listen to at any time.
     odd = event == "failed" or (event == "abort" and not is_listen_stream(row.channel))
     odd = odd or (isinstance(status, int) and status >= 400)
     return Line(row, f"{what} {row.channel}", detail, odd, dim=not odd)
@@ -151,5 +151,5 @@ def duration(microseconds: float | None) -> str:
 
 
 def goes_without_saying(row: Row) -> bool:
-    """Return whether a row is left out unless all are asked for."""
+    """Return whether a row is left out by default, such as the HTTP events around each message."""
     return row.frame_kind == "control" and rows.is_plumbing(row, rows.facts(row))

@@ -1,6 +1,6 @@
 """A session as Markdown for people: a heading for each exchange, and its messages in fences.
 
-Recorded text cannot get out of its fence: https://spec.commonmark.org/0.31.2/#fenced-code-blocks
+Recorded text cannot break out of its fence: https://spec.commonmark.org/0.31.2/#fenced-code-blocks
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _OURS = re.compile("[a-z][a-z-]{0,30}")
 
 
 class _Said(NamedTuple):
-    """Text of a frame, and the spans of its messages where it is a batch."""
+    """The text of a frame, and the spans of its messages if it is a batch."""
 
     text: str
     spans: list[tuple[int, int]]
@@ -37,7 +37,7 @@ _NOTHING = _Said("", [])
 
 
 def dump(cassette: Cassette, session: Session, frames: Iterable[Frame]) -> Iterator[str]:
-    """Text of a session, in pieces; an exchange is shown whole if one of its frames is among these."""
+    """Yield the text of a session, in pieces. An exchange is shown in full if these frames contain part of it."""
     yield from _title(session)
     shown: set[int] = set()
     for frame, found in labelled(cassette, session.id, frames):
@@ -93,7 +93,7 @@ def _ending(asked: list[Label], answers: list[Label]) -> str:
 
 
 def _open_end(cassette: Cassette, session: int, number: int) -> str:
-    """Reason why there is no answer, where it is known, in the words of show."""
+    """Why there is no answer, if known, in the words of show."""
     statuses = [row.status for row in frame_rows(cassette, session, number) if row.kind == "request"]
     return ", ".join(dict.fromkeys(_ENDS.get(status or "", "**not answered**") for status in statuses))
 
@@ -119,7 +119,7 @@ def _strong(word: str) -> str:
 
 
 def _word(word: str) -> str:
-    """A word of ours as it is; a stranger may have put another in its place."""
+    """One of our words unchanged; any other is untrusted, and quoted."""
     return word if _OURS.fullmatch(word) else _code(word)
 
 
@@ -168,15 +168,15 @@ def _call(label: Label) -> str:
 
 
 def _body(text: str, label: Label) -> Iterator[str] | None:
-    """Params, result or error of a message; empty where it has none, None where it is not JSON."""
-    if label.kind == "noise" or not (len(text) > LARGE or is_json(text)):  # it was, when it was recorded
+    """Yield the params, result or error of a message, if it has one; None if it is not JSON."""
+    if label.kind == "noise" or not (len(text) > LARGE or is_json(text)):  # a large one was JSON when recorded
         return None
     names = ("params",) if label.kind != "response" else ("error", "result")
     return pieces_of_members(text, names)
 
 
 def _code(text: str) -> str:
-    """A code span that its text cannot end, on one line."""
+    """A code span on one line, which its text cannot end."""
     plain = harmless(" ".join(text.split()))
     short = plain if len(plain) <= _LONGEST else plain[: _LONGEST - 1] + "…"
     ticks = "`" * (_longest_run(short) + 1)
@@ -185,7 +185,7 @@ def _code(text: str) -> str:
 
 
 def _fenced(text: str, language: str, body: Iterable[str] | None = None) -> Iterator[str]:
-    """Text, or its body laid out, within a fence that is longer than any in it."""
+    """Yield text, or its body laid out, in a fence longer than any in the text."""
     fence = "`" * max(3, _longest_run(text) + 1)
     yield f"{fence}{language}\n"
     yield from map(harmless, (text,) if body is None else body)
@@ -193,5 +193,5 @@ def _fenced(text: str, language: str, body: Iterable[str] | None = None) -> Iter
 
 
 def _longest_run(text: str) -> int:
-    """Length of the longest run of backticks; white space between them may go when it is laid out."""
+    """Length of the longest run of backticks, ignoring white space between them, which layout may remove."""
     return max((found[0].count("`") for found in re.finditer(r"`[`\s]*", text)), default=0)

@@ -1,7 +1,7 @@
-"""Calls as spans of OpenTelemetry, in JSON: https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding
+"""Calls as OpenTelemetry spans, in JSON: https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding
 
-Names are those of the conventions for MCP: https://opentelemetry.io/docs/specs/semconv/gen-ai/mcp/
-What was asked and answered is content, and left out unless it is asked for.
+Names follow the conventions for MCP: https://opentelemetry.io/docs/specs/semconv/gen-ai/mcp/
+Arguments and results are content, which is left out by default.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _CLIENT, _ERROR = 3, 2  # SpanKind, StatusCode
 _TRACE_PARENT = re.compile(r"00-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})")
 _ADDRESSED = (protocol.READ, protocol.SUBSCRIBE, protocol.UNSUBSCRIBE)
 _SCOPE: Json = {"scope": {"name": "mcp-tape", "version": __version__}}
-AT_ONCE = 500  # spans of one document that is sent
+AT_ONCE = 500  # spans in one document to send
 
 
 def documents(cassette: Cassette, sessions: Iterable[Session], kept: Filter, content: bool) -> Iterator[Json]:
-    """The spans of sessions, so many at once as one document may have that is sent."""
+    """Yield the spans of sessions in documents of at most AT_ONCE spans."""
     for session in sessions:
         spans = _spans(cassette, session, kept, content)
         while block := list(islice(spans, AT_ONCE)):
@@ -37,12 +37,12 @@ def documents(cassette: Cassette, sessions: Iterable[Session], kept: Filter, con
 
 
 def document(session: Session, spans: list[Json]) -> Json:
-    """Spans of a session, to be sent."""
+    """A document with spans of one session, to send."""
     return {"resourceSpans": [_of_resource(session) | {"scopeSpans": [_SCOPE | {"spans": spans}]}]}
 
 
 def dump(cassette: Cassette, sessions: Iterable[Session], kept: Filter, content: bool) -> Iterator[str]:
-    """One document of all spans, in pieces."""
+    """Yield one document with all spans, in pieces."""
     yield '{"resourceSpans":['
     begun = ""
     for session in sessions:
@@ -87,16 +87,16 @@ def span(session: Session, call: Call, common: Json, until: int, content: bool =
 
 
 def _name(call: Call) -> str:
-    """`tools/call search`: the method, and the tool or prompt; never a URI, of which there may be any number."""
+    """`tools/call search`: the method, and the tool or prompt; never a URI, which would make too many names."""
     exchange = call.exchange
     named = exchange.name if exchange.method in (protocol.CALL, protocol.GET_PROMPT) else None
     return " ".join(filter(None, (exchange.method, named)))
 
 
 def ids(session: Session, seq: int | None, request: str | None, params: Any) -> tuple[str, str, str | None]:
-    """Trace, span and parent of a call: those that it names itself, or its session's trace and no parent.
+    """Trace, span and parent of a call: those that it names, or its session's trace and no parent.
 
-    Requests of a batch have one number, and are told apart by their own ids.
+    Requests of a batch have one number, and differ by their ids.
 
     https://www.w3.org/TR/trace-context/
     """
@@ -107,7 +107,7 @@ def ids(session: Session, seq: int | None, request: str | None, params: Any) -> 
 
 
 def _digest(session: Session, *parts: str) -> str:
-    """Ids that stay the same from one export to the next."""
+    """Ids that are the same in every export."""
     return sha256("\0".join((session.started_at, str(session.id), session.target, *parts)).encode()).hexdigest()
 
 
@@ -117,7 +117,7 @@ def _of_session(session: Session) -> list[Json]:
 
 
 def connection(session: Session) -> Json:
-    """What all spans of a session have in common."""
+    """The attributes that all spans of a session share."""
     version: Json = {"mcp.protocol.version": session.protocol_version}
     return _network(session) | version
 
@@ -130,7 +130,7 @@ def _network(session: Session) -> Json:
     try:
         parts = urlsplit(url or "")
         port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
-    except ValueError:  # a stranger may have put anything there
+    except ValueError:  # untrusted: a recording may contain anything
         return known
     return known | ({"server.address": parts.hostname, "server.port": port} if parts.hostname else {})
 
@@ -161,7 +161,7 @@ def _of_call(call: Call) -> Json:
 
 
 def _error(call: Call) -> str | None:
-    """A few values only: the code, `tool_error` as the conventions have it, or that nobody answered."""
+    """One of a few values: the error code, `tool_error` as in the conventions, or `no_response`."""
     named = {"tool-error": "tool_error", "unanswered": "no_response", "error": "_OTHER"}.get(call.status)
     code = protocol.member(call.exchange.error, "code")
     return named if code is None else str(code)

@@ -1,4 +1,4 @@
-"""Calls on a time line, as a trace that https://ui.perfetto.dev and Chrome's own viewer open.
+"""Calls on a timeline, as a trace for https://ui.perfetto.dev and Chrome's own viewer.
 
 Calls overlap, so each is an asynchronous slice of its own:
 https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
@@ -19,7 +19,7 @@ _THREADS = {"client": 1, "server": 2}
 
 
 def dump(cassette: Cassette, sessions: Iterable[Session], kept: Filter) -> Iterator[str]:
-    """The trace, in pieces: a process for each session, a track for what each side asked."""
+    """Yield the trace in pieces: a process for each session, a track for the requests of each side."""
     yield '{"displayTimeUnit":"ms","traceEvents":[\n'
     separator = ""
     for session in sessions:
@@ -41,7 +41,7 @@ def _events(cassette: Cassette, session: Session, kept: Filter) -> Iterator[dict
         slice_ = {
             "cat": exchange.method,
             "name": name,
-            "id2": {"local": f"{session.id}.{exchange.seq}"},  # of this process, not of all
+            "id2": {"local": f"{session.id}.{exchange.seq}"},  # unique within this process only
             "pid": session.id,
             "tid": thread,
         }

@@ -1,6 +1,6 @@
-"""JSON texts laid out for people, and back. Tokens stay as they are written; only white space changes.
+"""JSON texts laid out for people, and back. Tokens stay as written; only white space changes.
 
-Large texts come in pieces: a frame of a hundred megabytes is never in memory in several forms at once.
+Large texts are handled in pieces: a frame of a hundred megabytes is never in memory in several forms at once.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from ..cassette.text.lines import harmless as harmless
 from ..cassette.text.lines import json_line as json_line
 from ..wire import jsontext
 
-ARROWS = {"client": "→", "server": "←"}  # before what a side sent
-LARGE = 1 << 20  # characters; what has more is not parsed in order to be laid out
+ARROWS = {"client": "→", "server": "←"}  # before each message, by sender
+LARGE = 1 << 20  # characters; a larger text is not parsed for layout
 _PIECE = 1 << 16
 _OUTER = 5  # levels: down to the rows of a table in a result
-_DEEPEST = 60  # levels that are indented: what is nested a thousand deep would be mostly white space
+_DEEPEST = 60  # levels to indent: a text nested a thousand deep would be mostly white space
 _LINE_BREAKS = tuple("\n" + "  " * depth for depth in range(_DEEPEST + 1))
-# Where there may be numbers that parsers change: fractions, exponents, and integers beyond a double.
+# Places with numbers that parsers may change: fractions, exponents, and integers beyond a double.
 _ODD_NUMBER = re.compile(rb"(?:^|[\[:,\s])-?(?:\d+[.eE]|\d{16}|(?<=-)0)")
 _ODD_ESCAPE = re.compile(rb"\\[u/]")
 _ODD = object()
@@ -41,12 +41,12 @@ def is_json(text: str) -> bool:
 
 
 def laid_out(text: str) -> str:
-    """Lay out a JSON text, one member a line, each token as it was."""
+    """Lay out a JSON text, one member a line, without changing a token."""
     return "".join(pieces(text))
 
 
 def pieces(text: str) -> Iterator[str]:
-    """Lay out a JSON text in pieces. Of a text that is not JSON, nothing is lost but white space."""
+    """Lay out a JSON text in pieces. In a text that is not JSON, only white space is lost."""
     value = _plain_value(text)
     if value is _ODD:
         return in_pieces(_parts(_tokens(text)))
@@ -54,7 +54,7 @@ def pieces(text: str) -> Iterator[str]:
 
 
 def pieces_of_members(text: str, names: tuple[str, ...]) -> Iterator[str]:
-    """Lay out some members of an object, those that it has; each begins on a line of its own."""
+    """Lay out those of the named members that an object has, each on a line of its own."""
     value = _plain_value(text)
     if value is _ODD:
         return in_pieces(_parts_of_members(text, names))
@@ -64,7 +64,7 @@ def pieces_of_members(text: str, names: tuple[str, ...]) -> Iterator[str]:
 
 
 def _plain_value(source: str) -> Any:
-    """Parse what orjson writes again as it was, token by token; _ODD where it might not."""
+    """Parse a text that orjson would write back token by token; _ODD if it might not."""
     if len(source) > LARGE:
         return _ODD
     text = source.encode("utf-8", "surrogatepass")
@@ -72,7 +72,7 @@ def _plain_value(source: str) -> Any:
         return _ODD
     try:
         value = orjson.loads(text)
-        same = orjson.dumps(value).count(b'"') == text.count(b'"')  # else a name was there twice
+        same = orjson.dumps(value).count(b'"') == text.count(b'"')  # fewer if a name occurs twice
     except (ValueError, TypeError):
         return _ODD
     return value if same else _ODD
@@ -80,12 +80,12 @@ def _plain_value(source: str) -> Any:
 
 def _tokens(text: str) -> Iterator[str]:
     if len(text) <= LARGE:
-        return iter(jsontext.TOKEN.findall(text))  # quicker, and larger
+        return iter(jsontext.TOKEN.findall(text))  # faster, but takes more memory
     return (found[0] for found in jsontext.TOKEN.finditer(text))
 
 
 def _parts(tokens: Iterator[str], just_one: bool = False) -> Iterator[str]:
-    """Tokens, of all values or of one, and line breaks. Without recursion, so that nesting is no limit."""
+    """Yield tokens, of all values or of one, and line breaks. Not recursive, so nesting has no limit."""
     depth, before = 0, ""
     for token in tokens:
         if token in ("}", "]"):
@@ -107,7 +107,7 @@ def _line_break(depth: int) -> str:
 
 
 def _parts_of_members(text: str, names: tuple[str, ...]) -> Iterator[str]:
-    """Read in one go, since the text may be large. Of one that is not JSON, this may be anything."""
+    """Read in one pass, because the text may be large. If it is not JSON, the result is arbitrary."""
     tokens = _tokens(text)
     line_break = ""
     while next(tokens, "}") in ("{", ","):
@@ -128,7 +128,7 @@ def _says(token: str) -> str:
 
 
 def in_pieces(parts: Iterable[str]) -> Iterator[str]:
-    """Join many parts, and cut long ones, to pieces that are worth a call."""
+    """Join short parts and cut long ones, into pieces of a useful size."""
     piece: list[str] = []
     size = 0
     for part in parts:
@@ -142,13 +142,13 @@ def in_pieces(parts: Iterable[str]) -> Iterator[str]:
 
 
 def canonical(text: bytes) -> Iterator[str] | None:
-    """Lay out JSON with members in the order of their names, and strings by value. None where it is not JSON."""
+    """Lay out JSON with members sorted by name, and strings by value. None if it is not JSON."""
     odd = _ODD_NUMBER.search(text) is not None
     try:
         if not odd and len(text) <= LARGE:
             return iter((orjson.dumps(orjson.loads(text), option=_SORTED).decode(),))
     except (ValueError, TypeError):
-        pass  # half a character, or not JSON: the slow way finds out
+        pass  # a lone surrogate, or not JSON: the slow path finds out
     try:
         source = text.decode()
         value = jsontext.loads_frugally(source, _Number if odd else None)
@@ -160,7 +160,7 @@ def canonical(text: bytes) -> Iterator[str] | None:
 
 
 class _Number(str):
-    """A number as it is written."""
+    """A number as written."""
 
     __slots__ = ()
 
@@ -178,7 +178,7 @@ def _written(value: Any, margin: str) -> str:
 
 
 def _written_in_parts(value: Any, margin: str, levels: int = _OUTER) -> Iterator[str]:
-    """Write a large value in parts: its outer levels are taken apart, and so are long strings."""
+    """Write a large value in parts: its outer levels and its long strings are split."""
     inner = margin + "  "
     if isinstance(value, (dict, list)) and value and levels:
         before, after = "{}" if isinstance(value, dict) else "[]"

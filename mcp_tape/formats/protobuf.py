@@ -1,4 +1,4 @@
-"""Documents of spans as Protocol Buffers, which every collector takes, and some take nothing else.
+"""Span documents as Protocol Buffers, which every collector accepts, and some accept nothing else.
 
 Only the messages of https://github.com/open-telemetry/opentelemetry-proto that `otlp` makes, by their field numbers.
 https://protobuf.dev/programming-guides/encoding/
@@ -18,7 +18,7 @@ def encode(document: Json) -> bytes:
 
 
 def rejected(response: bytes) -> int:
-    """The spans that were refused, by an ExportTraceServiceResponse."""
+    """The number of rejected spans in an ExportTraceServiceResponse."""
     partial = response[2:] if response[:1] == b"\x0a" else b""
     number = 0
     for place, byte in enumerate(partial[1:10] if partial[:1] == b"\x08" else b""):

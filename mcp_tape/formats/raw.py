@@ -1,6 +1,6 @@
-"""One side's byte stream, exactly as it crossed the wire (where nothing was redacted).
+"""One side's byte stream, exactly as it crossed the wire, except for redactions.
 
-Over HTTP there is no such stream: there it is each body and each event's data, followed by a newline.
+HTTP has no such stream: the output is each body and each event's data, followed by a newline.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""A session as text to be edited, and back onto its cassette, in one transaction or not at all.
+"""A session as text to edit, and back into its cassette, in one transaction or not at all.
 
-A frame that nobody touched stays byte for byte what it was. Other sessions are not touched, so somebody may go on
-recording them. The session itself may be recorded, too: what came since it was written out stays, and as the recorder
-goes on counting, the frames before keep their numbers.
+An unedited frame keeps every byte. Other sessions are not touched, so they may still be recording. The edited session
+may be recording too: frames that arrived after it was written out stay, and frames before them keep their numbers,
+because the recorder goes on counting.
 
-`@5 server` begins frame 5. Below it stands its text: JSON laid out; or free text behind `| `; or, where that could
-not be typed, a JSON string or `base64:`. Lines that begin with `#` are for the reader.
+`@5 server` begins frame 5. Its text follows: JSON laid out; or free text after `| `; or, if that could not be typed, a
+JSON string or `base64:`. Lines that begin with `#` are for the reader.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ HELP = """\
 
 
 class SheetError(ValueError):
-    """A text that is no session, and the line that is wrong."""
+    """A text that is not a session, and the line with the error."""
 
     def __init__(self, line: int, message: str) -> None:
         super().__init__(f"line {line}: {message}")
 
 
 class Edit(NamedTuple):
-    """Numbers of frames that were edited."""
+    """Counts of edited frames."""
 
     changed: int
     added: int
@@ -63,22 +63,22 @@ class Edit(NamedTuple):
 
 
 class Written(NamedTuple):
-    """A session that was written out, and the digest by which it is later known to be the same."""
+    """A session that was written out, and the digest that later shows whether it changed."""
 
     session: Session
-    last: int  # of its frames; more may come while it is open
+    last: int  # number of its last frame; more may follow while it is open
     is_open: bool
     digest: str
 
 
 class Row(NamedTuple):
-    """A frame that came back, and the number that it had; None where it is new."""
+    """A frame that was read back, and its old number; None if it is new."""
 
     frame: Frame
     messages: list[Message]
     seq: int | None
-    edited: bool  # its text is another
-    changed: bool  # that, or its number, its sender or its channel
+    edited: bool  # its text changed
+    changed: bool  # its text, number, sender or channel changed
     line: int
 
 
@@ -92,7 +92,7 @@ class _Block(NamedTuple):
 
 
 def write(path: str, number: int | None, out: TextIO) -> Written:
-    """Write a session, the newest without a number, as text."""
+    """Write a session as text: the newest one, without a number."""
     with Cassette(path) as cassette:
         session = cassette.session(number)
         is_open = session.ended_at is None and file.may_be_recorded(cassette.connection)
@@ -105,7 +105,7 @@ def write(path: str, number: int | None, out: TextIO) -> Written:
 
 
 def put_back(path: str, written: Written, lines: Iterable[str]) -> Edit:
-    """Replace the session by that of the lines; with a SheetError or CassetteError, nothing has changed."""
+    """Replace the session by the edited one. A SheetError or CassetteError means that nothing has changed."""
     session, last = written.session.id, written.last if written.is_open else None
     with replace.beside(path) as part:
         with building(part.file, path) as builder:
@@ -116,7 +116,7 @@ def put_back(path: str, written: Written, lines: Iterable[str]) -> Edit:
 
 
 def _build(path: str, written: Written, lines: Iterable[str], builder: Builder) -> tuple[Edit, set[str]]:
-    """Make the session anew; return how it was edited, and the facts that its frames no longer give."""
+    """Rebuild the session; return how it was edited, and the facts that its frames no longer state."""
     session, last = written.session, written.last
     with Cassette(path) as cassette:
         keys = derive.hidden_keys(cassette, session.id)
@@ -137,13 +137,13 @@ def _build(path: str, written: Written, lines: Iterable[str], builder: Builder) 
         if unfounded:
             unfounded &= _facts(_until(last, cassette.frames(session.id)))
             builder.forget(unfounded)
-    if removed and not builder.frames:  # an editor that was cut short, more likely than a wish
+    if removed and not builder.frames:  # a truncated file is more likely than a wish
         raise SheetError(1, f"no frame is left; to remove the session: mcp-tape rm --session {session.id} FILE")
     return Edit(changed, added, removed), unfounded
 
 
 def _facts(frames: Iterable[Frame]) -> set[str]:
-    """Facts that frames give of their session: the names of both sides, and so on."""
+    """The session facts that frames state, such as the names of both sides."""
     ledger = Ledger()
     for frame in frames:
         ledger.derive(frame)
@@ -176,7 +176,7 @@ def body(frame: Frame) -> str:
 
 
 def read(lines: Iterable[str], original: Callable[[int], Frame | None]) -> Iterator[Row]:
-    """Parse the frames of a text. `original` finds the frame that had a number."""
+    """Parse the frames of a text. `original` returns the frame that had a number."""
     last: Frame | None = None
     for block in _blocks(lines):
         row = _row(block, original, last)
@@ -227,7 +227,7 @@ def _row(block: _Block, original: Callable[[int], Frame | None], last: Frame | N
 
 
 def _is_plain(channel: str) -> bool:
-    """True if a channel's name can stand in a head. Ours can."""
+    """True if a channel's name can be written in a head. All of ours can."""
     return channel != "control" and bool(_PLAIN_CHANNEL.fullmatch(channel))
 
 

@@ -1,9 +1,9 @@
 """Recordings of other tools, each read by a generator of one neutral stream. Knows no cassette, and hides nothing.
 
-stream       what a stream is made of, and what importers read
+stream       the items of a stream, and the file that importers read
 times, hidden, http
-             what several of them need
-cassettes    the two called mcp-cassette
+             shared by several importers
+cassettes    the two tools named mcp-cassette
 documents    mcp-recorder, mcp-flight-recorder, agent-vcr
 har          HTTP archives of browsers and proxies
 inspector    the MCP Inspector

@@ -1,4 +1,4 @@
-"""Cassettes of the two called mcp-cassette: JSON of PyPI's, JSON lines of npm's."""
+"""Cassettes of the two tools named mcp-cassette: JSON from PyPI's, JSON lines from npm's."""
 
 from __future__ import annotations
 

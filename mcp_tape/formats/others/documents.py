@@ -1,4 +1,4 @@
-"""One JSON document: of mcp-recorder 0.5 and agent-vcr 0.1 (PyPI), and of mcp-flight-recorder 0.2 (npm)."""
+"""A single JSON document: mcp-recorder 0.5 and agent-vcr 0.1 (PyPI), mcp-flight-recorder 0.2 (npm)."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _flight(source: Source) -> Iterator[Item]:
 
 
 def _message(row: Row) -> bytes:
-    """A message, of its members among those of the file, which has null for those that are not there."""
+    """Build a message from the members in the file, where null means absent."""
     members = [name for name in ("id", *_MEMBERS) if row.get(name) is not None]
     if not {"method", "result", "error"} & {*members}:
         members.append("result")
@@ -71,7 +71,7 @@ def _is_agent_vcr(source: Source) -> bool:
 
 
 def _agent_vcr(source: Source) -> Iterator[Item]:
-    """Each answer comes with the notifications before it. Its direction is not that of the request."""
+    """Each answer is stored with the notifications before it, and with a direction of its own."""
     document = source.document
     assert document is not None
     clock = Clock(document.get("metadata", "recorded_at"))

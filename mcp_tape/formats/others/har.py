@@ -1,6 +1,6 @@
 """HTTP archives of browsers and proxies: http://www.softwareishard.com/blog/har-12-spec/
 
-Sessions of Streamable HTTP and of HTTP+SSE are found among other traffic. An archive has no times of events.
+Finds sessions of Streamable HTTP and of HTTP+SSE among other traffic. An archive has no times for events.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _read(source: Source) -> Iterator[Item]:
             found.setdefault(request.origin, []).append(entry)
         elif request is not None and http.is_half(request):
             halves.add(request.origin)
-    # A stream alone is nobody's conversation: other pages have them, too.
+    # A lone event stream is not evidence of MCP: other pages have them too.
     found = {origin: ours for origin, ours in found.items() if any("postData" in _asked(entry) for entry in ours)}
     if not found:
         raise WrongError(f"{source.path} is an HTTP archive, but none of its {len(entries)} entries is of MCP")
@@ -66,12 +66,12 @@ def _request(entry: dict[str, Any], clock: Clock) -> Request | None:
     waited = max(milliseconds(entry.get("time")) - took, 0)
     headers, answered = _headers(request), _headers(response)
     mime = content.get("mimeType")
-    if isinstance(mime, str) and mime and not response.get("headers"):  # of none, browsers invent one
+    if isinstance(mime, str) and mime and not response.get("headers"):  # browsers invent one if there is none
         answered.setdefault("content-type", mime)
     answer, is_filled = _text(content), _is_filled(content)
     if answer and is_filled:
         answer = answer.rstrip("\0") if is_event_stream(answered.get("content-type")) else None
-    ended = not is_filled and entry.get("timings") != {}  # Firefox has none of what is still open
+    ended = not is_filled and entry.get("timings") != {}  # Firefox leaves timings empty while a response is open
     return Request(
         verb, url, headers, body if isinstance(body, str) else "", status if type(status) is int else 0, answered,
         answer, at, waited, took, ended,
@@ -79,7 +79,7 @@ def _request(entry: dict[str, Any], clock: Clock) -> Request | None:
 
 
 def _is_filled(content: dict[str, Any]) -> bool:
-    """True for what Firefox has of a long body: its beginning, then as many NULs as there were other bytes."""
+    """True for a long body in Firefox: its beginning, then one NUL for each byte that is missing."""
     text = content.get("text")
     return isinstance(text, str) and text.endswith("\0")
 
@@ -97,7 +97,8 @@ def _text(content: dict[str, Any]) -> str | None:
 
 
 def _as_utf_8(text: str) -> str:
-    """Text that was taken for Latin-1 or its Windows variant, as both mitmproxy and Playwright do with event streams.
+    """Restore text that was decoded as Latin-1 or its Windows variant, as mitmproxy and Playwright do with event
+    streams.
 
     JSON and event streams are UTF-8, whatever their header says: https://html.spec.whatwg.org/#parsing-an-event-stream
     """

@@ -1,7 +1,7 @@
-"""What a recorder has hidden too eagerly, put back where that can be done: progress tokens, and parts of schemas.
+"""Values that a recorder redacted by mistake, restored where possible: progress tokens, and parts of schemas.
 
-Some hide whatever is called a token: the token of a call, by which its progress is known, and `maxTokens` in the schema
-of a tool, which no client can read then.
+Some recorders redact everything named a token: the token of a call, which identifies its progress, and `maxTokens` in a
+tool's schema, which no client can then read.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _TOLD = ("params", "progressToken")
 
 
 class Hidden:
-    """What `word` stands for in one session."""
+    """The values that `word` hides in one session."""
 
     def __init__(self, word: str) -> None:
         self._word = word
@@ -28,7 +28,7 @@ class Hidden:
         self._open: list[str] = []  # ids of requests whose tokens were hidden
 
     def restored(self, said: Said) -> Iterator[Said | Lost]:
-        """The same as far as it can be known, and what was lost by that."""
+        """Yield the message with what can be restored, and the losses."""
         message = next(iter(frames.parse(said.text)[1]), None)
         if message is None:
             yield said
@@ -63,7 +63,7 @@ class Hidden:
         return span is not None and text[slice(*span)] == self._token
 
     def _opened(self, value: Any, within: bool = False) -> Any:
-        """A value whose schemas allow anything where something was hidden."""
+        """A value whose schemas allow anything at the places that were hidden."""
         if isinstance(value, dict):
             return {key: self._opened(one, within or key in protocol.SCHEMA_KEYS) for key, one in value.items()}
         if isinstance(value, list):

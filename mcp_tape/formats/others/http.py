@@ -1,4 +1,4 @@
-"""Requests and responses of HTTP as items of a stream, by the facts that a recorder keeps of them."""
+"""HTTP requests and responses as items of a stream, with the facts that a recorder keeps of them."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from .stream import Happened, Lost, Said, cut_off
 
 _Posted = dict[tuple[str, "str | None", str], int]
 END = "the end of a body is not in the file"
-_DECODED = ("content-encoding", "content-length")  # of bodies that the file has as plain text
+_DECODED = ("content-encoding", "content-length")  # of bodies that the file stores as plain text
 
 
 class Request(NamedTuple):
-    """A request and its response. `at`: when it began; `waited`: until the response began.
+    """A request and its response. `at`: its start; `waited`: from there to the start of the response.
 
-    `took`: from there until it ended; 0 if that is not known.
+    `took`: from there to its end; 0 if unknown.
     """
 
     verb: str
@@ -29,11 +29,11 @@ class Request(NamedTuple):
     body: str
     status: int
     answered: Mapping[str, str]
-    answer: str | None  # None: the file does not have it
+    answer: str | None  # None: not in the file
     at: int
     waited: int
     took: int
-    ended: bool = True  # as far as the file has it
+    ended: bool = True  # in the file
 
     @property
     def streams(self) -> bool:
@@ -45,26 +45,26 @@ class Request(NamedTuple):
 
 
 def is_mcp(request: Request) -> bool:
-    """True for what belongs to MCP among other traffic: a message posted, a stream, the end of a session."""
+    """True for MCP among other traffic: a posted message, a stream, the end of a session."""
     if request.verb == "POST":
         return frames.parse(request.body.encode("utf-8", "replace"))[0] in ("message", "batch")
     return request.streams if request.verb == "GET" else protocol.SESSION_HEADER in request.headers
 
 
 def is_half(request: Request) -> bool:
-    """True for the beginning of a message: of what is posted, Firefox keeps the first MiB."""
+    """True for an incomplete message: Firefox keeps only the first MiB of a posted body."""
     is_ours = protocol.SESSION_HEADER in request.headers or '"jsonrpc"' in request.body
     return request.verb == "POST" and is_ours and request.body.rstrip()[-1:] not in ("", "}", "]")
 
 
 def kept(headers: Iterable[tuple[Any, Any]]) -> dict[str, str]:
-    """Headers with a meaning for the conversation."""
+    """Headers that matter to the conversation."""
     named = [(name.lower(), value) for name, value in headers if isinstance(name, str) and isinstance(value, str)]
     return {name: value for name, value in named if protocol.kept_header(name) and name not in _DECODED}
 
 
 def losses(requests: list[Request]) -> Iterator[Lost]:
-    """What a file does not have of them."""
+    """Yield what the file lacks of these requests."""
     if any(one.streams for one in requests):
         yield Lost("times of events invented")
     without = {one.verb for one in requests if one.answer is None and (one.streams or one.status == 200)}
@@ -77,7 +77,7 @@ def losses(requests: list[Request]) -> Iterator[Lost]:
 
 
 def items(requests: list[Request]) -> list[Said | Happened]:
-    """All that requests and responses say, by time."""
+    """All messages and events of requests and responses, by time."""
     posted = _posted(requests)
     found: list[Said | Happened] = []
     for number, request in enumerate(requests, 1):
@@ -86,7 +86,7 @@ def items(requests: list[Request]) -> list[Said | Happened]:
 
 
 def _posted(requests: list[Request]) -> _Posted:
-    """When a client asked, answered and named a token for progress: no event comes before what it belongs to."""
+    """When each request, answer and progress token was posted: no event may precede the message it belongs to."""
     found: dict[tuple[str, str | None, str], int] = {}
     for request in requests:
         for message in frames.parse(request.body.encode("utf-8", "replace"))[1] if request.verb == "POST" else ():
@@ -117,16 +117,16 @@ def _items(channel: str, request: Request, posted: _Posted) -> Iterator[Said | H
 
 
 def _times(pieces: list[bytes], request: Request, posted: _Posted) -> list[int]:
-    """Times of events: spread over the time that a response took, or where that says nothing as early as can be.
+    """Times of events: spread over the response time, or as early as possible if that is unknown.
 
-    Whatever a file says, no question comes behind the client's answer to it.
+    No question comes after the client's answer to it, whatever the file says.
     """
     began, told = request.at + request.waited, [_told(piece, request, posted) for piece in pieces]
     if request.verb != "GET" and request.took:
         times = [began + request.took * number // len(pieces) for number in range(1, len(pieces) + 1)]
     else:
         times = []
-        for number, piece in enumerate(pieces):  # what comes behind a question has most likely waited for its answer
+        for number, piece in enumerate(pieces):  # an event after a question has probably waited for its answer
             began = max(began, _since(piece, request, posted), told[number - 1] + 1 if number else 0)
             times.append(began)
     latest = sys.maxsize
@@ -137,14 +137,16 @@ def _times(pieces: list[bytes], request: Request, posted: _Posted) -> list[int]:
 
 
 def _told(piece: bytes, request: Request, posted: _Posted) -> int:
-    """When the client answered what the server asks in an event; 0 if it asks nothing."""
+    """When the client answered a server request in an event; 0 without one."""
     asked = [one.rpc_id or "" for one in _said(piece) if one.kind == "request"] if request.streams else []
     found = (posted.get(("response", _session(request), name), 0) for name in asked)
     return max((at for at in found if at > request.at), default=0)
 
 
 def _since(piece: bytes, request: Request, posted: _Posted) -> int:
-    """When an event may come first: behind what it answers or belongs to, and a question right before its answer."""
+    """The earliest time of an event: after the message it belongs to; on a GET stream, a question just before its
+    answer.
+    """
     earliest, session = 0, _session(request)
     for message in _said(piece) if request.streams else ():
         if message.kind == "response":
@@ -155,7 +157,7 @@ def _since(piece: bytes, request: Request, posted: _Posted) -> int:
 
 
 def _events(body: bytes, ended: bool) -> Iterator[bytes]:
-    """Events as they were sent; half of one only if that is all that there was."""
+    """Yield events as they were sent; a partial one only if the stream ended with it."""
     framing = Events()
     for event in [*framing.feed(body), *(framing.close() if ended else ())]:
         yield event.head + event.eol if event.text is None else encode(event.head, event.text, event.eol or b"\n")
@@ -167,7 +169,7 @@ def _said(piece: bytes) -> Iterator[frames.Message]:
 
 
 def _session(request: Request) -> str | None:
-    """Whose it is, if it says so."""
+    """The session that a request names, if any."""
     return request.headers.get(protocol.SESSION_HEADER) or request.answered.get(protocol.SESSION_HEADER)
 
 

@@ -1,4 +1,4 @@
-"""Exports of the MCP Inspector 2: its messages, pairs of a request and its response, or its requests over HTTP."""
+"""Exports of MCP Inspector 2: its messages, pairs of a request and its response, or its HTTP requests."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def _is_messages(source: Source) -> bool:
 def _messages(source: Source) -> Iterator[Item]:
     rows = source.array
     if (moment(rows[0].get("timestamp")) or 0) > (moment(rows[-1].get("timestamp")) or 0):
-        rows = rows[::-1]  # the newest first
+        rows = rows[::-1]  # newest first
     clock = Clock(rows[0].get("timestamp"))
     yield Begin(clock.started_at)
     yield Lost(RESERIALISED)
     entries = [_Entry(row, _sender(row), clock.at(row.get("timestamp"))) for row in rows]
-    said: list[tuple[float, int, int, Said]] = []  # places, times, and the later question first
+    said: list[tuple[float, int, int, Said]] = []  # sorted by place, then time; of several questions the later first
     for number, entry in enumerate(entries):
         said.append((number, 0, 0, entry.row.said(entry.at, entry.sender, "message")))
         if isinstance(entry.row.get("response"), dict):
@@ -41,13 +41,13 @@ class _Entry(NamedTuple):
 
 
 def _sender(row: Row) -> Side:
-    """Where nobody says who sent it, requests are the client's."""
+    """The sender. If the row does not name it, requests are the client's."""
     origin = row.get("origin") or ("client" if row.get("direction") == "request" else "server")
     return "client" if origin == "client" else "server"
 
 
 def _place(entries: list[_Entry], number: int, at: int) -> float:
-    """Where a response came among the entries: of those of its millisecond, before the next of who asked."""
+    """The place of a response among the entries: within its millisecond, before the next entry of the same sender."""
     for later in range(number + 1, len(entries)):
         if entries[later].at > at or (entries[later].at == at and entries[later].sender == entries[number].sender):
             return later - 0.5

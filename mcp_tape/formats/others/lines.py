@@ -1,4 +1,4 @@
-"""JSON lines with a direction: mcp-rec 0.1 (PyPI), mcp-tape 1 of npm, which is not this one, and mcpsnoop."""
+"""JSON lines with a direction: mcp-rec 0.1 (PyPI), npm's mcp-tape 1 (not this project), and mcpsnoop."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _is_rec(source: Source) -> bool:
 
 
 def _rec(source: Source) -> Iterator[Item]:
-    """A file may hold several runs, one behind the other: each begins with a handshake."""
+    """A file may hold several runs, one after another; each begins with a handshake."""
     clock: Clock | None = None
     yield Lost(RESERIALISED)
     for row in source.rows():
@@ -65,7 +65,7 @@ def _is_snoop(source: Source) -> bool:
 
 
 def _snoop(source: Source) -> Iterator[Item]:
-    """Envelopes of several sessions, with stderr, each message as it was but for white space."""
+    """Envelopes of several sessions, including stderr; each message is unchanged except for white space."""
     sessions: dict[str, list[Row]] = {}
     for row in source.rows():
         if isinstance(row, Lost):

@@ -1,4 +1,4 @@
-"""Logs of clients: of Claude Desktop (`mcp-server-NAME.log`, `mcp.log`) and of VS Code (the output of a server)."""
+"""Logs of clients: Claude Desktop (`mcp-server-NAME.log`, `mcp.log`) and VS Code (the output of a server)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _CODE = re.compile(
 )
 _CLIENT = ("client", "Client Says", "editor -> server")
 _CUT = re.compile(r"\.\.\.\[\d+ chars truncated\]\.\.\.")
-_START = 1 << 20  # characters in which the first message must come
+_START = 1 << 20  # characters within which the first message must occur
 
 
 class _Line(NamedTuple):
@@ -63,7 +63,7 @@ def _line(found: re.Match[str], name: str | None = None) -> _Line:
 
 
 def _sessions(lines: list[_Line]) -> Iterator[Item]:
-    """A log goes on from one start of a server to the next: each begins with a handshake."""
+    """A log continues from one start of a server to the next; each begins with a handshake."""
     clock: Clock | None = None
     for at, sender, text, name, is_stderr in lines:
         if _CUT.search(text):

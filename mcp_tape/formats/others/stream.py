@@ -1,7 +1,7 @@
-"""The neutral stream that every importer yields, and what they read it from.
+"""The neutral stream that every importer yields, and the file that importers read.
 
-A stream is a `Begin`, then what was `Said` and what `Happened`, in order, then perhaps another `Begin`; each loss is a
-`Lost`, wherever it is noticed. Times are microseconds since the session began.
+A stream is a `Begin`, then `Said` and `Happened` in order, then perhaps another `Begin`. A `Lost` may occur anywhere.
+Times are microseconds since the session began.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from ...wire.channels import STDIO
 from ...wire.frames import Side
 from .times import microseconds
 
-# Losses, in the words that people read.
+# Losses, as shown to people.
 INVENTED = "times invented"
 RESERIALISED = "text re-serialised"
 NO_HANDSHAKE = "no handshake, one was invented"
-_START = 4 << 20  # bytes in which a kind of file must show itself
+_START = 4 << 20  # bytes within which a format must be recognizable
 _SPACE = re.compile(r'"(?:[^"\\]|\\.)*"|\s+')
 
 
 class Begin(NamedTuple):
-    """A session begins. `more`: other columns of its row."""
+    """The start of a session. `more`: other columns of its row."""
 
     started_at: str | None = None
     target: Mapping[str, Any] = {"command": []}
@@ -36,7 +36,7 @@ class Begin(NamedTuple):
 
 
 class Said(NamedTuple):
-    """Bytes that one side sent: a message on stdio, a body or a stream over HTTP."""
+    """Bytes from one side: a message on stdio, a body or a stream over HTTP."""
 
     at: int
     sender: Side
@@ -45,7 +45,7 @@ class Said(NamedTuple):
 
 
 class Happened(NamedTuple):
-    """An event that is no bytes: an HTTP request or response, the end of a channel."""
+    """An event without bytes: an HTTP request or response, the end of a channel."""
 
     at: int
     sender: Side
@@ -54,7 +54,7 @@ class Happened(NamedTuple):
 
 
 class Lost(NamedTuple):
-    """What a format cannot hold, or if `is_damage` what this very file does not have."""
+    """Something that a format cannot hold or, with `is_damage`, that is missing from this file."""
 
     what: str
     is_damage: bool = False
@@ -72,11 +72,11 @@ class Reader(NamedTuple):
 
 
 class WrongError(CassetteError):
-    """A file that has the shape of a format, but not its content."""
+    """A file with the shape of a format, but not its content."""
 
 
 class Row:
-    """A JSON object of a file, and its text, of which parts are taken as they are."""
+    """A JSON object in a file, and its text, from which parts are taken verbatim."""
 
     def __init__(self, text: str, value: dict[str, Any]) -> None:
         self.text = text
@@ -94,19 +94,19 @@ class Row:
         return on_one_line(self.text[slice(*span)]) if span else b""
 
     def inner(self, *path: str | int) -> Row:
-        """The object at a path, as far as there is one."""
+        """The object at a path, or an empty one."""
         value = self.get(*path)
         return Row(self.verbatim(*path).decode(), value) if isinstance(value, dict) else Row("{}", {})
 
     def said(self, at: float, sender: Side, *path: str) -> Said:
-        """What one side sent: JSON, or a string in which it is kept as it was."""
+        """A message at a path: JSON, or a string with its verbatim text."""
         value = self.get(*path)
         text = line(value) if isinstance(value, str) else self.verbatim(*path)
         return Said(microseconds(at), sender, text)
 
 
 class Source:
-    """A file to be imported, of which no more is read than its format needs."""
+    """A file to import, read only as far as its format needs."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -134,18 +134,18 @@ class Source:
 
     @cached_property
     def first(self) -> Mapping[str, Any]:
-        """The first of its lines, as far as it is an object."""
+        """The first line, if it is an object, else an empty mapping."""
         line = next(self._lines(), "").strip()
         found = row(line) if line.startswith("{") else None
         return found.value if found else {}
 
     @cached_property
     def _is_lines(self) -> bool:
-        """Whether more comes behind the object in the first line."""
+        """Whether more follows the object in the first line."""
         return bool(self.first) and next(islice(self._lines(), 1, None), None) is not None
 
     def _lines(self) -> Iterator[str]:
-        """Its lines that are not empty."""
+        """The lines that are not empty."""
         with open(self.path, "rb") as file:
             for number, data in enumerate(file):
                 line = data.decode("utf-8", "replace")
@@ -162,7 +162,7 @@ class Source:
             return None
 
     def rows(self) -> Iterator[Row | Lost]:
-        """Its lines; where one is none, as the last one after a kill, that is a loss."""
+        """Its lines. A line that is not an object, as the last one after a kill, is a loss."""
         for line in self._lines():
             yield row(line) or cut_off()
 
@@ -188,7 +188,7 @@ def is_json(text: str) -> bool:
 
 
 def rows_of(text: str) -> Iterator[Row]:
-    """Each object of a JSON array."""
+    """Yield each object of a JSON array."""
     for start, end in jsontext.element_spans(text):
         found = row(text[start:end])
         if found is not None:
@@ -214,7 +214,7 @@ def line(text: str) -> bytes:
 
 
 def said_value(at: float, sender: Side, value: Any) -> Said:
-    """A message that the file has only as a value, or that is made up."""
+    """A message that the file has only as a value, or that is invented."""
     return Said(microseconds(at), sender, jsontext.dumps(value).encode("utf-8", "replace"))
 
 
@@ -225,5 +225,5 @@ def command(*words: Any) -> dict[str, Any]:
 
 
 def in_order(items: Iterable[Said | Happened]) -> list[Said | Happened]:
-    """Items by their times, where a file has them by pairs."""
+    """Items by their times, for files that store pairs."""
     return sorted(items, key=lambda item: item.at)

@@ -1,4 +1,4 @@
-"""Sessions of mcp-time-travel 0.3: `recording.jsonl` of its tool calls, beside `metadata.json`. All else is made up."""
+"""Sessions of mcp-time-travel 0.3: tool calls in `recording.jsonl`, beside `metadata.json`. The rest is invented."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _request(at: int, number: int, method: str, params: Any = None) -> Item:
 
 
 def _answer(number: int, output: Any) -> dict[str, Any]:
-    """A response; an error of JSON-RPC is kept as an output with nothing else in it."""
+    """A response. The file stores a JSON-RPC error as an output with that member only."""
     error = output.get("error") if isinstance(output, dict) and output.keys() == {"error"} else None
     is_error = isinstance(error, dict) and "code" in error
     return {"jsonrpc": "2.0", "id": number} | ({"error": error} if is_error else {"result": output})

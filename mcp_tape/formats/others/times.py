@@ -7,11 +7,11 @@ from typing import Any
 
 from ...wire.times import read_time
 
-_LATEST = 1 << 52  # times beyond are nonsense
+_LATEST = 1 << 52  # later times are nonsense
 
 
 def microseconds(value: Any) -> int:
-    """A time in microseconds, whatever the file has there."""
+    """A time in microseconds; 0 for an invalid value."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < _LATEST:
         return 0
     return int(value)
@@ -41,13 +41,13 @@ class Clock:
 
 
 def moment(value: Any) -> float | None:
-    """Seconds since 1970 of a time in either form."""
+    """A time in either form as seconds since 1970."""
     if isinstance(value, str):
         found = read_time(value)
         return None if found is None else found.timestamp()
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1e14:
         return None
-    return value / 1000 if value > 1e11 else float(value)  # milliseconds, as JavaScript counts
+    return value / 1000 if value > 1e11 else float(value)  # milliseconds, as in JavaScript
 
 
 def iso(seconds: float) -> str | None:

@@ -41,7 +41,7 @@ def _yaml(source: Source) -> Iterator[Item]:
         raise WrongError(f"{source.path} is YAML, but holds no messages as those of mcp-vcr")
     meta = document.get("meta")
     yield from _begin(meta if isinstance(meta, dict) else {})
-    if not is_whole or meta is None:  # which is written last
+    if not is_whole or meta is None:  # meta is written last
         yield cut_off()
     for row in messages:
         sender = _SENDERS.get(str(row.get("dir"))) if isinstance(row, dict) else None
@@ -55,7 +55,7 @@ def _begin(meta: Any) -> Iterator[Item]:
 
 
 def _loaded(source: Source) -> tuple[Any, bool]:
-    """The document, and whether it is whole: one that was cut off is read to its last whole message."""
+    """The document, and whether it is complete. One that was cut off is read up to its last complete message."""
     text, is_whole = source.text, True
     while True:
         try:
@@ -68,7 +68,7 @@ def _loaded(source: Source) -> tuple[Any, bool]:
 
 
 def _parsed(text: str) -> Any:
-    """Plain values of YAML. Aliases are refused: a few of them can stand for more than fits into memory."""
+    """Parse YAML to plain values. Aliases are refused: a few of them can expand beyond all memory."""
     try:
         import yaml
     except ImportError:
@@ -84,7 +84,7 @@ def _parsed(text: str) -> Any:
                 raise CassetteError("this YAML holds aliases, or is nested too deep, as no transcript of mcp-vcr is")
 
         class Plain(fast):  # type: ignore[misc, valid-type]
-            """Dates stay texts."""
+            """A loader that keeps dates as text."""
 
         Plain.yaml_implicit_resolvers = {
             letter: [(tag, found) for tag, found in known if tag != "tag:yaml.org,2002:timestamp"]
