@@ -11,8 +11,10 @@ from .tapes import Numbers
 
 
 def aligned(comparison: Comparison, numbers: Numbers) -> dict[str, Any]:
-    """Pairs of requests as `[session, seq, session, seq]`, null where there is no counterpart, in the order of the old
-    recording; and by its fingerprint the pairs that each change is of."""
+    """Return pairs of requests as `[session, seq, session, seq]`, and the pairs of each change by its fingerprint.
+
+    Pairs are in the order of the old recording, with null where there is no counterpart.
+    """
     alignment = comparison.alignment
     if alignment is None:
         return {"pairs": [], "changes": {}}

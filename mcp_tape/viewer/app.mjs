@@ -1,4 +1,4 @@
-// The page: its state, which stands in the address behind #, its keys, and who is told when it changes.
+// The page: its state, which the URL fragment holds, its keys, and updates of its parts.
 
 import { byId, el, harmless, plural } from "./text.mjs";
 import { Store } from "./store.mjs";
@@ -65,7 +65,7 @@ export class App {
     this.ended = ended;
   }
 
-  // What is found in a recording that is served, once it was read and whenever a session has ended.
+  // Load the findings of a served recording, after the first read and whenever a session has ended.
   async find() {
     if (!this.live || this.finding) return;
     this.finding = true;
@@ -117,13 +117,13 @@ export class App {
     history.replaceState(null, "", `#${given}`);
   }
 
-  // The view that is shown first.
+  // The view to show first.
   first() {
     return this.store.compared ? "compare" : "messages";
   }
 
   async set(changes) {
-    if (changes.tab && changes.tab !== this.state.tab) history.pushState(null, "", location.href); // to which one goes back
+    if (changes.tab && changes.tab !== this.state.tab) history.pushState(null, "", location.href); // keeps the old view in the history
     Object.assign(this.state, changes);
     this.write();
     if (byId("filter").value !== this.state.q) byId("filter").value = this.state.q;
@@ -163,7 +163,7 @@ export class App {
     return found ? [Number(found[1]), Number(found[2])] : null;
   }
 
-  // The session that is shown: the newest unless another was chosen; "all".
+  // The selected session: the newest by default, or "all".
   session() {
     if (this.state.session === "all") return "all";
     if (!this.state.session && (this.store.compared || this.store.files.length > 1)) return "all";
@@ -203,7 +203,7 @@ export class App {
     await this.tab(kept);
   }
 
-  // The rows of a session, or of all, merged by time; `base`: without what goes without saying.
+  // The rows of a session, or of all, merged by time; `base`: without the HTTP events around messages.
   scope(session) {
     const { store } = this;
     const key = `${session} ${this.state.all} ${store.count}`;
@@ -226,7 +226,7 @@ export class App {
     return { base: this.state.all ? every : every.filter((row) => !store.is("plumbing", row)), every, offsets, cuts };
   }
 
-  // A call is within a range if any of it is.
+  // A call is within a range if any part of it is.
   within(row, [from, to]) {
     const mate = this.store.mates[row];
     const times = [row, mate ?? row].map((one) => this.waterfall.timeOf(one)).sort((a, b) => a - b);
@@ -283,7 +283,7 @@ export class App {
     if (turn === this.turn) other.replaceChildren(shown);
   }
 
-  // Whether a finding is of what is shown.
+  // Whether a finding concerns the rows on the page.
   isShown(row, one) {
     if (row >= 0) return this.kept[row] === 1;
     return this.session() === "all" || this.session() === one.session;
@@ -344,7 +344,7 @@ export class App {
   }
 }
 
-// A word of a filter, in quotes where it needs them.
+// A word for a filter, quoted if necessary.
 function word(text) {
   return /^[^\s"*\\][^\s]*$/.test(text) && !text.includes("*") ? text : `"${text.replace(/["\\]/g, "\\$&")}"`;
 }

@@ -1,6 +1,6 @@
-"""Columns of numbers as bytes: of all numbers the lowest byte, then of all the next one, and so on.
+"""Columns of numbers as bytes: the lowest byte of every number, then the next byte of every number, and so on.
 
-What is alike stands together so, and compresses. `packed.mjs` reads it.
+Similar bytes are adjacent, so they compress well. `packed.mjs` reads them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Column = Sequence[int | None]
 
 
 def packed(facts: Mapping[str, Any], columns: Mapping[str, Column]) -> bytes:
-    """A line of JSON with facts and the width of each column, and the columns behind it."""
+    """Pack facts and columns: a line of JSON with the facts and each column's width, then the columns."""
     coded = {name: [_coded(value) for value in values] for name, values in columns.items()}
     widths = {name: (max(values, default=0).bit_length() + 7) // 8 for name, values in coded.items()}
     planes = (bytes(value >> 8 * at & 255 for value in coded[name]) for name in coded for at in range(widths[name]))
@@ -23,7 +23,7 @@ def packed(facts: Mapping[str, Any], columns: Mapping[str, Column]) -> bytes:
 
 
 def unpacked(data: bytes) -> tuple[dict[str, Any], dict[str, list[int | None]]]:
-    """Facts and columns."""
+    """Return the facts and columns."""
     line, _, rest = data.partition(b"\n")
     facts = orjson.loads(line)
     rows, at, columns = facts.pop("rows"), 0, {}
@@ -36,7 +36,7 @@ def unpacked(data: bytes) -> tuple[dict[str, Any], dict[str, list[int | None]]]:
 
 
 def _coded(value: int | None) -> int:
-    """None is 0; then the numbers by their distance from 0: 0, -1, 1, -2."""
+    """Encode None as 0, then the numbers by their distance from 0: 0, -1, 1, -2."""
     if value is None:
         return 0
     return 2 * value + 1 if value >= 0 else -2 * value

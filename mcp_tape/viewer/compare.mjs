@@ -1,11 +1,11 @@
-// Two recordings side by side: the report of `diff`, which is in the page as it is, and their calls as it aligned them.
+// Two recordings side by side: the report of `diff`, embedded unchanged, and their calls as it aligned them.
 
 import { byId, duration, el, harmless, plural } from "./text.mjs";
 
 const LEVELS = ["error", "warn", "info"];
-const AT_FIRST = 500; // calls that are listed at once
+const AT_FIRST = 500; // calls in the list at first
 
-// The row of a request; null where there is none.
+// The row of a request; null without one.
 const rowOf = (store, session, seq) => (session === null ? null : (store.places.get(`${session}.${seq}`) ?? null));
 
 // Pairs of requests, with the worst level and the fingerprints of their changes; the worst first.
@@ -30,13 +30,13 @@ export class Compare {
     if (store.compared) this.furnish();
   }
 
-  // The request that is another's counterpart; null where it has none.
+  // The counterpart of a request; null without one.
   other(row) {
     const pair = this.byRow.get(row);
     return pair ? (pair.old === row ? pair.new : pair.old) : null;
   }
 
-  // The changes of a request's call, as the report has them.
+  // The changes of a request's call, from the report.
   changes(row) {
     const prints = new Set(this.byRow.get(row)?.prints);
     const mine = [...byId("report").querySelectorAll("details.change")].filter((one) => prints.has(printOf(one))).map((one) => one.cloneNode(true));
@@ -44,7 +44,7 @@ export class Compare {
     return mine.length ? [el("div", { class: "changes" }, ...mine)] : [el("p", { class: "facts" }, "No change was found in this call.")];
   }
 
-  // Each change of the report leads to its calls, and each level's link stays within the page.
+  // Link each change to its calls, and make the links of levels scroll within the page.
   furnish() {
     for (const link of byId("report").querySelectorAll("a")) {
       link.addEventListener("click", (event) => (event.preventDefault(), byId(link.getAttribute("href").slice(1))?.scrollIntoView()));
@@ -81,7 +81,7 @@ export class Compare {
   }
 }
 
-// Which two sessions to compare, where the page is served: the server does it.
+// The choice of two sessions to compare. A served page asks its server to compare them.
 export function chooser(store, live) {
   const all = [...store.sessions.values()];
   if (all.length < 2) return el("p", { class: "empty" }, "There is one session. To compare it with another: mcp-tape diff OLD NEW --format html");

@@ -1,5 +1,5 @@
-// What a message carries, as what it is: text, Markdown, images, sound, resources. Nothing is loaded, nothing is run:
-// elements are made one by one, and addresses stay text.
+// Message content by type: text, Markdown, images, sound, resources. Nothing is loaded or executed: elements are made
+// one by one, and addresses stay text.
 
 import { el, harmless, pre, visible, bytes } from "./text.mjs";
 import { decoded } from "./packed.mjs";
@@ -10,7 +10,7 @@ const SOUND = /^audio\/[\w.+-]+$/i;
 const BASE64 = /^[A-Za-z0-9+/=\s]*$/;
 const MARKDOWN = /^(?:#{1,6} |[-*] |\d+\. |```|> |\|.*\|)|\*\*[^*\n]+\*\*|\[[^\]\n]+\]\([^)\n]+\)/m;
 
-// The contents of a result or request as elements; none where there is nothing but JSON to show.
+// The contents of a result or request as elements; empty if there is only JSON to show.
 export function contents(message, text) {
   const body = message?.result ?? message?.error ?? message?.params;
   if (!body || typeof body !== "object") return [];
@@ -81,11 +81,11 @@ function textOf(data) {
   try {
     return new TextDecoder().decode(decoded(data));
   } catch {
-    return null; // it is no base64
+    return null; // not base64
   }
 }
 
-// -- Markdown: what tools write most. What it does not know stays as it was written.
+// -- Markdown: the parts that tools use most. Unknown markup stays as written.
 
 function markdown(source) {
   const found = [];

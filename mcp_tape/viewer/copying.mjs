@@ -2,10 +2,10 @@
 
 import { isTree, member } from "./tree.mjs";
 
-const LONGEST_TEXT = 500; // characters of a text that a test expects
+const LONGEST_TEXT = 500; // characters of a text that a test compares
 const shellWord = (text) => `'${text.replaceAll("'", "'\\''")}'`;
 
-// Each gives the text that is copied. `facts`: of the message and its call.
+// Each returns the text to copy. `facts`: about the message and its call.
 export function waysToCopy(facts) {
   const ways = { message: () => facts.chosen };
   if (facts.method !== null && facts.sentByClient) ways.curl = () => curl(facts);
@@ -21,7 +21,7 @@ function curl({ pair, target, version }) {
   return `curl -sS ${url ? shellWord(JSON.parse(url)) : '"$MCP_URL"'} ${headers.map((one) => `-H ${shellWord(one)}`).join(" ")} --data-binary ${shellWord(pair[0])}`;
 }
 
-// How the official SDK's client makes a request: the method, and which of its parameters it takes.
+// How the official SDK's client makes a request: its method, and the parameters that it takes.
 const CALLS = { "tools/call": ["call_tool", "name", "arguments"], "prompts/get": ["get_prompt", "name", "arguments"], "resources/read": ["read_resource", "uri"] };
 
 function pytest({ method, pair, file, session, what, status }) {
@@ -40,7 +40,7 @@ function pytest({ method, pair, file, session, what, status }) {
   ].join("\n");
 }
 
-// What the test expects of the answer.
+// The assertions of the test about the answer.
 function expected(method, answer, status) {
   if (method !== "tools/call") return ["    assert answer"];
   const content = isTree(answer ?? "") ? JSON.parse(answer).result?.content?.[0] : null;
@@ -48,7 +48,7 @@ function expected(method, answer, status) {
   return [`    assert answer.is_error is ${status === "tool-error" ? "True" : "False"}`, ...text];
 }
 
-// JSON as Python has it: what was a number is the same number.
+// JSON as Python source: numbers keep their values.
 const WORDS = { true: "True", false: "False", null: "None" };
 export function python(text) {
   return text.replace(/"(?:[^"\\]|\\[^])*"|true|false|null|\s*\n\s*/g, (found) => {

@@ -1,4 +1,4 @@
-// Details of a row: its call with request and response side by side, what came in between, and what can be copied.
+// Details of a row: its call with request and response side by side, the messages in between, and ways to copy it.
 
 import { byId, bytes, duration, el, harmless, plural, pre } from "./text.mjs";
 import { contents } from "./content.mjs";
@@ -8,8 +8,8 @@ import { waysToCopy } from "./copying.mjs";
 import { findingsOf } from "./findings.mjs";
 
 const MOST_BETWEEN = 200;
-const SMALL = 300; // characters that nobody needs to search
-const LARGE = 2_000_000; // characters that are not parsed as a whole
+const SMALL = 300; // characters; too short to need a search
+const LARGE = 2_000_000; // characters; a longer text is not parsed whole
 
 export class Details {
   constructor(store, choose, compare) {
@@ -27,7 +27,7 @@ export class Details {
     const other = this.compare.other(pair[0]);
     const others = other === null ? [] : this.call(other);
     const texts = await Promise.all([...pair, ...others].map((one) => store.text(one)));
-    if (asked !== this.asked) return; // another was chosen meanwhile
+    if (asked !== this.asked) return; // another row was chosen meanwhile
     this.texts = new Map([...pair, ...others].map((one, i) => [one, texts[i]]));
     const found = pair.flatMap((one) => findingsOf(store, one));
     this.box.replaceChildren(this.head(pair), ...found, ...(others.length ? this.compared(pair, others) : [this.sides(pair)]), ...this.rounds(pair), ...this.between(pair));
@@ -44,7 +44,7 @@ export class Details {
     return el("div", { class: "sides" }, ...rows.map((one, i) => this.side(one, this.texts.get(one), names[i])));
   }
 
-  // A call of the old recording beside that of the new one, below what has changed.
+  // A call of the old recording beside that of the new one, below the changes.
   compared(pair, others) {
     const [old, after] = [pair, others].sort(([a], [b]) => a - b);
     const length = Math.max(old.length, after.length);
@@ -95,7 +95,7 @@ export class Details {
       const area = el("textarea", {}, text);
       document.body.append(area);
       area.select();
-      const done = document.execCommand("copy"); // where the page has no permission, as from a file
+      const done = document.execCommand("copy"); // a page in a file has no clipboard permission
       area.remove();
       this.say(done ? "copied" : "the browser does not let this page copy");
     }
@@ -170,7 +170,7 @@ export class Details {
     return line;
   }
 
-  // The requests that are one piece of work with this one: rounds of a call, and polls of a task.
+  // The requests of the same call: its rounds, and polls of its task.
   rounds([first]) {
     const { store } = this;
     const work = store.work(first);
@@ -214,7 +214,7 @@ function parsed(text) {
   }
 }
 
-// Sixteen bytes a line, as hexdump has them.
+// Sixteen bytes a line, as in hexdump.
 function dump(data) {
   const lines = [];
   for (let at = 0; at < Math.min(data.length, 1 << 16); at += 16) {

@@ -1,7 +1,7 @@
-"""Cassettes as they grow: updates that continue one another, and the blocks of texts that they refer to.
+"""Growing cassettes: a sequence of updates, and the blocks of texts that they refer to.
 
-Every look at the files makes at most one update. A page that has the first so many of them asks for those that follow,
-so that a page that paused, or was opened later, misses nothing.
+Each look at the files makes at most one update. A page with the first N updates asks for the next ones, so a page that
+paused or was opened later misses nothing.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from .pack import Packer, encodable
 from .page import compared
 from .tapes import Numbers
 
-_AT_ONCE = 20_000  # rows of an update
+_AT_ONCE = 20_000  # rows of one update
 _WITHDRAWN = parse("kind:request status:cancelled")
 Withdrawn = tuple[int, int, int, int | None]  # session, frame, part, and the word for it
 
 
 class Feed:
-    """What was read of cassettes so far. One look at a time."""
+    """The state of cassettes as read so far. One look at a time."""
 
     def __init__(self, *paths: str) -> None:
         self.paths = paths
@@ -56,9 +56,9 @@ class Feed:
         return [database.identity(path) for path in self.paths]
 
     def since(self, number: int, generation: int) -> bytes:
-        """Look at the files; return the next update from a number on, behind a line that says what it is."""
+        """Look at the files; return the update after this number, below a line that describes it."""
         if self._found() != self._identities:
-            self._begin()  # another recording was put in its place
+            self._begin()  # another recording took its place
         if generation != self.generation:
             number = 0
         more = self._look() if number >= len(self._updates) else True
@@ -67,7 +67,7 @@ class Feed:
         return orjson.dumps(facts) + b"\n" + b"".join(found)
 
     def findings(self) -> bytes:
-        """All that is found in the sessions that were read."""
+        """All findings in the sessions read so far."""
         found: list[dict[str, Any]] = []
         for place, path in enumerate(self.paths):
             with Cassette(path) as cassette:
@@ -76,7 +76,7 @@ class Feed:
         return orjson.dumps(found)
 
     def compared(self, old: int, new: int) -> bytes:
-        """The page of two sessions, compared."""
+        """The page that compares two sessions."""
         sides = [self.numbers.origin(number) for number in (old, new)]
         with ExitStack() as stack:
             opened = [(stack.enter_context(Cassette(self.paths[place])), session) for place, session in sides]
@@ -84,7 +84,7 @@ class Feed:
             return b"".join(compared(compare(before, after), before, after))
 
     def _look(self) -> bool:
-        """Make an update of what is new. Return whether there may be more."""
+        """Make an update of new rows. Return whether there may be more."""
         changed, withdrawn, left = list[dict[str, Any]](), list[Withdrawn](), _AT_ONCE
         for place, path in enumerate(self.paths):
             with Cassette(path) as cassette:
@@ -94,7 +94,7 @@ class Feed:
                 withdrawn += self._withdrawn(cassette, rows, place)
             left -= len(rows)
             mine = [facts for number, facts in heads.items() if self._heads.get(number) != facts]
-            # A session has not ended before its last row was seen.
+            # A session stays open until its last row was seen.
             changed += [facts | {"open": True} for facts in mine] if left == 0 else mine
             self._heads |= {facts["id"]: facts for facts in changed}
         self.blocks += self._packer.rest()
@@ -106,7 +106,7 @@ class Feed:
     def _heads_of(self, place: int, cassette: Cassette) -> dict[int, dict[str, Any]]:
         """The sessions of a cassette, by their numbers on the page.
 
-        Whether a session has ended is read before its frames: then they are all there.
+        Whether a session has ended is read before its frames, so that an ended one has all of them.
         """
         name = os.path.basename(self.paths[place])
         heads = [self.numbers.head(place, session, name) for session in cassette.each_session()]
@@ -128,7 +128,7 @@ class Feed:
             self._seen.setdefault(number, (BEFORE_ALL, ALL_PARTS))
 
     def _withdrawn(self, cassette: Cassette, rows: list[Row], place: int) -> list[Withdrawn]:
-        """Requests that were cancelled, where one of these rows does so: they may have been read before."""
+        """Requests cancelled by one of these rows, whose own rows may have been read before."""
         numbers = {row.session for row in rows if row.method == protocol.CANCELLED}
         found = (row for number in sorted(numbers) for row in session_rows(cassette, number, _WITHDRAWN))
         word, number_of = self._packer.word, self.numbers.of
@@ -136,7 +136,7 @@ class Feed:
 
 
 def save(paths: Sequence[str], to: str, wanted: Mapping[int, set[int]], numbers: Numbers) -> None:
-    """Make a cassette of some frames of others, by the numbers that their sessions have on the page."""
+    """Make a cassette of some frames of others. Sessions have their numbers from the page."""
     with build.building(to, paths[0]) as builder:
         for place, path in enumerate(paths):
             with Cassette(path) as cassette:

@@ -1,5 +1,5 @@
-// The filter grammar of the command line, for rows of the store. mcp_tape/cassette/query/filters.py owns its meaning;
-// one table of cases tests both.
+// The filter grammar of the command line, for rows of the store. mcp_tape/cassette/query/filters.py defines its
+// meaning; one table of cases tests both.
 
 const SPACE = /[\s\x1c-\x1f\x85]/u;
 const TERM = /(?<minus>-?)(?:(?<field>[A-Za-z_]+):)?(?<value>"(?:[^"\\]|\\[^])*"(?=[\s\x1c-\x1f\x85]|$)|[^\s\x1c-\x1f\x85"][^\s\x1c-\x1f\x85]*|)/uy;
@@ -16,7 +16,7 @@ export const KINDS = [...OF_MESSAGES, "message", ...OF_FRAMES];
 const DURATIONS = { "": 1e3, us: 1, "µs": 1, "μs": 1, ms: 1e3, s: 1e6, m: 6e7 };
 const SIZES = { "": 1, b: 1, k: 1e3, kb: 1e3, m: 1e6, mb: 1e6, g: 1e9, gb: 1e9 };
 const MOST = 2 ** 62;
-const AHEAD = 8; // blocks that are opened while another is searched
+const AHEAD = 8; // blocks to open ahead of the one being searched
 
 export class FilterError extends Error {
   constructor(message, position) {
@@ -25,7 +25,7 @@ export class FilterError extends Error {
   }
 }
 
-// A list of tests: each is {keeps(store, row)}, or with `text`, {keeps(text)}; `minus` turns it around.
+// A list of tests: each is {keeps(store, row)}, or with `text`, {keeps(text)}; `minus` inverts it.
 export function parse(text) {
   if ([...text].length > MOST_CHARACTERS) throw new FilterError(`longer than ${MOST_CHARACTERS} characters`, MOST_CHARACTERS);
   const terms = [];
@@ -64,7 +64,7 @@ function condition(field, value, start, at) {
   return make(value, at);
 }
 
-// A to Z, as SQLite's lower() has it.
+// A to Z only, as in SQLite's lower().
 const lower = (text) => (/[A-Z]/.test(text) ? text.replace(/[A-Z]+/g, (found) => found.toLowerCase()) : text);
 const ESCAPES = { '"': '\\"', "\\": "\\\\", "/": "\\/", "\n": "\\n", "\r": "\\r", "\t": "\\t" };
 const SHORT = { b: " ", f: " ", n: "\n", r: "\r", t: "\t" };
@@ -90,7 +90,7 @@ function unescaped(text) {
   return text.replace(/\\(?:u([0-9A-Fa-f]{4})|([^]))/g, (_, code, short) => (code ? String.fromCharCode(parseInt(code, 16)) : SHORT[short] ?? short));
 }
 
-// A condition on a word, in which * matches anything; without backtracking, as a stranger may have named it.
+// A condition on a word, in which * matches anything; without backtracking, because the word is untrusted.
 function like(name) {
   return (value) => {
     const parts = value.split(/\*+/);
@@ -176,7 +176,7 @@ function measure(name, units, example) {
   };
 }
 
-// As Python's repr() has it, for what people type.
+// As in Python's repr(), for text that people type.
 const quoted = (text) => (text.includes("'") && !text.includes('"') ? `"${text}"` : `'${text.replace(/['\\]/g, "\\$&")}'`);
 
 export const FIELDS = {
@@ -192,7 +192,7 @@ export const FIELDS = {
   "": words,
 };
 
-// The rows that the terms keep, of some rows. Columns are looked at first; texts only of what is left.
+// The rows that all terms keep. Columns are tested first; texts only of the rows that remain.
 export function rowsByColumns(store, terms, rows) {
   const tests = terms.filter((term) => !term.text);
   return tests.length ? rows.filter((row) => tests.every((term) => term.keeps(store, row) !== term.minus)) : rows;

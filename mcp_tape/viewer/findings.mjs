@@ -1,8 +1,8 @@
-// What `mcp-tape why` and `mcp-tape check --audit` have found, with its line and its evidence.
+// Findings of `mcp-tape why` and `mcp-tape check --audit`, with line and evidence.
 
 import { el, harmless, plural, visible } from "./text.mjs";
 
-// The findings by the row that each is about; -1 where it is about none.
+// The findings by row; -1 for those without a row.
 export function byRow(store) {
   const found = new Map();
   for (const one of store.findings) {
@@ -21,12 +21,12 @@ function note(one) {
     evidence.length ? el("ul", { class: "evidence" }, ...evidence) : null);
 }
 
-// Those of a row, for its details.
+// The findings of a row, for its details.
 export function findingsOf(store, row) {
   return (store.found?.get(row) ?? []).map(note);
 }
 
-// All of the sessions and rows that are shown.
+// All findings of the sessions and rows on the page.
 export function findings(store, isShown, choose, title) {
   const rows = [...store.found.entries()].filter(([row, [one]]) => isShown(row, one)).sort(([a], [b]) => a - b);
   const number = rows.reduce((sum, [, found]) => sum + found.length, 0);

@@ -1,4 +1,4 @@
-"""What `why` and `check --audit` find in a cassette, for the page."""
+"""Findings of `why` and `check --audit` in a cassette, for the page."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .pack import encodable
 
 
 def findings(cassette: Cassette, sessions: Sequence[int], number: Callable[[int], int]) -> Iterator[dict[str, Any]]:
-    """Each with its rule, its line and its evidence. `number`: of a session, on the page."""
+    """Yield findings with rule, line and evidence. `number` maps a session to its number on the page."""
     for reason in why.reasons(cassette, sessions):
         facts = {"by": "why", "says": why.RULES[reason.rule], "evidence": [encodable(line) for line in reason.evidence]}
         yield facts | _place(reason.rule, reason.what, number(reason.session), reason.seq)

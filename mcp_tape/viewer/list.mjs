@@ -3,7 +3,7 @@
 import { byId, duration, el, harmless } from "./text.mjs";
 
 const HEIGHT = 24; // pixels of a row, as in app.css
-const AROUND = 8; // rows beyond the edge
+const AROUND = 8; // rows beyond the edges
 
 export class List {
   constructor(store, chosen) {
@@ -18,7 +18,7 @@ export class List {
     });
   }
 
-  // `many`: rows are of several sessions. `frame`: the time that is shown.
+  // `many`: rows of several sessions. `frame`: the time range on the page.
   show(rows, many, frame) {
     Object.assign(this, { rows, many, frame });
     this.box.parentElement.classList.toggle("many", many);
@@ -79,7 +79,7 @@ export class List {
     return element;
   }
 
-  // What it is, in two parts, of which a narrow list shows the second.
+  // The description of a row in two parts; a narrow list shows only the second.
   what(row) {
     const said = harmless(this.store.what(row));
     const [, first, rest] = /^(notifications\/|\S+ )(.*)$/s.exec(this.store.word("kind", row) ? said : "") ?? [];
@@ -87,7 +87,7 @@ export class List {
     return el("span", { class: "what", title: said }, ...parts);
   }
 
-  // When it was, and how long its call took, of the time that is shown.
+  // The time of a row and the duration of its call, within the shown range.
   bar(row) {
     const mark = el("i", {});
     const { timeOf, from, to } = this.frame;
@@ -120,14 +120,14 @@ export class List {
     this.box.setAttribute("aria-activedescendant", `row-${row}`);
   }
 
-  // The row so many steps away; the first one where nothing is selected.
+  // The row at this distance from the selection; the first or last without one.
   near(steps) {
     const at = this.selected === null ? -1 : this.rows.indexOf(this.selected);
     if (at < 0) return this.rows[steps < 0 ? this.rows.length - 1 : 0];
     return this.rows[Math.max(0, Math.min(this.rows.length - 1, at + steps))];
   }
 
-  // The next row that needs a look, on one side.
+  // The next row that needs attention, in one direction.
   odd(step) {
     const at = this.selected === null ? (step > 0 ? -1 : this.rows.length) : this.rows.indexOf(this.selected);
     for (let i = at + step; i >= 0 && i < this.rows.length; i += step) if (this.store.odd(this.rows[i])) return this.rows[i];

@@ -1,21 +1,21 @@
-// A recording that grows: asks its server for updates, can pause without losing any, and saves what is shown.
+// A growing recording: asks its server for updates, can pause without losing any, and saves the rows on the page.
 
 import { byId, el } from "./text.mjs";
 import { unpacked, utf8 } from "./packed.mjs";
 
-const PAUSE = 500; // milliseconds between two questions
+const PAUSE = 500; // milliseconds between two requests
 
 export class Live {
   constructor(store, grown, say) {
     Object.assign(this, { store, grown, say, taken: 0, generation: 0, paused: false });
   }
 
-  // All that is there already.
+  // Take all updates so far.
   async first() {
     while (await this.take());
   }
 
-  // Take one update in; return whether there is more already.
+  // Take one update; return whether there are more.
   async take() {
     const answer = await fetch(`updates?from=${this.taken}&generation=${this.generation}`);
     if (!answer.ok) throw new Error(await answer.text());
@@ -52,7 +52,7 @@ export class Live {
       if (grown) await this.grown();
     } catch (error) {
       this.say(error instanceof TypeError ? "mcp-tape view has ended" : error.message);
-      if (error instanceof TypeError) return; // nobody answers
+      if (error instanceof TypeError) return; // the server is gone
     }
     setTimeout(() => this.ask(), PAUSE);
   }

@@ -1,6 +1,6 @@
 
 "use strict";
-// The page's code is packed, as its data is. Its hash is in the policy, too: nothing else would run.
+// The page's code is packed, like its data. Its hash is in the policy too; nothing else can run.
 (async () => {
   const data = Uint8Array.from(atob(document.getElementById("code").textContent), (byte) => byte.charCodeAt(0));
   const stream = new Blob([data]).stream().pipeThrough(new DecompressionStream("deflate"));

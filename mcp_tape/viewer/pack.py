@@ -1,8 +1,8 @@
-"""Rows of a cassette as the page reads them: an index of columns, and the texts in compressed blocks.
+"""Rows of a cassette for the page: an index of columns, and compressed blocks of texts.
 
-The index has what a list and a filter need, in a few bytes a row: numbers are distances, strings are numbers of words.
-A block is a line of JSON, with the lengths of texts that are not ASCII, and the texts, verbatim, those that are alike
-beside each other. The line that `show` has for a row is mostly a piece of its text, and then only its place.
+The index holds the fields that a list and a filter need, in a few bytes per row: numbers as differences, strings as
+word numbers. A block is a line of JSON, with the lengths of texts that are not ASCII, then the verbatim texts, similar
+ones side by side. The line that `show` prints for a row is usually part of its text; then only its position is stored.
 """
 
 from __future__ import annotations
@@ -26,59 +26,59 @@ from .spans import Spans
 
 _BLOCK = 1 << 20  # bytes of texts
 _MOST_ROWS = 20_000  # of a block
-LONGEST_LINE, WITHIN = 160, 400  # characters of a line, and in which one is found; as in packed.mjs
-_LONGEST_ID = 15  # digits that JavaScript counts exactly
-_FAR = 4_000  # characters in which a line is looked for
+LONGEST_LINE, WITHIN = 160, 400  # characters of a line, and of the text to find one in; as in packed.mjs
+_LONGEST_ID = 15  # digits that JavaScript represents exactly
+_FAR = 4_000  # characters to search for a line
 ODD, DIM, PLUMBING, BYTES, REDACTED = 1, 2, 4, 8, 16  # flags of a row
-_ALIKE = "client", "kind", "method", "name"  # texts of rows that have these in common; as in packed.mjs
+_ALIKE = "client", "kind", "method", "name"  # texts of rows with the same values here are adjacent; as in packed.mjs
 
 _MEMBER = re.compile(r'"(?:arguments|params|result|error)"\s*:\s*')
 _BLANK = re.compile(r'("(?:[^"\\]|\\.)*"?)|[ \n\r\t]+')
 
 Columns = dict[str, list[int | None]]
-Place = str | int | tuple[int, int] | tuple[int, int, int]  # the last: of JSON that is written with spaces
+Place = str | int | tuple[int, int] | tuple[int, int, int]  # the last: a place in JSON that is written with spaces
 
 
 class Text(NamedTuple):
-    """A text as it stands in a block, and what it stands beside."""
+    """A text of a block, its sort key, and its line."""
 
     alike: tuple[int, ...]
     row: int
     text: str
-    size: int | None  # where it is not that of the index
+    size: int | None  # if it differs from the index
     line: Place
 
 
 class Packer:
-    """Packs rows as they come. What it has packed is taken with `index` and `blocks`, as often as there is more."""
+    """Packs rows as they come. `index` and the yielded blocks hold the rows since the last index."""
 
     def __init__(self, whole: bool = True) -> None:
-        self._whole = whole  # every answer comes with its request, and how long it took follows from their times
+        self._whole = whole  # every answer comes with its request, so durations follow from times
         self._numbers: dict[str, int] = {}
         self._words: list[str] = []
         self._last = 0, 0
         self._last_id = 0
         self._columns = _columns()
-        self._ids: dict[str, str] = {}  # those that are no numbers
+        self._ids: dict[str, str] = {}  # ids that are not numbers
         self._texts: list[Text] = []
         self._size = 0
         self._rows_of_blocks: list[int] = []
         self._spans: dict[int, Spans] = {}
 
     def pack(self, cassette: Cassette, found: Iterable[Row], number: Callable[[int], int] = int) -> Iterator[bytes]:
-        """Take rows in; yield the blocks that they fill. `number`: of a session, on the page."""
+        """Take rows; yield each full block. `number` maps a session to its number on the page."""
         for row in found:
             self._add(cassette, row, number(row.session))
             if self._size >= _BLOCK or len(self._texts) >= _MOST_ROWS:
                 yield self._block()
 
     def rest(self) -> Iterator[bytes]:
-        """The last block, where something is left for it."""
+        """The last block, unless it is empty."""
         if self._texts:
             yield self._block()
 
     def index(self, **facts: Any) -> bytes:
-        """Facts, words, columns and blocks since the index was taken last."""
+        """Return facts, words, columns and blocks since the last index."""
         facts |= {"words": self._words, "blocks": self._rows_of_blocks, "ids": self._ids}
         taken = packed(facts, self._columns)
         self._words, self._columns, self._rows_of_blocks, self._ids = [], _columns(), [], {}
@@ -112,7 +112,7 @@ class Packer:
         self._size += row.size
 
     def _id(self, text: str | None) -> int | None:
-        """An id that is a number, as most are, as the distance to the one before; others as JSON text, beside."""
+        """Encode a numeric id, the usual kind, as the difference to the last one; keep others as JSON text in `ids`."""
         if text is None:
             return None
         if len(text) > _LONGEST_ID or not text.isdecimal() or str(int(text)) != text:
@@ -122,7 +122,7 @@ class Packer:
         return self._last_id - before
 
     def word(self, text: str | None) -> int | None:
-        """The number of a word; a new one stands in the next index."""
+        """The number of a word. A new word goes into the next index."""
         if text is None:
             return None
         number = self._numbers.get(text)
@@ -141,7 +141,7 @@ class Packer:
 
 
 def deflated(data: bytes) -> bytes:
-    """Data in zlib's format, as small as it makes it."""
+    """Compress data in zlib's format, to the smallest size."""
     packer = zlib.compressobj(9, zlib.DEFLATED, zlib.MAX_WBITS, 9)
     return packer.compress(data) + packer.flush()
 
@@ -152,7 +152,7 @@ def _columns() -> Columns:
 
 
 def _storable(cassette: Cassette, row: Row) -> tuple[str, bool]:
-    """The whole text of a row; in base64 where it is not UTF-8."""
+    """Return the whole text of a row, as base64 if it is not UTF-8, and whether it is."""
     if isinstance(row.excerpt, bytes):
         frame = cassette.frame(row.session, row.seq)
         data = row.excerpt if frame is None or row.frame_kind == "batch" else frame.text
@@ -160,13 +160,13 @@ def _storable(cassette: Cassette, row: Row) -> tuple[str, bool]:
     text = rows.whole_text(cassette, row)
     try:
         text.encode()
-    except UnicodeEncodeError:  # half a character
+    except UnicodeEncodeError:  # a lone surrogate
         return b64encode(text.encode("utf-8", "surrogatepass")).decode(), True
     return text, False
 
 
 def _place(text: str, line: str, is_bytes: bool) -> Place:
-    """Where a line stands in its text, and how long it is unless it is cut; itself, where it does not."""
+    """The position of a line in its text, and its length unless it is cut; or the line itself."""
     cut = line[:LONGEST_LINE]
     if is_bytes or not cut.isprintable():
         return encodable(harmless(cut))
@@ -182,12 +182,12 @@ def _place(text: str, line: str, is_bytes: bool) -> Place:
 
 
 def _compact(text: str) -> str:
-    """JSON, or its beginning, without the white space between its parts, as packed.mjs has it."""
+    """JSON, or its beginning, without white space between tokens; the same as in packed.mjs."""
     return _BLANK.sub(lambda found: found[1] or "", text)
 
 
 def _units(text: str) -> int:
-    """The length of a text as JavaScript counts it, in UTF-16: https://tc39.es/ecma262/#sec-ecmascript-language-types-string-type"""
+    """The length of a text in UTF-16 units: https://tc39.es/ecma262/#sec-ecmascript-language-types-string-type"""
     return len(text) if text.isascii() else len(text.encode("utf-16-le")) // 2
 
 

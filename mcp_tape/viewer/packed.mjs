@@ -1,6 +1,6 @@
-// What pack.py and columns.py have packed, read again.
+// Decodes the data that pack.py and columns.py pack.
 
-const LONGEST_LINE = 160, WITHIN = 400; // characters of a line, and in which one is found; as in pack.py
+const LONGEST_LINE = 160, WITHIN = 400; // characters of a line, and of the text to find one in; as in pack.py
 
 export function decoded(base64) {
   if (Uint8Array.fromBase64) return Uint8Array.fromBase64(base64);
@@ -34,8 +34,8 @@ export function unpacked(data) {
   return { ...facts, columns };
 }
 
-// Texts of rows that follow one another, and the line of each. Those that are alike stand together: of one side, kind,
-// method and name.
+// Texts of consecutive rows, and the line of each. Similar texts are adjacent: those of one side, kind, method and
+// name.
 export class Block {
   constructor(whole, { columns }, first, rows) {
     const behind = whole.indexOf("\n");
@@ -62,7 +62,7 @@ export class Block {
     const [start, length, spaced] = typeof line === "number" ? [line, LONGEST_LINE] : line;
     const from = this.starts[place] + start;
     if (!spaced) return this.whole.slice(from, from + length);
-    // JSON without the white space between its parts, as pack.py has it.
+    // JSON without white space between tokens; the same as in pack.py.
     return this.whole.slice(from, Math.min(this.starts[place + 1], from + WITHIN)).replace(/("(?:[^"\\]|\\[^])*"?)|[ \n\r\t]+/g, "$1").slice(0, length);
   }
 }

@@ -1,4 +1,4 @@
-"""The page as one file: joined from the files beside this one, and all that it may do said in its policy."""
+"""The page as one file: joined from the files beside this one. Its policy allows only its own code."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from .findings import findings
 from .pack import Packer, deflated, encodable
 from .tapes import Numbers, Tape
 
-# In the order in which they need each other. The first names are common to all: a name may be given only once.
+# In order of dependency. All share one scope, so a top-level name must be unique.
 MODULES = """text packed store filters tree content spans list copying findings details waterfall tables compare live
     app""".split()
 _HERE = Path(__file__).parent
 _IMPORT = re.compile(r"^import .*?;\n", re.M | re.S)
 _AS_USUAL = View()
 _IN_MEMORY = 64 << 20  # bytes of packed texts
-# https://www.w3.org/TR/CSP3/: nothing is loaded, asked for or run but the page's own script and style.
+# https://www.w3.org/TR/CSP3/: only the page's own script and style run, and nothing is loaded or requested.
 _POLICY = (
     "default-src 'none'; script-src '{script}'; style-src '{style}'; img-src data:; media-src data:; "
     "base-uri 'none'; form-action 'none'{more}"
@@ -47,7 +47,7 @@ def script() -> str:
 
 
 def page(data: Iterable[bytes], *, may_ask: bool = False, report: str = "") -> Iterator[bytes]:
-    """The page around its data. `may_ask`: it is served, and asks its server for more. `report`: markup of ours."""
+    """Yield the page around its data. `may_ask`: a served page may request updates. `report`: markup of ours."""
     style, code, loader = _read("app.css"), script(), _read("loader.js")
     scripts = f"{_hash(loader)}' '{_hash(code)}"
     policy = _POLICY.format(script=scripts, style=_hash(style), more="; connect-src 'self'" if may_ask else "")
@@ -61,14 +61,14 @@ def page(data: Iterable[bytes], *, may_ask: bool = False, report: str = "") -> I
 
 
 def export(cassette: Cassette, numbers: list[int], kept: Filter, name: str) -> Iterator[bytes]:
-    """Sessions of a cassette as a page that needs nothing else."""
+    """Sessions of a cassette as a self-contained page."""
     return exported([Tape(cassette, numbers, name)], kept)
 
 
 def exported(
     tapes: Sequence[Tape], kept: Filter = EVERYTHING, report: str = "", comparison: Comparison | None = None
 ) -> Iterator[bytes]:
-    """Sessions of cassettes as a page that needs nothing else; with the report of their comparison, two of them."""
+    """Sessions of cassettes as a self-contained page, with the report of their comparison if there is one."""
     packer, numbers = Packer(whole=kept == EVERYTHING), Numbers(len(tapes) > 1)
     seen = set[tuple[int, int]]()
     with SpooledTemporaryFile(_IN_MEMORY) as blocks:
@@ -87,7 +87,7 @@ def exported(
 
 
 def compared(comparison: Comparison, old: Version, new: Version, view: View = _AS_USUAL) -> Iterator[bytes]:
-    """Two versions of a server on a page: the report, and what was recorded of them, side by side."""
+    """Two versions of a server on a page: the report, and their recordings side by side."""
     report = "\n".join(html.articles([comparison], view))
     found = [version.recording for version in (old, new) if version.recording is not None]
     tapes = [Tape(one.cassette, one.sessions, os.path.basename(one.cassette.path)) for one in found]
@@ -101,7 +101,7 @@ def _watched(rows: Iterable[Row], number: Callable[[int], int], seen: set[tuple[
 
 
 def _findings(tapes: Sequence[Tape], numbers: Numbers, seen: set[tuple[int, int]] | None) -> Iterator[dict[str, Any]]:
-    """All findings; of some rows only theirs, and without what others say."""
+    """Yield all findings, or those of the rows in `seen`, without evidence from other rows."""
     for place, tape in enumerate(tapes):
         for finding in findings(tape.cassette, tape.sessions, partial(numbers.of, place)):
             if seen is None:
@@ -111,7 +111,7 @@ def _findings(tapes: Sequence[Tape], numbers: Numbers, seen: set[tuple[int, int]
 
 
 def _facts(tapes: Sequence[Tape], numbers: Numbers, filtered: bool) -> dict[str, Any]:
-    """What is said of recordings as a whole."""
+    """The facts about the recordings as a whole."""
     found = [
         numbers.head(place, session, tape.name) | {"open": False}
         for place, tape in enumerate(tapes)
@@ -123,7 +123,7 @@ def _facts(tapes: Sequence[Tape], numbers: Numbers, filtered: bool) -> dict[str,
 
 
 def _elements(index: bytes, blocks: Iterable[bytes]) -> Iterator[bytes]:
-    """Data that a browser does not run: base64 has nothing that ends an element."""
+    """Yield data elements that a browser does not run: base64 cannot end an element."""
     yield b'<script type="text/plain" id="index">' + b64encode(deflated(index)) + b"</script>\n"
     for block in blocks:
         yield b'<script type="text/plain" class="block">' + block.rstrip() + b"</script>\n"

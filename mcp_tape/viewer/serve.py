@@ -1,7 +1,7 @@
-"""The page of cassettes, served to a browser on this machine and to nobody else.
+"""The page of cassettes, served only to a browser on this machine.
 
-It listens on a loopback address at a port that is free, below a path that cannot be guessed, and answers only requests
-that name this address as their host and come from its own page: https://owasp.org/www-community/attacks/DNS_Rebinding
+It listens on a loopback address at a free port, below an unguessable path, and answers only requests that name this
+address as their host and come from its own page: https://owasp.org/www-community/attacks/DNS_Rebinding
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ class Viewer:
         return f"{self.site.origin}/{self.token}/"
 
     def serve(self) -> None:
-        """Serve until a signal comes."""
+        """Serve until a signal arrives."""
         self.site.serve(self, lambda origin: None)
 
     def refuse(self, what: str) -> None:
-        """Strangers are not worth a word."""
+        """Report nothing about refused requests."""
 
     def __call__(self, request: HttpRequest) -> Work:
         return self._respond(request)
@@ -106,7 +106,7 @@ class Viewer:
                 return file.read()
 
     async def _try(self, request: HttpRequest, make: Callable[[], bytes], kind: bytes, *, alone: bool = True) -> None:
-        """Answer with what is made, or why it cannot be. `alone`: while nothing else is."""
+        """Answer with the result, or with the error. `alone`: one at a time."""
 
         def made() -> bytes:
             with self._lock if alone else nullcontext():
@@ -130,12 +130,12 @@ def _answer(request: HttpRequest, body: bytes, kind: bytes, status: int = 200) -
 
 
 async def _in_thread(make: Callable[[], bytes]) -> bytes:
-    """Make something in a thread that is left behind when we stop."""
+    """Run a function in a thread that does not outlive the process."""
     loop = asyncio.get_running_loop()
     result: asyncio.Future[bytes] = loop.create_future()
 
     def tell(done: Callable[[], None]) -> None:
-        with suppress(RuntimeError):  # we have stopped
+        with suppress(RuntimeError):  # the loop has stopped
             loop.call_soon_threadsafe(lambda: result.done() or done())  # type: ignore[func-returns-value]
 
     def work() -> None:

@@ -1,20 +1,20 @@
-// Where everything stands in time: sessions beside or behind each other, and calls as spans.
+// Positions in time: sessions beside or after each other, and calls as spans.
 
-const DEEP = 8; // calls below each other
+const DEEP = 8; // levels of overlapping calls
 
-// Microseconds since 1970, by the clock of the recorder; NaN where nobody knows.
+// Microseconds since 1970, by the clock of the recorder; NaN if unknown.
 export function started(text) {
   const [, digits = ""] = /\.(\d+)/.exec(text ?? "") ?? [];
   return Date.parse(text ?? "") * 1e3 + Number(digits.padEnd(6, "0").slice(3, 6));
 }
 
-// When each session begins on the page: those that overlapped do so here, and the time between others is left out.
-// `lasted`: by session, in microseconds. Also where the time that is left out would be.
+// When each session begins on the page. Overlapping sessions overlap here, and the time between others is cut out.
+// `lasted`: by session, in microseconds. Also returns the positions of the cuts.
 export function offsetsOf(sessions, lasted) {
   const known = sessions.filter(({ id }) => lasted.has(id)).map((one) => ({ id: one.id, from: started(one.started_at) }));
   known.sort((a, b) => a.from - b.from || a.id - b.id);
   const [offsets, cuts] = [new Map(), []];
-  let [end, zero, until] = [0, NaN, -Infinity]; // of all on the page; the clock at which the page's time began; of those that overlap
+  let [end, zero, until] = [0, NaN, -Infinity]; // end of all; clock time of the page's zero; end of the overlapping ones
   for (const { id, from } of known) {
     if (!(from < until)) {
       if (offsets.size) cuts.push(end);
@@ -28,7 +28,7 @@ export function offsetsOf(sessions, lasted) {
   return { offsets, cuts };
 }
 
-// Rows in the order of time. They come session by session, each in its order.
+// Rows in the order of time. They arrive session by session, each in its order.
 export function merged(bySession, offsets, at) {
   const all = [...bySession.entries()].sort(([a], [b]) => (offsets.get(a) ?? 0) - (offsets.get(b) ?? 0) || a - b);
   const rows = all.flatMap(([, found]) => found);
@@ -46,7 +46,7 @@ export function merged(bySession, offsets, at) {
 
 export const LANES = ["calls", "server asks", "notices", "stderr", "HTTP", "events"];
 
-// The lane of a row; null for an answer, which is the end of its request.
+// The lane of a row; null for an answer, which ends its request's span.
 export function laneOf(store, row) {
   const kind = store.word("kind", row);
   if (kind === "request") return store.columns.client[row] ? 0 : 1;
@@ -56,8 +56,8 @@ export function laneOf(store, row) {
   return /^(?:post|get|delete|http)/.test(store.word("channel", row) ?? "") ? 4 : 5;
 }
 
-// Spans of rows: a call from its request to its answer, with its rounds where it has several, requests of the server
-// below the call that they belong to, and points. `deep`: how many others a call stands below; `under`: a span's call.
+// Spans of rows: a call from its request to its answer, with its rounds if it has several, server requests below the
+// call that they belong to, and points. `deep`: the number of calls above this one; `under`: the call of a nested span.
 export function layout(store, rows, timeOf) {
   const spans = [], calls = new Map();
   for (const row of rows) {

@@ -1,8 +1,8 @@
-"""Requests that are one piece of work: the rounds of a call that asks for input, and a task with its polls.
+"""Requests that belong to one call: the rounds of a call that asks for input, and a task with its polls.
 
-A server that needs input says so in its result, and the client sends the request again, with another id and with what
-was asked for. A server that makes a task of a call answers with the task's id, and the client asks for it until it is
-done: https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks
+A server that needs input returns a request for it, and the client repeats the call with another id and that input. A
+server that runs a call as a task returns the task's id, and the client polls until the task is done:
+https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from ..wire import jsontext, protocol
 
 _POLLS = (protocol.TASK, protocol.TASK_RESULT, protocol.TASK_CANCEL, protocol.TASK_UPDATE)
 _ROUND, _STATE, _TASK = "inputResponses", "requestState", "taskId"
-_LONGEST = 1 << 20  # characters that are looked into
+_LONGEST = 1 << 20  # characters to parse
 
 
 class Spans:
-    """Reads the rows of a session in their order, and tells the requests that continue others."""
+    """Reads the rows of a session in order, and finds the requests that continue others."""
 
     def __init__(self) -> None:
         self._roots: dict[int, int] = {}  # of requests that continue another
-        self._waiting: dict[tuple[Any, ...], int] = {}  # what a later request names → the first one
+        self._waiting: dict[tuple[Any, ...], int] = {}  # the id or state that a later request names → the first request
 
     def root(self, row: Row, text: str) -> int | None:
-        """The place of the first request of the work that a request of the client continues; None for others."""
+        """The first request of the call that a client request continues; None for any other row."""
         if row.kind == "response" and row.sender == "server" and row.answers is not None:
             self._answered(row, text)
         if row.kind != "request" or row.sender != "client":

@@ -1,10 +1,10 @@
-// The recording: its index as columns, and its texts, in blocks that are opened when they are looked at.
+// The recording: its index as columns, and its texts in blocks that are opened on demand.
 
 import { byId } from "./text.mjs";
 import { Block, decoded, inflated, unpacked, utf8 } from "./packed.mjs";
 
 export const FLAGS = { odd: 1, dim: 2, plumbing: 4, bytes: 8, redacted: 16 };
-const KEPT = 64 << 20; // characters of opened blocks
+const KEPT = 64 << 20; // characters in open blocks
 
 // Rows are numbers: columns[name][row].
 export class Store {
@@ -21,11 +21,11 @@ export class Store {
     this.findings = [];
     this.places = new Map(); // "session.seq" → its first row
     this.mates = []; // of a request its answer, and of an answer its request
-    this.later = new Map(); // the requests that continue one
+    this.later = new Map(); // by first request, the requests that continue it
     this.read = (number) => decoded(document.getElementsByClassName("block")[number].textContent);
   }
 
-  // Whether the page has its recording within it. One that is served asks for it.
+  // Read the recording in the page; return whether there is one. A served page asks its server instead.
   async open() {
     const found = byId("index");
     if (found) this.add(unpacked(await inflated(decoded(found.textContent))));
@@ -68,7 +68,7 @@ export class Store {
     return first;
   }
 
-  // A request learns from its answer how it ended.
+  // Copy an answer's status and duration to its request.
   pair(row) {
     const { session, seq, answers, id, client, status, took, at } = this.columns;
     let request = this.places.get(`${session[row]}.${seq[row] - answers[row]}`);
@@ -83,7 +83,7 @@ export class Store {
     took[request] = took[row] = at[row] - at[request];
   }
 
-  // A request learns from a later message that it was cancelled.
+  // Set the status of a request that a later message cancelled.
   withdraw(number, place, part, word) {
     const { session, seq, status, part: parts } = this.columns;
     for (let row = this.places.get(`${number}.${place}`) ?? this.count; session[row] === number && seq[row] === place; row++) {
@@ -96,7 +96,7 @@ export class Store {
     return number === null ? null : this.words[number];
   }
 
-  // Words for a row, as `mcp-tape show` has them.
+  // Words for a row, as in `mcp-tape show`.
   what(row) {
     const said = this.word("what", row);
     if (said !== null) return said;
@@ -124,27 +124,27 @@ export class Store {
     return this.files.length > 2 ? `${this.files[0]} and ${this.files.length - 1} more` : this.files.join(", ");
   }
 
-  // The file and the number of a session there.
+  // The file of a session, and its number there.
   origin(session) {
     const facts = this.sessions.get(session);
     return { file: facts?.file ?? this.file, number: facts?.number ?? session };
   }
 
-  // The request during which a row came; null where it belongs to none.
+  // The request that was in progress when a row arrived; null if it belongs to none.
   caller(row) {
     const { session } = this.columns;
     const seq = this.exchange(row);
     return seq === null ? null : (this.places.get(`${session[row]}.${seq}`) ?? null);
   }
 
-  // The first request of the work that a request continues, by rounds or by polls; itself where it is the first.
+  // The first request of the call that a request continues, by rounds or by polls; or the request itself.
   root(row) {
     if (row === null || this.columns.span[row] === null) return row;
     const { session, seq, span } = this.columns;
     return this.places.get(`${session[row]}.${seq[row] - span[row]}`) ?? row;
   }
 
-  // All requests of the work that a request belongs to.
+  // All requests of a request's call.
   work(row) {
     const root = this.root(row);
     return [root, ...(this.later.get(root) ?? [])];
@@ -165,7 +165,7 @@ export class Store {
     return low;
   }
 
-  // A block where it is open, else a promise of it.
+  // An open block, or a promise of it.
   block(number) {
     const found = this.opened.get(number);
     if (found) {
@@ -186,7 +186,7 @@ export class Store {
     return entry.promise;
   }
 
-  // Close blocks that were not looked at for longest, but for one.
+  // Close the least recently used blocks, except one.
   forget(but) {
     for (const [number, { block }] of this.opened) {
       if (this.size <= KEPT) return;
@@ -204,7 +204,7 @@ export class Store {
     return found instanceof Promise ? found.then(line) : line(found);
   }
 
-  // The text of a row as it is in its block.
+  // The text of a row as stored in its block.
   async stored(row) {
     const number = this.blockOf(row);
     return (await this.block(number)).text(row);

@@ -6,7 +6,7 @@ import { members, string, tree, isTree } from "./tree.mjs";
 const rank = (sorted, percent) => (sorted.length ? sorted[Math.max(0, Math.ceil((percent / 100) * sorted.length) - 1)] : null);
 const size = (text) => new TextEncoder().encode(text).length;
 
-// A table that is sorted by a click on a head. Columns: [title, value, shown].
+// A table that sorts on a click on a head. Columns: [title, value, shown].
 function table(caption, columns, rows, order, chosen) {
   let [by, down] = order;
   const box = el("div", { class: "table" });
@@ -69,7 +69,7 @@ export async function tools(store, rows, choose) {
   ], [...groups.values()], [1, true], choose);
 }
 
-// How many answers took how long, on a logarithmic scale that all plots share.
+// A histogram of durations, on a logarithmic scale that all plots share.
 const SVG = "http://www.w3.org/2000/svg";
 const BINS = 24;
 function plot(took, [low, high]) {
@@ -88,7 +88,7 @@ function plot(took, [low, high]) {
   return svg;
 }
 
-// What the server offers, of the newest answers to requests for lists, and the greeting.
+// The server's offer, from the newest answers to list requests, and the greeting.
 async function surface(store, rows) {
   const lists = new Map();
   let greeting = null;

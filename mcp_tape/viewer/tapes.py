@@ -1,4 +1,4 @@
-"""Cassettes on one page: their sessions, and the numbers and facts that these have there."""
+"""Cassettes on one page: their sessions, with their numbers and facts there."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Tape(NamedTuple):
 
 
 class Numbers:
-    """Numbers of sessions on the page: their own, or of several cassettes one after the other, as they come."""
+    """Numbers of sessions on the page: their own, or consecutive ones for several cassettes."""
 
     def __init__(self, several: bool) -> None:
         self._several = several
@@ -44,7 +44,7 @@ class Numbers:
         return (tape, session) in self._given
 
     def origin(self, number: int) -> tuple[int, int]:
-        """The place of a cassette, and its own number of a session."""
+        """The place of a session's cassette, and its own number there."""
         return self._origins[number]
 
     def head(self, tape: int, session: Session, name: str) -> dict[str, Any]:

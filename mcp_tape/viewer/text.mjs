@@ -1,7 +1,7 @@
-// Texts of strangers as people may see them, and elements made without markup.
+// Untrusted texts in a safe form, and elements made without markup.
 
-const ODD = /(?![ ])[\p{C}\p{Z}]/gu; // what Python's str.isprintable() has not: the same as mcp_tape.errors.harmless
-const ODD_IN_TEXT = /\[redacted:[^\]\r\n]{0,200}\]|(?![ \n\t])[\p{C}\p{Z}]/gu; // placeholders, too, as wire/secret_names.py has them
+const ODD = /(?![ ])[\p{C}\p{Z}]/gu; // characters outside Python's str.isprintable(), as in mcp_tape.errors.harmless
+const ODD_IN_TEXT = /\[redacted:[^\]\r\n]{0,200}\]|(?![ \n\t])[\p{C}\p{Z}]/gu; // and placeholders, as in wire/secret_names.py
 
 export function el(name, attributes, ...children) {
   const element = document.createElement(name);
@@ -19,8 +19,8 @@ export function harmless(text) {
   return String(text).replace(ODD, "·");
 }
 
-// A text as nodes, in which characters that nobody sees, or that turn others around, are marked with their numbers, and
-// what stands for a secret is marked as such.
+// A text as nodes, in which invisible and bidirectional characters are shown as code points, and placeholders of
+// secrets are marked.
 export function visible(text) {
   const nodes = document.createDocumentFragment();
   let from = 0;
@@ -52,7 +52,7 @@ export function plural(number, thing) {
   return `${number.toLocaleString("en")} ${thing}${number === 1 ? "" : "s"}`;
 }
 
-// A long text in pieces: the first, and a button for each that follows.
+// A long text in pieces: the first, and a button for each further one.
 const PIECE = 50_000;
 export function pre(text, from = 0) {
   const box = el("pre", { dir: "ltr" });

@@ -1,4 +1,4 @@
-// JSON as a tree that is read and made as it is unfolded: verbatim numbers and names, however deep or large.
+// JSON as a tree that is parsed as it is unfolded: verbatim numbers and names, however deep or large.
 
 import { el, visible, plural } from "./text.mjs";
 
@@ -49,7 +49,7 @@ export function* members(text, at) {
 
 export const isTree = (text) => /^\s*[{[]/.test(text);
 
-// The verbatim text of a member, by its names; null where there is none.
+// The verbatim text of a member, by its names; null without one.
 export function member(text, ...names) {
   let at = blank(text, 0), end = text.length;
   for (const name of names) {

@@ -1,5 +1,5 @@
-// The waterfall: time across, a lane for each kind of traffic; calls that overlap stand below each other, and what a
-// server asks during a call below that call.
+// The waterfall: time across, a lane for each kind of traffic. Overlapping calls are below each other, and a server's
+// requests during a call are below that call.
 
 import { byId, duration, harmless } from "./text.mjs";
 import { LANES, layout } from "./spans.mjs";
@@ -17,7 +17,7 @@ export class Waterfall {
     this.listen();
   }
 
-  // Rows in the order of time; `offsets`: where each session begins; `cuts`: where time is left out.
+  // Rows in the order of time; `offsets`: the start of each session; `cuts`: where time is left out.
   set(rows, offsets, cuts) {
     Object.assign(this, { offsets, cuts });
     this.spans = layout(this.store, rows, (row) => this.timeOf(row));
@@ -112,7 +112,7 @@ export class Waterfall {
       const tall = span.under ? NESTED : span.lane < 2 ? BAR : THIN - 5;
       this.places.push([left, Math.max(right, left + 2), top, tall, span.row]);
       const pixel = `${top}.${key}`;
-      if (right - (last.get(pixel) ?? -9) < 0.5) continue; // nobody would see it
+      if (right - (last.get(pixel) ?? -9) < 0.5) continue; // too narrow to see
       last.set(pixel, Math.max(right, left));
       pen.fillStyle = colours[span.rounds.length > 1 && key !== "faint" ? "waits" : key];
       pen.fillRect(left, top, Math.max(2, right - left), tall);
@@ -120,7 +120,7 @@ export class Waterfall {
     }
   }
 
-  // The rounds of a call that has several, within its bar: between them the server waits, or is polled.
+  // The rounds of a call that has several, within its bar: between them the server waits or is polled.
   rounds(pen, span, top, tall, colour) {
     pen.fillStyle = colour;
     for (const row of span.rounds) {
