@@ -1,4 +1,4 @@
-"""Answers of a bounded size. What does not fit follows behind a cursor: nothing is cut without a word."""
+"""Answers of bounded size. A cursor leads to the rest: nothing is cut silently."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any, NamedTuple
 from ..errors import TapeError
 from ..formats.pretty import harmless, json_line
 
-ROOM = 20_000  # bytes of an answer's text; structured content has as many
+ROOM = 20_000  # bytes of an answer's text, and of its structured content
 SHORT = 300  # characters
 CURSOR, NEXT = "cursor", "next_cursor"  # the argument, and the member of structured content
 
 
 class ToolError(TapeError):
-    """Arguments that a tool cannot work with, in words for a model."""
+    """Invalid arguments of a tool, explained for a model."""
 
 
-# What a model can do where a person gets a command to type: by the beginning of that.
+# What a model can do instead of running a command, by the start of the command in a hint.
 _INSTEAD = {
     "mcp-tape ls": "; list_sessions has its sessions",
     "mcp-tape show": "; show_session has the numbers of its messages",
@@ -27,21 +27,21 @@ _INSTEAD = {
 
 
 def words_of(error: Exception) -> str:
-    """An error in words for a model, which has tools and no shell."""
+    """Explain an error to a model, which has tools and no shell."""
     if not isinstance(error, TapeError) or not error.hint:
         return str(error)
     return error.message + next((tool for command, tool in _INSTEAD.items() if command in error.hint), "")
 
 
 class Answer(NamedTuple):
-    """The result of a tool: text for reading, and the same as values where the tool has an output schema."""
+    """The result of a tool: text, and the same as values if the tool has an output schema."""
 
     text: str
     structured: dict[str, Any] | None = None
 
 
 class Item(NamedTuple):
-    """A part of an answer that is not divided. `cursor`: the place behind it."""
+    """An indivisible part of an answer. `cursor`: the place after it."""
 
     text: str
     value: dict[str, Any]
@@ -49,7 +49,7 @@ class Item(NamedTuple):
 
 
 def page(name: str, items: Iterable[Item], head: str, nothing: str, too_large: str = "") -> Answer:
-    """As many items as there is room for. `too_large`: what to do about an item that never fits."""
+    """Return as many items as fit. `too_large`: advice for an item that never fits."""
     lines, values = [harmless(head)], list[dict[str, Any]]()
     written, sized, last, following = _size(lines[0]), 0, "", None
     for item in items:
@@ -69,7 +69,7 @@ def page(name: str, items: Iterable[Item], head: str, nothing: str, too_large: s
 
 
 def window(pieces: Iterable[str], start: int, call: str = "call again with", place: str = "") -> str:
-    """A part of a long text, from behind so many characters on. `place`: what the cursor begins with."""
+    """Return the part of a long text that starts at this character. `place`: a prefix of the cursor."""
     position, left = 0, ROOM
     parts = []
     for piece in map(harmless, pieces):
@@ -87,17 +87,17 @@ def window(pieces: Iterable[str], start: int, call: str = "call again with", pla
 
 
 def more(cursor: str | None, call: str = "call again with") -> list[str]:
-    """The line that ends an answer which is not all."""
+    """The last line of an incomplete answer."""
     return [] if cursor is None else [f'[There is more: {call} "{CURSOR}": "{cursor}"]']
 
 
 def number(cursor: str | None) -> int:
-    """The number that a cursor is."""
+    """The number in a cursor."""
     return numbers(cursor or "0", 1)[0]
 
 
 def numbers(cursor: str, *sizes: int) -> list[int]:
-    """The numbers of a cursor such as `2.15`, which has so many of them."""
+    """The numbers in a cursor such as `2.15`, which must have one of these sizes."""
     words = cursor.split(".")
     if len(words) not in sizes or not all(word.isascii() and word.isdigit() and len(word) < 19 for word in words):
         raise ToolError(f'cursor {cursor!r} is not one that this tool gave; give "{NEXT}" of its last answer, or none')
@@ -105,19 +105,19 @@ def numbers(cursor: str, *sizes: int) -> list[int]:
 
 
 def short(text: str | None, most: int = SHORT) -> str:
-    """A text on one line; a longer one ends with how much is left out."""
+    """A text on one line; a longer one ends with the number of characters left out."""
     line = " ".join((text or "")[: 8 * most].split())
     left = max(len(line) - most, 0) + max(len(text or "") - 8 * most, 0)
     return f"{line[:most]}… [{left} more characters]" if left else line
 
 
 def brief(value: dict[str, Any]) -> dict[str, Any]:
-    """Values with their texts cut: a stranger's id, name or version may have any length."""
+    """Values with their texts cut: an untrusted id, name or version may have any length."""
     return {name: short(member) if isinstance(member, str) else member for name, member in value.items()}
 
 
 def clean(value: Any) -> Any:
-    """A value with nothing in its strings that nobody sees, or that UTF-8 cannot hold: a model would read it."""
+    """A value with all strings cleaned: a model would read invisible characters, and UTF-8 cannot encode everything."""
     if isinstance(value, str):
         return harmless(value)
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Tools that work something out: what changed between two recordings, and questions in SQL."""
+"""Tools that compute something: changes between two recordings, and SQL queries."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LONGEST = 2_000  # characters of a value
 _MOST_MEMORY = 256 << 20  # bytes that SQLite may use for a query
 
 SQL_EXAMPLE = "SELECT tool, count(*) FROM tool_calls GROUP BY tool"
-TABLES = (  # with the columns that most questions need
+TABLES = (  # with the columns that most queries need
     "tool_calls(session, seq, elapsed, tool, arguments, status, microseconds, result, error)",
     "exchanges(session, seq, elapsed, sender, method, name, answer_seq, status, microseconds, request, response)",
     "notifications(session, seq, elapsed, sender, method, params)",
@@ -38,8 +38,8 @@ def diff(
     format: str = "text",  # noqa: A002 - as the option of diff is called
     cursor: str | None = None,
 ) -> Answer:
-    """What changed between two recordings, judged as in this project."""
-    from ..compare.project import here, load  # takes a while
+    """Compare two recordings, by the rules of this project."""
+    from ..compare.project import here, load  # slow to import
     from ..compare.report import render
     from ..compare.sources import parse
     from ..compare.versions import PARTS, Version, compare, recorded
@@ -62,9 +62,9 @@ def diff(
 def query(
     call: Call, sql: str, file: str | None = None, params: dict[str, str] | None = None, cursor: str | None = None
 ) -> Answer:
-    """The rows of one statement that only reads, from a process that can be killed.
+    """Return the rows of one read-only statement, run in a process that can be killed.
 
-    A function of SQLite that is at work neither can be interrupted nor has a bound for its memory.
+    A running SQLite function cannot be interrupted, and its memory has no limit.
     """
     path = call.places.path_of(file)
     worker = Worker(pickle.dumps(_answer))
@@ -84,7 +84,7 @@ def query(
 
 
 def _answer(asked: tuple[str, str, dict[str, str] | None, int]) -> Answer | TapeError:
-    """The answer to a query, or the error that it ends with; within bounds of memory."""
+    """Return the answer to a query, or its error, within a memory limit."""
     path, sql, params, skipped = asked
     try:
         with Cassette(path) as cassette:
@@ -104,7 +104,7 @@ def _items(columns: list[str], rows: Iterator[tuple[Any, ...]], skipped: int) ->
 
 
 def _cut(column: str, value: Any) -> Any:
-    """A value, or the beginning of a long one and how to read on."""
+    """A value, or the beginning of a long one with a way to read on."""
     if not isinstance(value, (str, bytes)) or len(value) <= _LONGEST:
         return value
     if isinstance(value, bytes):

@@ -21,7 +21,7 @@ _OF_SESSION = (
 
 
 def list_cassettes(call: Call, cursor: str | None = None) -> Answer:
-    """The cassettes that may be read, with what is on each; one that cannot be read says why."""
+    """List the readable cassettes with a summary of each, or the reason why one cannot be read."""
     items = _cassettes(call, number(cursor))
     return page("cassettes", items, "file · sessions · newest", f"There are no cassettes. {HOW_TO_RECORD}")
 
@@ -29,7 +29,7 @@ def list_cassettes(call: Call, cursor: str | None = None) -> Answer:
 def _cassettes(call: Call, skipped: int) -> Iterator[Item]:
     for place, path in enumerate(islice(call.places.cassettes(), skipped, None), skipped + 1):
         call.check()
-        size = os.path.getsize(path) if os.path.exists(path) else 0  # else it is remote
+        size = os.path.getsize(path) if os.path.exists(path) else 0  # remote cassettes have no size yet
         value: dict[str, Any] = {"file": path, "bytes": size, "sessions": 0, "newest": None}
         try:
             with call.opened(path) as cassette:
@@ -49,7 +49,7 @@ def _summary(cassette: Cassette) -> dict[str, Any]:
 
 
 def list_sessions(call: Call, file: str | None = None, cursor: str | None = None) -> Answer:
-    """The sessions on a cassette, in recorded order: who talked with whom, how much, and how many errors."""
+    """List the sessions on a cassette in recorded order: server, client, size and number of errors."""
     with call.opened(file) as cassette:
         items = _sessions(cassette, number(cursor))
         head = f"{cassette.path}: session · started · server · protocol · size"

@@ -1,4 +1,4 @@
-"""The cassettes that a model may read: those at or below the files and directories that the server was given."""
+"""The cassettes that a model may read: those at or below the server's files and directories."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from ..cassette.schema import REMOTE, absolute
 from ..errors import CassetteError, pasted
 from .answers import ToolError, short
 
-_NAMED = 5  # files in an error
+_NAMED = 5  # files to name in an error
 
 
 class Places:
-    """Files and directories, by the names that their user gave."""
+    """Files and directories, by the names that the user gave."""
 
     def __init__(self, given: Sequence[str]) -> None:
         self.given = tuple(given)
         self._roots = [os.path.realpath(path) for path in given]
 
     def cassettes(self) -> Iterator[str]:
-        """Every cassette, once, by a name that `path_of` takes."""
+        """Yield every cassette once, by a name that `path_of` accepts."""
         seen = set()
         for place in self.given:
             if place.startswith(REMOTE):
@@ -38,16 +38,16 @@ class Places:
                     yield path
 
     def path_of(self, file: str | None) -> str:
-        """The cassette that a model names; without a name the only one there is."""
+        """Return the path of the cassette that a model names, or of the only one."""
         if file is None:
             return self._only_one()
         if file.startswith(REMOTE) and file in self.given:
             return file
         try:
             real = os.path.realpath(file)
-        except ValueError:  # a NUL in it
+        except ValueError:  # a NUL byte
             raise ToolError("that is no file's name; list_cassettes has the names") from None
-        # Nothing is said of files elsewhere, not even whether they are there.
+        # Reveal nothing about other files, not even whether they exist.
         if not self._is_inside(real):
             raise ToolError(
                 f"refused: {short(file)} is not among the cassettes that may be read here, which are at or below: "
@@ -58,13 +58,16 @@ class Places:
         return file
 
     def paths_of(self, file: str | None, session: int | None) -> list[str]:
-        """The cassettes that a model means: the one that it names, else all. A session is one of one cassette."""
+        """Return the paths of the cassettes that a model means: the one it names, or all.
+
+        A session belongs to one cassette.
+        """
         if file is not None or session is not None:
             return [self.path_of(file)]
         return list(self.cassettes()) or [self._only_one()]
 
     def _is_inside(self, real: str) -> bool:
-        """Return whether a path without links is one of the places, or below one."""
+        """Return whether a path without links is one of the roots, or below one."""
         return any(real == root or real.startswith(os.path.join(root, "")) for root in self._roots)
 
     def _only_one(self) -> str:
@@ -84,7 +87,7 @@ HOW_TO_RECORD = "Record one with: mcp-tape record -- SERVER"
 
 
 def given(files: Sequence[str]) -> Places:
-    """The places of a command line. Each must be there."""
+    """The places of a command line. Each must exist."""
     for file in files:
         if not os.path.exists(file) and not file.startswith(REMOTE):
             raise CassetteError(
@@ -94,20 +97,20 @@ def given(files: Sequence[str]) -> Places:
 
 
 class Call:
-    """One call of a tool: what it may read, and whether anybody still waits for it."""
+    """One call of a tool: the cassettes that it may read, and whether the client still waits."""
 
     def __init__(self, places: Places, is_stopped: Callable[[], bool] = lambda: False) -> None:
         self.places, self.is_stopped = places, is_stopped
         self._stops: list[Callable[[], None]] = []
 
     def stop(self) -> None:
-        """Stop what works for it elsewhere, after `is_stopped` has become true."""
+        """Stop work elsewhere for this call, once `is_stopped` is true."""
         for stop in [*self._stops]:
             stop()
 
     @contextmanager
     def stopped_by(self, stop: Callable[[], None]) -> Iterator[None]:
-        """A time in which something works for it elsewhere, which `stop` ends."""
+        """Let `stop` end work elsewhere while the context is open."""
         self._stops.append(stop)
         if self.is_stopped():
             stop()
@@ -123,6 +126,6 @@ class Call:
             yield cassette
 
     def check(self, *_: object) -> None:
-        """End a call that nobody waits for."""
+        """End a call that the client no longer waits for."""
         if self.is_stopped():
             raise ToolError("stopped")

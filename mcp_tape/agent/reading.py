@@ -1,4 +1,4 @@
-"""Tools that read cassettes: messages line by line, one exchange whole, words, figures."""
+"""Tools that read cassettes: messages line by line, one exchange in full, words, statistics."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .answers import SHORT, Answer, Item, ToolError, brief, clean, number, numbe
 from .places import Call
 
 _OF_MESSAGE = "session seq seconds sender kind id what status size odd exchange".split()
-_NAMED = 5  # cassettes that could not be read
+_NAMED = 5  # unreadable cassettes to name
 _EXCERPT = 200  # characters around a hit
 _MORE_STDERR = "[There is more on stderr: call show_session with filter kind:stderr]\n"
 _HEAD = "session.seq · seconds · → client, ← server, ! needs a look · what · bytes · content"
@@ -36,12 +36,12 @@ def show_session(
     all: bool = False,  # noqa: A002 - the same
     cursor: str | None = None,
 ) -> Answer:
-    """The messages of a session, one line each."""
+    """Show the messages of a session, one line each."""
     kept = _parsed(filter)
     with call.opened(file) as cassette:
         place = numbers(cursor, 2, 3) if cursor else []
         if place and session is None and not kept.names_sessions:
-            session = place[0]  # the newest, when reading it began
+            session = place[0]  # the newest when the first page was read
         rows = _rows(cassette, filters.sessions(cassette, kept, session), kept, place)
         items = (_message(line_of(cassette, row)) for row in rows if all or not goes_without_saying(row))
         nothing = "Nothing fits the filter." if kept.terms else "There is nothing on it yet."
@@ -56,7 +56,7 @@ def _parsed(text: str) -> Filter:
 
 
 def _rows(cassette: Cassette, sessions: list[int], kept: Filter, place: list[int]) -> Iterator[Row]:
-    """Rows behind a place: a session, a frame of it, and a part of that where it is a batch."""
+    """Rows after a place: a session, a frame in it, and a part of the frame if it is a batch."""
     if not place:
         return chain.from_iterable(session_rows(cassette, each, kept) for each in sessions)
     first, *behind = place
@@ -83,7 +83,7 @@ def _message(line: Line, excerpt: str | None = None) -> Item:
 
 
 def _detail(text: str, is_cut: bool = False, most: int = SHORT) -> str:
-    """The beginning of a content, on one line. How much there is in all, its size says."""
+    """The beginning of a content, on one line. The size column shows its length."""
     line = " ".join(text[: 8 * most].split())
     is_whole = not is_cut and len(line) <= most and len(text) <= 8 * most
     return line if is_whole else f"{line[:most]}… [show_exchange has all]"
@@ -92,7 +92,7 @@ def _detail(text: str, is_cut: bool = False, most: int = SHORT) -> str:
 def show_exchange(
     call: Call, seq: int, file: str | None = None, session: int | None = None, cursor: str | None = None
 ) -> Answer:
-    """One exchange whole: the request, its answer, what belongs to it, and what was said on stderr meanwhile."""
+    """Show one exchange in full: the request, its answer, the messages that belong to it, and stderr meanwhile."""
     with call.opened(file) as cassette:
         asked, start = numbers(cursor or "0.0", 2)
         which = cassette.session(asked or session).id
@@ -104,7 +104,7 @@ def show_exchange(
 def _pieces(cassette: Cassette, rows: Iterator[Row]) -> Iterator[str]:
     for row in rows:
         line = line_of(cassette, row)
-        is_small = row.frame_kind == "control" or row.method == protocol.PROGRESS  # and there may be thousands
+        is_small = row.frame_kind == "control" or row.method == protocol.PROGRESS  # there may be thousands of these
         if is_small and len(line.detail) <= SHORT:
             yield f"{_message(line).text}\n"
             continue
@@ -117,7 +117,7 @@ def _pieces(cassette: Cassette, rows: Iterator[Row]) -> Iterator[str]:
 def search_words(
     call: Call, words: str, file: str | None = None, session: int | None = None, cursor: str | None = None
 ) -> Answer:
-    """The messages that have all of some words, on one cassette or on all."""
+    """Find the messages that have all of some words, on one cassette or on all."""
     terms = search.parse(words)
     paths, unread = call.places.paths_of(file, session), list[str]()
     with closing(_hits(call, paths, terms, session, numbers(cursor or "0.0.0", 3), unread)) as items:
@@ -128,7 +128,7 @@ def search_words(
 def _hits(
     call: Call, paths: list[str], terms: list[search.Term], session: int | None, place: list[int], unread: list[str]
 ) -> Generator[Item, None, None]:
-    """Hits behind a place: the number of a cassette, a session, a frame of it."""
+    """Hits after a place: the number of a cassette, a session, a frame in it."""
     for at, path in enumerate(paths[place[0] :], place[0]):
         first, after = place[1:] if at == place[0] else (0, 0)
         try:
@@ -144,14 +144,14 @@ def _hits(
 
 
 def _leave_out(error: CassetteError, path: str, paths: list[str], unread: list[str]) -> None:
-    """Note why one of several cassettes is not read; the error of a single one is the answer."""
+    """Note why one of several cassettes is not read. The error of a single one is the answer."""
     if len(paths) == 1:
         raise error
     unread.append(f"{path}: {short(words_of(error))}")
 
 
 def _with_unread(answer: Answer, unread: list[str]) -> Answer:
-    """An answer that names the cassettes that were left out."""
+    """An answer that names the unreadable cassettes."""
     assert answer.structured is not None
     named = [str(clean(one)) for one in unread[:_NAMED]]
     named += [f"and {len(unread) - _NAMED} more"] if unread[_NAMED:] else []
@@ -173,7 +173,7 @@ def show_stats(
     filter: str = "",  # noqa: A002 - as the option of stats is called
     cursor: str | None = None,
 ) -> Answer:
-    """Calls, errors, durations and bytes of each tool and method, on one cassette or on all."""
+    """Count calls, errors, durations and bytes of each tool and method, on one cassette or on all."""
     kept = _parsed(filter)
     skipped = number(cursor)
     paths, unread, several = call.places.paths_of(file, session), list[str](), 0
@@ -209,7 +209,7 @@ def _figures(row: stats.Figures, place: int) -> Item:
 
 
 def show_reasons(call: Call, file: str | None = None, session: int | None = None, cursor: str | None = None) -> Answer:
-    """What explains a hang."""
+    """List reasons for a hang."""
     skipped = number(cursor)
     with call.opened(file) as cassette:
         found = why.reasons(cassette, all_or_one(cassette, session))

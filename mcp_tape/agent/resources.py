@@ -28,7 +28,7 @@ class Page(NamedTuple):
 
 
 def listed(call: Call, cursor: str | None) -> Page:
-    """Some of the sessions on all cassettes. A cassette that cannot be read has none; list_cassettes says why."""
+    """List some of the sessions on all cassettes. Unreadable cassettes are skipped; list_cassettes reports why."""
     first, after = numbers(cursor or "0.0", 2)
     found = list(islice(_sessions(call, first, after), _PAGE + 1))
     following = found[_PAGE - 1][0] if len(found) > _PAGE else None
@@ -57,7 +57,7 @@ def _resource(path: str, session: Session) -> dict[str, Any]:
 
 
 def read(call: Call, uri: str) -> str:
-    """The text of a session, or as much as there is room for."""
+    """The text of a session, up to the size of an answer."""
     place, _, asked = uri.removeprefix(_SCHEME).partition("?")
     path, _, session = place.rpartition("/")
     if not uri.startswith(_SCHEME) or not path or not session.isascii() or not session.isdigit():

@@ -1,4 +1,4 @@
-"""What tools take and give, as JSON Schema: https://json-schema.org/draft/2020-12"""
+"""Arguments and results of tools, as JSON Schema: https://json-schema.org/draft/2020-12"""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _CURSOR = TEXT | {"description": f"{NEXT} of the answer before, to read on."}
 
 
 def takes(required: tuple[str, ...] = (), **properties: Schema) -> Schema:
-    """The arguments of a tool, and the cursor that all of them have."""
+    """The arguments of a tool, with the cursor that all tools take."""
     return {
         "type": "object",
         "properties": properties | {CURSOR: _CURSOR},
@@ -42,7 +42,7 @@ def takes(required: tuple[str, ...] = (), **properties: Schema) -> Schema:
 
 
 def gives(name: str, /, beside: dict[str, Schema] | None = None, **properties: Schema) -> Schema:
-    """A list of objects, the cursor to what follows, and perhaps something `beside` them."""
+    """A list of objects, the cursor to the next ones, and other members `beside` them."""
     beside = beside or {}
     each = {"type": "object", "properties": properties, "required": list(properties)}
     following = OPTIONAL_TEXT | {"description": f'Not null: there is more. Call again with it as "{CURSOR}".'}
@@ -54,8 +54,8 @@ def gives(name: str, /, beside: dict[str, Schema] | None = None, **properties: S
 
 
 def checked(arguments: dict[str, Any], schema: Schema, example: str) -> dict[str, Any]:
-    """Arguments that fit, with 7.0 as 7; others are refused in words that a model can act on."""
-    from jsonschema import Draft202012Validator  # takes a while
+    """Return valid arguments, with 7.0 as 7. Refuse others in words that a model can act on."""
+    from jsonschema import Draft202012Validator  # slow to import
 
     found = sorted(Draft202012Validator(schema).iter_errors(arguments), key=lambda error: list(error.path))
     if found:

@@ -24,7 +24,7 @@ from .tools import TOOLS, named
 
 T = TypeVar("T")
 
-_PATIENCE = 50.0  # seconds: clients give up after a minute
+_PATIENCE = 50.0  # seconds; clients give up after a minute
 _INSTRUCTIONS = (
     'Recordings of MCP sessions ("cassettes"). To find out why a call failed: list_sessions, then show_session with '
     "filter status:error, then show_exchange with the seq of the failed call; stats and search give an overview. Long "
@@ -34,7 +34,7 @@ _INSTRUCTIONS = (
 
 
 def build(places: Places, patience: float = _PATIENCE) -> Server[Any]:
-    """The server of some cassettes. A call that takes longer than `patience` is stopped."""
+    """Build the server for some cassettes. It stops a call that takes longer than `patience`."""
     desk = _Desk(places, patience)
     return Server(
         "mcp-tape",
@@ -50,7 +50,7 @@ def build(places: Places, patience: float = _PATIENCE) -> Server[Any]:
 
 
 class _Desk:
-    """Answers what a client asks of the cassettes."""
+    """Handles the requests of a client."""
 
     def __init__(self, places: Places, patience: float) -> None:
         self._places = places
@@ -106,7 +106,7 @@ class _Desk:
         return types.ReadResourceResult(contents=[content])
 
     async def _in_thread(self, work: Callable[[Call], T]) -> T:
-        """Read without keeping others waiting; what nobody waits for any more is stopped."""
+        """Read without delaying other calls. Stop when the client no longer waits."""
         stop = threading.Event()
         call = Call(self._places, stop.is_set)
         try:
@@ -122,7 +122,7 @@ class _Desk:
 
 
 async def _or_refused(work: Any, data: Any = None) -> Any:
-    """The result of some work; an error of ours as one of the protocol."""
+    """Return the result of some work; raise our errors as protocol errors."""
     try:
         return await work
     except (TapeError, OSError) as error:
@@ -134,12 +134,12 @@ def _text(text: str) -> types.TextContent:
 
 
 def run(places: Places) -> None:
-    """Serve on stdin and stdout until the client leaves."""
+    """Serve on stdin and stdout until the client disconnects."""
 
     async def serve() -> None:
         server = build(places)
         async with stdio_server() as (reading, writing):
             await server.run(reading, writing, server.create_initialization_options())
 
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # the SDK waits for a line of stdin, which Ctrl-C does not bring
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # the SDK blocks in reading stdin, which Ctrl-C does not interrupt
     anyio.run(serve)

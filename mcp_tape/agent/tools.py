@@ -1,4 +1,4 @@
-"""The table of tools: name, words for a model, an example, what each takes and gives."""
+"""The table of tools: name, description for a model, example, arguments and result."""
 
 from __future__ import annotations
 
