@@ -1,8 +1,8 @@
-"""A file of a client: its servers, and the same file with a tape in one of them or without.
+"""A client's file: its servers, and the file with a tape added to one of them or removed.
 
-An edit is a splice into the text. Before anything is written, both texts are parsed by a real parser, and nothing but
-the one entry may differ. The file is then compared with what was read and replaced by one of the same mode, whole or
-not at all (cassette/replace.py). Of the file before its first tape a copy is kept that only the user can read.
+An edit is a splice into the text. Before writing, both texts are parsed by a real parser, and only the one entry may
+differ. The file is then compared with the bytes that were read, and replaced atomically by one with the same mode
+(cassette/replace.py). A copy from before the first tape is kept, readable only by the user.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from .table import JSON, TOML, YAML, Place
 
 BACKUP = ".mcp-tape-backup"
 _LANGUAGES: dict[str, Language] = {JSON: jsonc, TOML: toml}
-# A directory that the writer of a file makes beside it, as proper-lockfile does: Claude Code waits until it is gone,
-# and reads the file anew. One that was not touched for some seconds is what a killed writer left.
+# The lock directory of proper-lockfile: Claude Code waits until it is gone, and then reads the file again. A lock that
+# was not touched for some seconds is left over from a killed writer.
 # https://github.com/moxystudio/node-proper-lockfile
 _LOCK, _STALE = ".lock", 10.0
 
@@ -49,7 +49,7 @@ class Config(NamedTuple):
 
 
 class Server(NamedTuple):
-    """An entry of a file: what it starts, or why it cannot be wrapped."""
+    """An entry of a file: the server it starts, or why it cannot be wrapped."""
 
     name: str
     parts: Parts | None = None
@@ -67,7 +67,7 @@ class Server(NamedTuple):
 
 
 def read(place: Place) -> Config:
-    """Read a file; TapeError says why it cannot be used. OSError: it is not there, or not readable."""
+    """Read a file. TapeError explains why it cannot be used; OSError means that it is missing or unreadable."""
     with open(place.path, "rb") as file:
         data = file.read()
     try:
@@ -81,14 +81,14 @@ def read(place: Place) -> Config:
 
 
 def way_in(value: Any, ways: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
-    """Return the way to the servers: the first that is there, else the first."""
+    """Return the way to the servers: the first that exists, else the first of all."""
     if not isinstance(value, Pairs):
         return ways[0]
     return next((way for way in ways if isinstance(value.at(way), Pairs) and (way or _is_map(value))), ways[0])
 
 
 def _is_map(value: Pairs) -> bool:
-    """True if all of a file is one map of servers."""
+    """True if the whole file is one map of servers."""
     starts = ("command", *remote.URLS)
     return bool(value) and all(isinstance(inner, Pairs) and any(map(inner.get, starts)) for _, inner in value)
 
@@ -100,7 +100,7 @@ def _parsed(kind: str, text: str) -> Any:
 
 
 def servers(config: Config) -> Iterator[Server]:
-    """Yield the servers of a file in their order."""
+    """Yield the servers of a file, in order."""
     found = config.value.at(config.way) if isinstance(config.value, Pairs) else None
     for name, entry in dict(found if isinstance(found, Pairs) else ()).items():
         yield _server(name, entry, config)
@@ -137,7 +137,7 @@ def _remote(name: str, entry: Pairs, kind: str) -> Server:
 
 
 def wrap(config: Config, server: Server, program: str, words: Sequence[str]) -> str:
-    """Return the text of a file with a tape in one of its servers. TapeError: why not."""
+    """Return the text of a file with a tape in one of its servers. TapeError explains why that is impossible."""
     _expect_well(config, server)
     if server.tape:
         return config.text
@@ -180,7 +180,7 @@ def _expect_well(config: Config, server: Server) -> None:
 
 
 def _checked(config: Config, server: Server, text: str, entry: Pairs) -> str:
-    """Return a new text in which nothing but the one entry is another."""
+    """Return the new text if it differs in the one entry only; else raise TapeError."""
     expected = config.value.with_((*config.way, server.name), entry)
     try:
         is_right = repr(_parsed(config.place.client.kind, text)) == repr(expected)
@@ -199,40 +199,40 @@ def _unsafe(config: Config, server: Server) -> TapeError:
 
 
 def with_text(config: Config, text: str) -> Config:
-    """Return what reading the file would give if this were its text."""
+    """Return the config that reading this text would give."""
     return config._replace(text=text, value=_parsed(config.place.client.kind, text))
 
 
 def write(config: Config, text: str) -> None:
-    """Put a text in the place of what was read, if that is still there; else TapeError, and nothing is changed."""
+    """Replace the file if it still has the bytes that were read; else raise TapeError and change nothing."""
     data = text.encode("utf-8")
     if data == config.data:
         return
     path = os.path.realpath(config.path)
-    if not os.access(path, os.W_OK):  # a new file could be put in its place, but somebody has it so
+    if not os.access(path, os.W_OK):  # replacing a read-only file would work, but it is protected on purpose
         raise TapeError(f"{path} stays as it is: it is read-only; if that is not meant, try: chmod u+w {pasted(path)}")
     try:
         with _locked(path):
             _keep_backup(config)
             _put(path, data, config.data)
-            if _content(path + BACKUP) == data:  # all is as it was
+            if _content(path + BACKUP) == data:  # the original is restored
                 os.unlink(path + BACKUP)
     except CassetteError as error:
         raise TapeError(str(error)) from None
 
 
 def _keep_backup(config: Config) -> None:
-    """Keep a copy of a file as it was before its first tape."""
+    """Keep a copy of a file from before its first tape."""
     backup = os.path.realpath(config.path) + BACKUP
     if PROGRAM not in config.text or not os.path.exists(backup):
         with suppress(FileNotFoundError):
-            os.unlink(backup)  # neither its mode counts nor, if it is a link, where that leads
+            os.unlink(backup)  # with its mode; if it is a link, without its target
         _put(backup, config.data)
 
 
 @contextmanager
 def _locked(path: str) -> Iterator[None]:
-    """Keep other writers of a file waiting. TapeError: one of them does that just now."""
+    """Make other writers of a file wait. TapeError if one of them is writing."""
     lock = path + _LOCK
     with suppress(OSError):
         if time() - os.stat(lock).st_mtime > _STALE:
@@ -252,11 +252,11 @@ def _locked(path: str) -> Iterator[None]:
 
 
 def _put(path: str, data: bytes, old: bytes | None = None) -> None:
-    """Put a file in its place, whole; `old`: what must be there until then."""
+    """Replace a file in one step; `old`: the bytes that must be there until then."""
     with beside(path) as part:
         with open(part.file, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
             file.write(data)
-        # What a writer that knows no lock writes from here to the renaming would be lost; it is as near as it can be.
+        # A change by a writer without a lock between here and the renaming is lost. This check is as late as possible.
         if old is not None and _content(path) != old:
             raise TapeError(f"{path} stays as it is: somebody has changed it meanwhile; try again")
         part.put()

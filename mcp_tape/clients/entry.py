@@ -1,8 +1,8 @@
-"""A server's entry as a value: what it starts, whether a tape is in it, and what it is with a tape and without.
+"""A server's entry as a value: what it starts, whether it has a tape, and the entry with a tape and without.
 
-A tape is put before the server's command: `npx -y x` becomes `mcp-tape record --for NAME -- npx -y x`. So all that is
-needed to take it out stands in the entry itself. Where there were no arguments, an option of ours is one word with its
-value, `--for=NAME`: then their list is ours too.
+A tape goes before the server's command: `npx -y x` becomes `mcp-tape record --for NAME -- npx -y x`. So the entry
+itself has all that is needed to remove it. If there were no arguments, our option and its value are one word,
+`--for=NAME`, which marks the list of arguments as ours.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from .spans import Pairs
 PROGRAM = "mcp-tape"
 _COMMANDS = ("record", "use")
 END = "--"
-# What else stands before a server's command to record it. Two of them in a row would record each other.
+# Other recorders in front of a server's command. Two in a row would record each other.
 _OTHERS = ("mcp-rec", "mcp-recorder", "mcp-record", "mcp-cassette", "mcp-trace", "mcp-tee", "mcp-spy", "mcp-snoop")
 _PACKAGE = re.compile(r"(?:.*/)?([^@/=\[]+)(?:[@=\[].*)?")
 
 
 class Parts(NamedTuple):
-    """What an entry starts, and where it says so."""
+    """The command of an entry, and the keys that hold it."""
 
-    owner: tuple[str, ...]  # the way to the object of the two keys, within the entry
+    owner: tuple[str, ...]  # the way to the object with the two keys, within the entry
     command_key: str
     args_key: str
     command: str | list[str]
@@ -39,19 +39,19 @@ class Parts(NamedTuple):
 
 
 class Tape(NamedTuple):
-    """A tape in an entry: how many words of it are ours behind the program, and whether their list is."""
+    """A tape in an entry: the number of our words after the program, and whether their list is ours."""
 
     words: int
     is_list_ours: bool
 
 
 def parts_of(entry: Any, keys: tuple[str, str]) -> Parts:
-    """Return what an entry starts; TapeError where it is nothing that can be wrapped."""
+    """Return the command of an entry; TapeError if it cannot be wrapped."""
     if not isinstance(entry, Pairs):
         raise TapeError("its entry is no object")
     owner: tuple[str, ...] = ()
     command_key, args_key = keys
-    if isinstance(entry.get(command_key), Pairs):  # as Zed had it once
+    if isinstance(entry.get(command_key), Pairs):  # an old form of Zed
         owner, command_key = (command_key,), "path"
     within = entry.at(owner)
     command, args = within.get(command_key), within.get(args_key)
@@ -71,7 +71,7 @@ def _are_words(value: Any) -> bool:
 
 
 def tape_in(parts: Parts) -> Tape | None:
-    """Return the tape in an entry, unless there is none that we can take out."""
+    """Return the tape in an entry, if there is one that we can remove."""
     program, *words = parts.words
     if os.path.basename(program) != PROGRAM or not words or words[0] not in _COMMANDS or END not in words:
         return None
@@ -82,7 +82,7 @@ def tape_in(parts: Parts) -> Tape | None:
 
 
 def stranger_in(parts: Parts) -> str | None:
-    """Return the recorder of somebody else, or ours put in by hand, that an entry starts."""
+    """Return another recorder that an entry starts, or ours if it was added by hand."""
     for word in parts.words[: parts.words.index(END) if END in parts.words else 4]:
         found = _PACKAGE.fullmatch(word)
         if found and (found[1] in _OTHERS or found[1] in (PROGRAM, "mcp_tape")):
@@ -91,7 +91,7 @@ def stranger_in(parts: Parts) -> str | None:
 
 
 def wrapped(entry: Pairs, parts: Parts, program: str, words: Sequence[str]) -> Pairs:
-    """Return an entry with a tape: `words` are ours behind the program, without the last `--`."""
+    """Return an entry with a tape: `words` are ours after the program, without the last `--`."""
     ours = [*words, END]
     if isinstance(parts.command, list):
         return _with_words(entry, parts, [program, *ours, *parts.command], None)

@@ -1,4 +1,4 @@
-"""The clients that are here, and the servers that are asked for."""
+"""The clients on this machine, and the servers that the user asks for."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ENDINGS = {".toml": TOML, ".yaml": YAML, ".yml": YAML}
 
 
 class Found(NamedTuple):
-    """A file that is there: read, or why it cannot be."""
+    """A file that exists: its content, or why it cannot be read."""
 
     place: Place
     config: Config | None
@@ -35,7 +35,7 @@ class Choice(NamedTuple):
 def find(
     project: str, environ: Mapping[str, str], client: str | None = None, scope: str | None = None
 ) -> Iterator[Found]:
-    """Yield the files of clients that are there, each once: some are of several clients."""
+    """Yield the existing files of clients, each once: some belong to several clients."""
     seen = set[tuple[str, str]]()
     for place in places(project, environ):
         wanted = scope is None or place.scope == scope or (scope == USER and place.scope == LOCAL)
@@ -48,7 +48,7 @@ def find(
 
 
 def find_file(path: str, project: str, environ: Mapping[str, str], client: str | None = None) -> Found:
-    """Return a file that is named: of a client's, or in the form of one."""
+    """Return a file by its path: a client's, or one in the form of a client's."""
     if not os.path.isfile(path):
         raise TapeError(f"there is no file {path}; mcp-tape clients lists those that are there")
     same = [place for place in places(project, environ) if _is_same(place.path, path) and place.scope != LOCAL]
@@ -81,7 +81,7 @@ def _found(place: Place) -> Found:
 
 
 def choose(found: Iterable[Found], names: Sequence[str], *, several: bool) -> list[Choice]:
-    """Return the servers of these names, or all; TapeError for one that is nowhere, or in several places."""
+    """Return the servers with these names, or all; TapeError for a name that is missing or ambiguous."""
     there = [Choice(one, server) for one in found for server in one.servers()]
     if not names:
         return there
@@ -99,16 +99,16 @@ def choose(found: Iterable[Found], names: Sequence[str], *, several: bool) -> li
 
 
 def name_of(choice: Choice) -> str:
-    """Return what names the cassette of a server: the client and the server, without what no argument can hold."""
+    """Return a name for a server's cassette: client and server, without characters that an argument cannot hold."""
     name = choice.server.name.encode("utf-8", "replace").decode().replace("\0", "?")
     return f"{choice.found.place.client.name}/{name}"
 
 
 def words_for(parts: Parts | None, name: str, mode: str, cassette: str | None) -> list[str]:
-    """Return our words for a server: `name` says whose it is, unless there is a cassette.
+    """Return our words for a server. `name` identifies it, unless there is a cassette.
 
-    The last option and its value are one word where a list of arguments has to be made (see entry.py). `parts`: None of
-    a server with a URL.
+    The last option and its value are one word if the entry has no list of arguments yet (see entry.py). `parts` is None
+    for a server with a URL.
     """
     if mode == "use":
         words, option = ["use", cassette or ""], ("--mode", "once")
@@ -125,5 +125,5 @@ def words_for(parts: Parts | None, name: str, mode: str, cassette: str | None) -
 
 
 def is_shared(place: Place) -> bool:
-    """Return whether a file is a project's, which others may have too."""
+    """Return whether a file belongs to a project, and may be shared."""
     return place.scope == PROJECT

@@ -1,4 +1,4 @@
-"""JSON with comments and last commas, as VS Code's files have it: scanned for places, and parsed.
+"""JSON with comments and trailing commas, as in VS Code's files: scanned for positions, and parsed.
 
 https://code.visualstudio.com/docs/languages/json#_json-with-comments
 """
@@ -14,7 +14,7 @@ from .spans import MARK, Member, Node, Pairs, UnreadableError, without
 __all__ = ["COMMENT", "member_behind", "parse", "plain", "quote", "scan", "without"]
 
 COMMENT = re.compile(r"//[^\r\n]*|/\*.*?\*/", re.S)
-# A string comes first: what stands in it is none of the others.
+# A string comes first: nothing within it is another token.
 _TOKEN = re.compile(rf'"(?:[^"\\\n]|\\.)*"|{COMMENT.pattern}|[{{}}\[\],:]|[^\s{{}}\[\],:"/]+|\S', re.S)
 _COLON = re.compile(r"\s*:\s*")
 
@@ -24,10 +24,10 @@ def quote(text: str) -> str:
 
 
 def parse(text: str) -> Any:
-    """Parse a text by the standard library; UnreadableError says why it is none."""
+    """Parse a text by the standard library; UnreadableError explains why it fails."""
     try:
         try:
-            return _strict(text)  # as most files are
+            return _strict(text)  # most files are strict
         except ValueError:
             return _strict(plain(text))
     except RecursionError:
@@ -45,9 +45,9 @@ def _refuse(word: str) -> Any:
 
 
 def plain(text: str) -> str:
-    """Return strict JSON, every character in its place: comments, last commas and a byte order mark become spaces."""
+    """Return strict JSON without moving a character: comments, trailing commas and a byte order mark become spaces."""
     out: list[str] = []
-    at, last, before, comma = 0, "", "", 0  # `before`: the token before the last one; `comma`: where that is in `out`
+    at, last, before, comma = 0, "", "", 0  # `before`: the token before the last one; `comma`: the last comma in `out`
     for token in _TOKEN.finditer(text):
         word = token[0]
         out.append(text[at : token.start()])
@@ -65,7 +65,7 @@ def plain(text: str) -> str:
 
 
 def scan(text: str) -> Node:
-    """Return the value of a text that `parse` takes, with the places of all within. Of equal keys the last counts."""
+    """Return the value of a text that `parse` accepts, with all positions. The last of equal keys counts."""
     outer = Node(0, len(text), items=[])
     stack, key, key_at, key_end = [outer], None, 0, 0
     for token in _TOKEN.finditer(text):
@@ -92,7 +92,7 @@ def scan(text: str) -> Node:
 
 
 def member_behind(text: str, member: Member, key: str, value: str) -> str:
-    """Return the text of a member that is to stand right behind another one, and looks like it."""
+    """Return the text of a new member to insert after another one, in the same style."""
     space = text[len(text[: member.start].rstrip()) : member.start]
     name = _TOKEN.match(text, member.start)
     colon = _COLON.fullmatch(text, name.end() if name else 0, member.value.start)

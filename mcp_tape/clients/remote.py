@@ -1,4 +1,4 @@
-"""The entry of a server with a URL: made a command that speaks to the URL, and made what it was again.
+"""The entry of a server with a URL: turned into a command that connects to the URL, and back.
 
     {"type": "http", "url": U, "headers": {"X-K": "V"}}
     {"type": "stdio", "command": "mcp-tape", "args": ["record", …, "--was", "url,headers,http", "--url", U, "--stdio",
@@ -7,8 +7,8 @@
     {"type": "remote", "url": U, "headers": {…}}, where a command is a list with its arguments:
     {"type": "local", "command": ["mcp-tape", "record", …], "environment": {…}}
 
-Headers become variables by other keys before the same values: no value moves, and none stands on a command line. A
-shell drops variables whose names are not its own, so - becomes _. `--was` has the keys and the type that there were.
+Headers become variables: their keys change and their values stay in place, so that none is on a command line. A shell
+drops variables with invalid names, so - becomes _. `--was` keeps the original keys and type.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from .spans import Member, Node, Pairs, Splice
 URLS = ("url", "httpUrl", "serverUrl", "uri")
 _HEADERS = ("headers", "http_headers")
 _TYPE = "type"
-_LISTED, _LOCAL = "remote", "local"  # types of clients in whose entries a command is a list with its arguments
+_LISTED, _LOCAL = "remote", "local"  # types of clients whose command is a list with its arguments
 _NAME = "[A-Za-z_][A-Za-z0-9_-]*"  # of headers that can be variables
 _SIGN_IN = ("auth", "oauth", "bearer_token_env_var", "env_http_headers", "headersHelper", "authProviderType")
 _WAS, _URL, _HEADER = "--was", "--url", "--header-env"
 
 
 class Remote(NamedTuple):
-    """What an entry says of its server, and the keys that say it."""
+    """The server of an entry with a URL, and the entry's keys."""
 
     url_key: str
     url: str
@@ -43,7 +43,7 @@ class Remote(NamedTuple):
 
     @property
     def words(self) -> list[str]:
-        """Our words besides those that name the cassette."""
+        """Our words except those that name the cassette."""
         variables = (name if name == variable else f"{name}={variable}" for name, variable in self.variables.items())
         headers = [word for variable in variables for word in (_HEADER, variable)]
         return [_WAS, f"{self.url_key},{self.headers_key},{self.type}", _URL, self.url, "--stdio", *headers]
@@ -58,24 +58,24 @@ class Remote(NamedTuple):
 
     @property
     def local_type(self) -> str:
-        """The type of the entry once it is a command."""
+        """The type of the entry as a command."""
         return _LOCAL if self.is_listed else STDIO
 
     @property
     def variables(self) -> dict[str, str]:
-        """By header, the variable that has its value."""
+        """By header, the variable with its value."""
         return {name: re.sub(r"\W", "_", name, flags=re.ASCII) for name in self.names}
 
 
 class RemoteTape(NamedTuple):
-    """A tape in such an entry: where its URL stands in the arguments, and what the entry was."""
+    """A tape in such an entry: the position of its URL in the arguments, and the original entry."""
 
     at: int
     was: Remote
 
 
 def remote_of(entry: Pairs) -> Remote:
-    """Return the server of an entry without a command; TapeError where it cannot be wrapped."""
+    """Return the server of an entry without a command; TapeError if it cannot be wrapped."""
     keys = [key for key, _ in entry]
     urls = [key for key in URLS if key in keys]
     url, kind = entry.get(urls[0]) if urls else None, entry.get(_TYPE)
@@ -103,7 +103,7 @@ def remote_tape_in(entry: Pairs, program: str) -> RemoteTape | None:
     """Return the tape in an entry that had a URL."""
     command, args = entry.get("command"), entry.get("args")
     if type(command) is list and command:
-        command, args = command[0], command  # with itself, so that all of it is counted
+        command, args = command[0], command  # includes the program, so that indexes count from there
     if not isinstance(command, str) or os.path.basename(command) != program or type(args) is not list:
         return None
     try:
@@ -154,7 +154,7 @@ def _turned(names: dict[str, str]) -> dict[str, str]:
 
 
 def put_in(language: Any, text: str, owner: Node, remote: Remote, program: str, words: Sequence[str]) -> list[Splice]:
-    """Return the splices that make a command of an entry with a URL."""
+    """Return the splices that turn an entry with a URL into a command."""
     members = owner.members or {}
     url = members[remote.url_key]
     literal = text[url.value.start : url.value.end]
@@ -173,7 +173,7 @@ def put_in(language: Any, text: str, owner: Node, remote: Remote, program: str, 
 
 
 def take_out(language: Any, text: str, owner: Node, tape: RemoteTape) -> list[Splice]:
-    """Return the splices that make it an entry with a URL again."""
+    """Return the splices that restore an entry with a URL."""
     members = owner.members or {}
     command = members["command"]
     args = command if tape.was.is_listed else members["args"]
@@ -187,14 +187,14 @@ def take_out(language: Any, text: str, owner: Node, tape: RemoteTape) -> list[Sp
     if args is command:
         return [*splices, (command.value.start, command.value.end, literal)]
     if command.value.end <= args.start and not text[command.value.end : args.start].replace(",", "", 1).strip():
-        return [*splices, (command.value.start, args.value.end, literal)]  # where we have put it
+        return [*splices, (command.value.start, args.value.end, literal)]  # where we inserted it
     return [*splices, (command.value.start, command.value.end, literal), *language.without(text, owner, args)]
 
 
 def _others(
     language: Any, text: str, members: dict[str, Member], keys: tuple[str, str], names: dict[str, str], kind: str
 ) -> list[Splice]:
-    """Other names for the key of headers and for each of them, and another type."""
+    """Rename the key of the headers and each header, and replace the type."""
     found, (old, new) = list[Splice](), keys
     if old in members:
         found.append(_key(language, text, members[old], new))
@@ -206,7 +206,7 @@ def _others(
 
 
 def _key(language: Any, text: str, member: Member, new: str) -> Splice:
-    """Another name for a key, written as the old one is."""
+    """Rename a key, in the quotes of the old one."""
     start = member.start + len(member.prefix)
     is_quoted = text[start] in "\"'"
     return start, member.key_end, language.quote(new) if is_quoted else new

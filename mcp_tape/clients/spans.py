@@ -1,4 +1,4 @@
-"""Values of a text with the places where they stand: what jsonc and toml find, and splice changes."""
+"""Values of a text with their positions: found by jsonc and toml, changed by splice."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ MARK = "\ufeff"  # the byte order mark, which some editors put at the start of a
 
 
 class UnreadableError(ValueError):
-    """The text is not what it should be; says why."""
+    """A text that cannot be parsed; the message gives the reason."""
 
 
 class Pairs(list[tuple[str, Any]]):
-    """The members of an object in their order, so that no key hides another."""
+    """The members of an object in order, including duplicate keys."""
 
     def get(self, key: str) -> Any:
-        """Return what a key means: of equal ones the last counts, as with all clients."""
+        """Return the value of a key. The last of equal ones counts, as in all clients."""
         return dict(self).get(key)
 
     def at(self, path: Iterable[str]) -> Any:
-        """Return the value at the end of a way of keys, or None."""
+        """Return the value at a path of keys, or None."""
         value: Any = self
         for key in path:
             value = value.get(key) if isinstance(value, Pairs) else None
         return value
 
     def with_(self, path: tuple[str, ...], new: Any) -> Pairs:
-        """Return the same with another value at the end of a way of keys that is there."""
+        """Return a copy with another value at an existing path of keys."""
         last = max(index for index, (key, _) in enumerate(self) if key == path[0])
         value = self[last][1].with_(path[1:], new) if path[1:] else new
         return Pairs([*self[:last], (path[0], value), *self[last + 1 :]])
@@ -37,7 +37,7 @@ class Pairs(list[tuple[str, Any]]):
 
 @dataclass(slots=True)
 class Member:
-    """A key with its value. `prefix`: what stands before the key's last part; `inline`: commas part it from others."""
+    """A key with its value. `prefix`: the text before the last part of the key; `inline`: commas separate members."""
 
     start: int
     value: Node
@@ -54,10 +54,10 @@ class Node:
     end: int
     members: dict[str, Member] | None = None
     items: list[Node] | None = None
-    commas: list[int] = field(default_factory=list)  # where those between items or members stand
+    commas: list[int] = field(default_factory=list)  # positions of the commas between items or members
 
     def at(self, path: Iterable[str]) -> Node:
-        """Return the value at the end of a way of keys that is there."""
+        """Return the node at an existing path of keys."""
         node = self
         for key in path:
             node = (node.members or {})[key].value
@@ -74,7 +74,7 @@ def spliced(text: str, splices: Iterable[Splice]) -> str:
 
 
 def without(text: str, owner: Node, member: Member) -> list[Splice]:
-    """Return the splices that take a member out, with one of the commas around it."""
+    """Return the splices that remove a member, with one of the commas around it."""
     start, end = member.start, member.value.end
     before = [comma for comma in owner.commas if comma < start]
     behind = [comma for comma in owner.commas if comma >= end]

@@ -1,7 +1,7 @@
-"""The text of a server's entry with a tape, and without: a few words put in and taken out, all else as it is.
+"""The text of a server's entry, with a tape and without: a few words are inserted or removed, the rest stays.
 
-Ours stand right behind the bracket of a list, so that all that follows them was there before. A space follows them
-unless the line ends there, which makes it known afterwards whether it was ours.
+Our words come right after the bracket of a list, so that everything after them is original. A space follows ours unless
+the line ends there; so removal can see whether the space was ours.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .spans import Member, Node, Splice
 
 
 class Language(Protocol):
-    """What jsonc and toml know of their texts."""
+    """The operations that jsonc and toml have on their texts."""
 
     def scan(self, text: str) -> Node: ...
     def quote(self, text: str) -> str: ...
@@ -41,7 +41,7 @@ def put_in(
 
 
 def _in_front(text: str, array: Node, words: Sequence[str]) -> Splice:
-    """Put words in front of those of an array."""
+    """Insert words before those of an array."""
     at = array.start + 1
     joined = ", ".join(words)
     if array.items:
@@ -63,16 +63,16 @@ def take_out(language: Language, text: str, owner: Node, parts: Parts, tape: Tap
         return [back, *_without_first(text, args, tape.words + 1)]
     start = members[parts.args_key].start
     if command.end <= start and not text[command.end : start].replace(",", "", 1).strip():
-        return [(command.start, args.end, back[2])]  # where we have put it
+        return [(command.start, args.end, back[2])]  # where we inserted it
     return [back, *language.without(text, owner, members[parts.args_key])]
 
 
 def _without_first(text: str, array: Node, number: int) -> list[Splice]:
-    """Take the first items out of an array, with their commas; comments that somebody put between them stay."""
+    """Remove the first items of an array, with their commas; comments between them stay."""
     items = array.items or []
     commas = array.commas[:number]
     start, end = array.start + 1, items[number - 1].end
-    if len(commas) == number:  # one follows the last of them
+    if len(commas) == number:  # a comma follows the last of them
         end = commas[-1] + 1
         if len(items) > number and text[end] == " ":
             end += 1

@@ -1,7 +1,7 @@
-"""The clients: files, the key of their servers, and what an entry calls its parts.
+"""The clients: their files, the key of their servers, and the keys within an entry.
 
 Paths begin with ~ (home), {config} (`$XDG_CONFIG_HOME` or ~/.config on Linux, ~/Library/Application Support on macOS),
-{xdg} (~/.config on both) or {codex}. Those of a project begin with none of these. A * stands for any name, ** for any
+{xdg} (~/.config on both) or {codex}. Paths of a project begin with none of these. A * matches any name, ** any
 directories.
 """
 
@@ -22,16 +22,16 @@ _STORAGE = f"{_CODE}/globalStorage"
 
 
 class Client(NamedTuple):
-    """A row.
+    """A row of the table.
 
-    name      as it is given to --client
+    name      the value of --client
     title     for people
-    user      files of the user, all of which count
-    project   files of a project, below its directory
-    keys      ways to the object of servers; the first that is there counts
-    kind      of its files
-    words     names that an entry gives the command and its arguments
-    desktop   whether it is started from a desktop and does not ask a shell for its PATH, as VS Code and its kin do
+    user      the user's files, all of which count
+    project   files of a project, relative to its directory
+    keys      ways to the object of servers; the first that exists counts
+    kind      the format of its files
+    words     the keys of the command and its arguments in an entry
+    desktop   whether it is started from a desktop without a shell's PATH; VS Code and its forks ask a shell
     """
 
     name: str
@@ -93,16 +93,16 @@ class Place(NamedTuple):
 
 
 def places(project: str, environ: Mapping[str, str], platform: str = sys.platform) -> Iterator[Place]:
-    """Yield every file that a client of the table may have, whether it is there or not; of a pattern, those there."""
+    """Yield every file that a client may have, existing or not; for a pattern, the existing ones."""
     for client in CLIENTS:
         for pattern in client.user:
             for path in _paths(pattern, lambda one: path_of(one, environ, platform)):
                 yield Place(client, USER, path, client.keys)
-        if client.name == "claude-code":  # the same file has servers of the user for one project alone
+        if client.name == "claude-code":  # the same file has the user's servers for one project
             path = path_of(client.user[0], environ, platform)
             yield Place(client, LOCAL, path, (("projects", project, "mcpServers"),))
         for pattern in client.project:
-            written = client._replace(kind=JSON) if pattern.endswith(".json") else client  # a few have both
+            written = client._replace(kind=JSON) if pattern.endswith(".json") else client  # some have both
             for path in _paths(pattern, lambda one: os.path.join(project, one)):
                 yield Place(written, PROJECT, path, client.keys)
 
@@ -111,19 +111,19 @@ def _paths(pattern: str, resolve: Callable[[str], str]) -> list[str]:
     if "*" not in pattern:
         return [resolve(pattern)]
     head = os.path.dirname(pattern.partition("*")[0])
-    root = resolve(head)  # in which a * is one
+    root = resolve(head)  # resolved first: a * in it is literal
     return sorted(os.path.join(root, one) for one in glob.glob(pattern[len(head) + 1 :], root_dir=root, recursive=True))
 
 
 def path_of(pattern: str, environ: Mapping[str, str], platform: str = sys.platform) -> str:
-    """Return the path that a pattern of the table means."""
+    """Return the path for a pattern of the table."""
     home = environ.get("HOME") or os.path.expanduser("~")
     xdg = os.path.join(home, ".config")
     if platform == "darwin":
         config = os.path.join(home, "Library", "Application Support")
     else:
         given = environ.get("XDG_CONFIG_HOME") or ""
-        config = xdg = given if os.path.isabs(given) else xdg  # as its specification says
+        config = xdg = given if os.path.isabs(given) else xdg  # relative paths are invalid by its specification
     codex = environ.get("CODEX_HOME") or os.path.join(home, ".codex")
     filled = pattern.format(config=config, xdg=xdg, codex=codex)
     return home + filled[1:] if filled.startswith("~/") else filled

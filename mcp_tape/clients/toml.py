@@ -1,4 +1,4 @@
-"""TOML: scanned for places, and parsed. https://toml.io/en/v1.0.0"""
+"""TOML: scanned for positions, and parsed. https://toml.io/en/v1.0.0"""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def quote(text: str) -> str:
 
 
 def parse(text: str) -> Any:
-    """Parse a text by the standard library; UnreadableError says why it is none."""
+    """Parse a text by the standard library; UnreadableError explains why it fails."""
     try:
         return _pairs(tomllib.loads(text.removeprefix(MARK)))
     except RecursionError:
@@ -49,7 +49,7 @@ def _pairs(value: Any) -> Any:
 
 
 def scan(text: str) -> Node:
-    """Return the tables of a text that `parse` takes, with the places of all values."""
+    """Return the tables of a text that `parse` accepts, with the positions of all values."""
     root = table = Node(0, len(text), {})
     at = _space(text, len(MARK) if text.startswith(MARK) else 0)
     while at < len(text):
@@ -58,7 +58,7 @@ def scan(text: str) -> Node:
             keys, _, at = _key(text, _space(text, at + 1 + is_array))
             at = text.index("]", at) + 1 + is_array
             table = _table(root, keys[:-1] if is_array else keys)
-            if is_array:  # what follows belongs to the newest of its tables
+            if is_array:  # the next keys belong to the newest of its tables
                 table = _made(table, keys[-1], Node(at, at, {}))
         else:
             at = _member(text, at, table, inline=False)
@@ -85,7 +85,7 @@ def _table(node: Node, keys: list[str]) -> Node:
 
 
 def _key(text: str, at: int) -> tuple[list[str], int, int]:
-    """The parts of a key, where the last one begins, and where it ends."""
+    """Return the parts of a key, the start of the last one, and the end."""
     parts = []
     while True:
         start = at
@@ -100,14 +100,14 @@ def _key(text: str, at: int) -> tuple[list[str], int, int]:
 
 
 def _member(text: str, at: int, table: Node, *, inline: bool) -> int:
-    """Add a key with its value to a table; where it ends."""
+    """Add a key with its value to a table; return the end."""
     keys, last, end = _key(text, at)
     value = _value(text, _space(text, text.index("=", end) + 1))
     owner = _table(table, keys[:-1])
     assert owner.members is not None
     owner.members[keys[-1]] = Member(at, value, end, text[at:last], inline)
     if owner is not table:
-        owner.commas = table.commas  # `a.b = 1, a.c = 2` stand in the braces of the table around
+        owner.commas = table.commas  # `a.b = 1, a.c = 2` share the braces of the outer table
     return value.end
 
 
@@ -133,14 +133,14 @@ def _value(text: str, at: int) -> Node:
 
 
 def member_behind(text: str, member: Member, key: str, value: str) -> str:
-    """Return the text of a member that is to stand right behind another one, and looks like it."""
+    """Return the text of a new member to insert after another one, in the same style."""
     line = text[text.rfind("\n", 0, member.start) + 1 : member.start]
     between = ", " if member.inline else ("\r\n" if "\r\n" in text else "\n") + (line if not line.strip() else "")
     return f"{between}{member.prefix}{key} = {value}"
 
 
 def without(text: str, owner: Node, member: Member) -> list[Splice]:
-    """Return the splices that take a member out, with its line if nothing else is on it."""
+    """Return the splices that remove a member, with its line if nothing else is on it."""
     if member.inline:
         return without_inline(text, owner, member)
     start, end = member.start, member.value.end

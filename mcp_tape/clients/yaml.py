@@ -1,6 +1,6 @@
-"""YAML: the servers of the usual files of Goose and Continue, and the edit for people to make.
+"""YAML: the servers in the usual files of Goose and Continue, and an edit for people to make.
 
-Only what these clients write themselves is read: blocks of one line a value. Nothing is ever written.
+Reads only what these clients write themselves: blocks with one line per value. Never writes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _LINE = re.compile(
 
 
 def servers(text: str) -> Pairs:
-    """Return `extensions` (by name) or `mcpServers` (a list) as one object of servers each, with their plain values."""
+    """Return `extensions` (by name) or `mcpServers` (a list), each as one object of servers with their plain values."""
     found = Pairs()
     top, depth, entry = "", 0, Pairs()
     for line in text.splitlines():
