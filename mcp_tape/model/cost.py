@@ -48,7 +48,9 @@ def definitions(tools: Iterable[Any]) -> Cost:
 
 
 def result_texts(result: Any) -> Iterator[str]:
-    """Yield the texts of a tool's result. Structured content counts only without content, which should repeat it:
+    """Yield the texts of a tool's result.
+
+    Structured content counts only without content, which should repeat it:
     https://modelcontextprotocol.io/specification/2025-11-25/server/tools#structured-content
     """
     content = protocol.member(result, "content")

@@ -65,8 +65,9 @@ def _shape(name: str) -> str:
 
 @lru_cache(4096)
 def _prototype(character: str) -> str:
-    """Return the representative of all characters that look alike. The table lists it for each of them, and them for
-    it.
+    """Return the representative of all characters that look alike.
+
+    The table lists the representative for each of them, and all of them for the representative.
     """
     from confusable_homoglyphs.confusables import confusables_data
 

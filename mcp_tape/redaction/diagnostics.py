@@ -89,8 +89,9 @@ class Discreet:
         return self._closed(lambda redactor: " ".join(redactor.arguments(words)))
 
     def remark(self, text: str) -> str:
-        """Redact a text and put it on one line: a name with line breaks must not forge output lines, such as CI
-        commands.
+        """Redact a text and put it on one line.
+
+        A name with line breaks must not forge lines of output, such as CI commands.
         """
         return " ".join(self.text(text).split())
 

@@ -161,10 +161,10 @@ class Redactor:
         return hidden | ({"command": self.arguments(target["command"])} if "command" in target else {})
 
     def _look(self, text: bytes, names_only: bool = False, in_detail: bool = True) -> _Look | None:
-        """Return the rules to apply, or quickly None if there are none. `names_only`: of a user's rules, only the
-        names.
+        """Return the rules to apply, or quickly None if there are none.
 
-        Without `in_detail`, the result only shows whether there may be something to hide.
+        With `names_only`, a user's rules are reduced to names. Without `in_detail`, the result only shows whether there
+        may be something to hide.
         """
         probe = _PAYLOADS.sub(b'""', text) if len(text) > _LONG else text
         literal = self._environ.occur(text)

@@ -191,7 +191,8 @@ def member(value: Any, name: str) -> Any:
 
 
 def progress_token_asked(body: dict[str, Any]) -> Any:
-    """The progress token of a request:
+    """The progress token of a request.
+
     https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/progress
     """
     params = body.get("params")
@@ -243,9 +244,7 @@ def is_modern(body: dict[str, Any], version: str | None = None) -> bool:
 
 
 def legacy_capabilities(modern: Any, knows: Callable[[str], bool]) -> dict[str, Any]:
-    """The capabilities to declare in a handshake: those of `server/discover`, limited to the methods that the tape
-    knows.
-    """
+    """The capabilities to declare in a handshake: those of `server/discover` for which the tape knows the methods."""
     uses = [(kind.capability, kind.method) for kind in KINDS]
     uses += [("tools", CALL), ("prompts", GET_PROMPT), ("resources", READ)]
     found = {name: member(modern, name) for name, method in uses if knows(method)}

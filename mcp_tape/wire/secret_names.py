@@ -260,9 +260,7 @@ def _has_stem(folded: str) -> bool:
 
 
 def _follows(stem: str, beginnings: tuple[str, ...], folded: str) -> bool:
-    """Return whether a stem follows one of several beginnings. Faster than a pattern, because most texts have few
-    stems.
-    """
+    """Return whether a stem follows one of several beginnings. Faster than a pattern: most texts have few stems."""
     at = folded.find(stem)
     while at >= 0:
         if folded.endswith(beginnings, 0, at):
@@ -282,8 +280,9 @@ def is_stand_in(value: str) -> bool:
 
 
 def is_path(value: str) -> bool:
-    """Return whether a value is a path. Some services issue keys with a leading slash, so its steps must not look
-    random.
+    """Return whether a value is a path.
+
+    Some services issue keys with a leading slash, so no step of a path may look random.
     """
     if not value.startswith(("/", "./", "../", "~/")) and not _DRIVE.match(value):
         return False

@@ -97,10 +97,11 @@ def _text(content: dict[str, Any]) -> str | None:
 
 
 def _as_utf_8(text: str) -> str:
-    """Restore text that was decoded as Latin-1 or its Windows variant, as mitmproxy and Playwright do with event
-    streams.
+    """Restore UTF-8 text that was decoded as Latin-1 or its Windows variant.
 
-    JSON and event streams are UTF-8, whatever their header says: https://html.spec.whatwg.org/#parsing-an-event-stream
+    mitmproxy and Playwright decode event streams that way. JSON and event streams are UTF-8, whatever their header
+    says:
+    https://html.spec.whatwg.org/#parsing-an-event-stream
     """
     if text.isascii():
         return text

@@ -144,8 +144,9 @@ def _told(piece: bytes, request: Request, posted: _Posted) -> int:
 
 
 def _since(piece: bytes, request: Request, posted: _Posted) -> int:
-    """The earliest time of an event: after the message it belongs to; on a GET stream, a question just before its
-    answer.
+    """The earliest time of an event: after the message it belongs to.
+
+    On a GET stream, a question comes just before its answer.
     """
     earliest, session = 0, _session(request)
     for message in _said(piece) if request.streams else ():
