@@ -7,6 +7,8 @@ It owns what is beyond one file on one machine; nothing in it is a server, a que
     shards     a share of them for each of several workers, by content
     jobs       a function called with each of them, in several processes
     remote     URLs of cassettes, the stores behind them, and their errors
+    download   objects asked for, in a bucket or at a web server
+    web        one object at https://, and redirects within its server
     cache      copies of remote cassettes on this machine
     bucket     many cassettes to a bucket or from it, some at a time
     push       cassettes put there, under names made of what they are

@@ -81,10 +81,8 @@ async def tried(name: str, act: Callable[[], Awaitable[T]]) -> T:
     for pause in _PAUSES:
         try:
             return await act()
-        except TapeError:
-            raise
         except Exception as error:
-            found = remote.worded(error, name)
+            found = error if isinstance(error, TapeError) else remote.worded(error, name)
             if pause is None or not isinstance(found, remote.UnreachableError):
                 raise found from None
         await asyncio.sleep(pause)

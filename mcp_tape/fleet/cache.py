@@ -24,14 +24,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..cassette import replace
 from ..errors import CassetteError
 from ..values import parse_size
-from . import remote
+from . import download, remote
 from .progress import Progress
 from .remote import OFFLINE, UnreachableError, named
 
 __all__ = ["directory", "fetched", "forget", "local", "named", "prune"]
 
 if TYPE_CHECKING:
-    from obstore import GetResult
+    from .download import Download
 
 PLACE, SIZE = "MCP_TAPE_CACHE", "MCP_TAPE_CACHE_SIZE"
 _USUAL_SIZE = "2G"
@@ -113,11 +113,11 @@ def _asked(entry: _Entry, kept: Copy | None) -> str:
     since = datetime.fromisoformat(kept.modified) if kept and kept.modified else None
     for last in (False,) * (_TRIES - 1) + (True,):
         try:
-            answer = remote.get(entry.name, kept and kept.etag, since)
-            if answer is None and kept is not None:
-                return entry.used(kept)
-            if answer is not None:
-                return entry.put(answer)
+            with download.get(entry.name, kept and kept.etag, since) as answer:
+                if answer is None and kept is not None:
+                    return entry.used(kept)
+                if answer is not None:
+                    return entry.put(answer)
         except _BrokenError as error:
             if last:
                 raise UnreachableError(str(error)) from None
@@ -166,7 +166,7 @@ class _Entry:
         finally:
             replace.unlock(path, held)
 
-    def put(self, answer: GetResult) -> str:
+    def put(self, answer: Download) -> str:
         """Keep what a store sends."""
         meta = answer.meta
         ending = re.search(r"(?a)\.\w{1,10}$", self.name.partition("?")[0])
@@ -182,7 +182,7 @@ class _Entry:
         _tidy(size)
         return path
 
-    def _written(self, answer: GetResult, path: str) -> tuple[str, int]:
+    def _written(self, answer: Download, path: str) -> tuple[str, int]:
         digest, size, total = sha256(), 0, self._expected(answer)
         with open(path, "xb") as file, Progress(f"fetching {self.name}", total) as progress:
             for chunk in self._received(answer):
@@ -196,14 +196,14 @@ class _Entry:
             raise _BrokenError(f"cannot read {self.name}: {size} bytes of {total} came")
         return digest.hexdigest(), size
 
-    def _expected(self, answer: GetResult) -> int:
+    def _expected(self, answer: Download) -> int:
         """The size of what a store sends; CassetteError if there is no room for it."""
         try:
-            return remote.size_of(answer, self.name, _limit())
+            return download.size_of(answer, self.name, _limit())
         except remote.StoreError as error:
             raise remote.StoreError(f"{error}, the room of all copies; set {SIZE}, or: mcp-tape pull") from None
 
-    def _received(self, answer: GetResult) -> Iterator[bytes]:
+    def _received(self, answer: Download) -> Iterator[bytes]:
         try:
             for chunk in answer.stream(min_chunk_size=_CHUNK):
                 yield memoryview(chunk)  # type: ignore[misc]

@@ -8,16 +8,13 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from ..cassette import replace
 from ..errors import CassetteError
-from . import bucket, remote
+from . import bucket, download, remote
 from .bucket import Outcome, RefusedError
-
-if TYPE_CHECKING:
-    from .remote import Store
 
 _ENDINGS = (".db", ".jsonl")
 _ADDRESSED = re.compile(r"([0-9a-f]{64})\.(?:db|jsonl)")
@@ -113,39 +110,37 @@ class _Pulling:
         outcome = Outcome(one.file, name, "there", one.size)
         if one.problem is not None:
             return outcome._replace(status="failed", why=one.problem, code=CassetteError.exit_code)
-        store, key = remote.opened(one.url)
         if one.size is None and urlsplit(one.url).scheme in remote.BUCKETS:
-            one = await bucket.tried(name, lambda: self._asked(store, key, one))
+            one = await bucket.tried(name, lambda: self._asked(one))
         if _is_whole(one):
             return outcome._replace(bytes=one.size)
         if not self._force and os.path.lexists(one.file) and one.size not in (None, _size(one.file)):
             raise _differs(one, name)
-        size, is_new = await bucket.tried(name, lambda: self._fetched(store, key, one, name))
+        size, is_new = await bucket.tried(name, lambda: self._fetched(one, name))
         return outcome._replace(status="pulled" if is_new else "there", bytes=size)
 
-    async def _asked(self, store: Store, key: str, one: Wanted) -> Wanted:
+    async def _asked(self, one: Wanted) -> Wanted:
+        store, key = remote.opened(one.url)
         import obstore
 
         meta = await obstore.head_async(store, key)
         return one._replace(size=meta["size"], modified=meta["last_modified"])
 
-    async def _fetched(self, store: Store, key: str, one: Wanted, name: str) -> tuple[int, bool]:
+    async def _fetched(self, one: Wanted, name: str) -> tuple[int, bool]:
         """Fetch an object and put it in its place; return its size, and whether it was not there already."""
-        import obstore
-
         self._number += 1
         part = replace.Part(os.path.join(self._private, str(self._number)), one.file)
-        answer = await obstore.get_async(store, key)
-        digest, size = hashlib.sha256(), 0
-        expected = remote.size_of(answer, name, _LARGEST)
-        with _writing(one.file), open(part.file, "wb") as target:
-            async for chunk in answer.stream(min_chunk_size=_CHUNK):
-                data = memoryview(chunk)
-                digest.update(data)
-                target.write(data)
-                size += len(data)
-                if size > expected:
-                    break
+        async with download.get_async(one.url) as answer:
+            digest, size = hashlib.sha256(), 0
+            expected = download.size_of(answer, name, _LARGEST)
+            with _writing(one.file), open(part.file, "wb") as target:
+                async for chunk in answer.stream(min_chunk_size=_CHUNK):
+                    data = memoryview(chunk)
+                    digest.update(data)
+                    target.write(data)
+                    size += len(data)
+                    if size > expected:
+                        break
         addressed = _ADDRESSED.fullmatch(os.path.basename(one.file))
         if size != expected or (addressed and addressed[1] != digest.hexdigest()):
             os.unlink(part.file)

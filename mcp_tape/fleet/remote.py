@@ -19,18 +19,17 @@ from .. import __version__
 from ..cassette.schema import URLS
 from ..errors import CassetteError
 from ..transports.http.addresses import is_loopback
-from ..values import size_text
 
 if TYPE_CHECKING:
-    from obstore import GetOptions, GetResult, ObjectMeta
-    from obstore.store import AzureStore, GCSStore, HTTPStore, S3Store
+    from obstore import ObjectMeta
+    from obstore.store import AzureStore, GCSStore, S3Store
 
-    Store = S3Store | GCSStore | AzureStore | HTTPStore
+    Store = S3Store | GCSStore | AzureStore
 
 OFFLINE = "MCP_TAPE_OFFLINE"
 BUCKETS = ("s3", "gs", "az")
 _SHOWN = 12  # digits of a key in the name of a URL
-_PATIENCE, _LONGEST = "30s", "1h"  # for the next bytes of an answer, and for all of it
+CONNECT, PATIENCE, LONGEST = 5.0, 30.0, 3600.0  # seconds: to connect, for the next bytes, and for all of an answer
 # What differs between two signed URLs of one object, by the names that the providers give it.
 _SIGNING = re.compile(
     "(?i)x-(?:amz|goog)-.*|awsaccesskeyid|googleaccessid|signature|sig|expires|policy|key-pair-id|s[evprt]|spr|sk[a-z]+"
@@ -43,7 +42,6 @@ _CREDENTIALS = {
 }
 _REASONS = {  # of a request that failed, by what obstore says
     "BareRedirect": "its bucket seems to be in another region; set AWS_REGION",
-    "MissingContentLength": "its server does not say how large it is; fetch it by other means",
     "dns error": "its host is not known here",
     "ertificate": "its certificate is not trusted",
     "kind: Connect": "no connection to its host",
@@ -90,7 +88,7 @@ def is_offline() -> bool:
 
 def named(url: str) -> str:
     """The name by which a URL is shown, and opened in this process: without what may be secret."""
-    parts = _split(url)
+    parts = split(url)
     if parts.scheme in BUCKETS or not parts.query or url in _known:
         return url
     if handed_on(url):
@@ -109,7 +107,7 @@ def handed_on(name: str) -> str | None:
 def key(url: str) -> str:
     """A name for what is kept of a URL, the same however it is signed; nothing of it can be read."""
     url = _known.get(url, url)
-    parts = _split(url)
+    parts = split(url)
     if parts.query and parts.scheme not in BUCKETS:
         asked = [pair for pair in parse_qsl(parts.query, keep_blank_values=True) if not _SIGNING.fullmatch(pair[0])]
         url = parts._replace(query=urlencode(asked), fragment="").geturl()
@@ -117,21 +115,15 @@ def key(url: str) -> str:
 
 
 def opened(url: str) -> tuple[Store, str]:
-    """The store of a URL, and the path in it."""
-    url = _known.get(url, url)
-    parts = _split(url)
-    if is_offline():
-        raise CassetteError(f"{named(url)} is not asked, as {OFFLINE} is set")
+    """The store of a URL in a bucket, and the path in it."""
+    parts = askable_parts(url)
     try:
         import obstore.store as stores
     except ImportError:
-        name = named(url)
-        raise CassetteError(f"{name} cannot be reached without obstore: pip install 'mcp-tape[remote]'") from None
+        raise CassetteError(f"{url} cannot be reached without obstore: pip install 'mcp-tape[remote]'") from None
     bucket, _, path = url.partition("://")[2].partition("/")
     common: Any = {"client_options": _client(parts), "retry_config": _retries()}
     try:
-        if parts.scheme not in BUCKETS:
-            return stores.HTTPStore(parts._replace(fragment="").geturl(), **common), ""
         settings = {name: value for name, value in os.environ.items() if name.startswith(_SETTINGS)}
         known = f"{parts.scheme}://{bucket}", settings, common
         if _newest[:3] != [*known]:  # to make one takes longer than most requests, and its connections are kept
@@ -140,22 +132,15 @@ def opened(url: str) -> tuple[Store, str]:
             _newest[:] = [*known, kind(bucket, **common, **more)]
         return _newest[3], path
     except Exception as error:  # whatever a provider's settings lead to
-        raise worded(error, named(url)) from None
+        raise worded(error, url) from None
 
 
-def get(url: str, etag: str | None = None, since: datetime | None = None) -> GetResult | None:
-    """Ask for an object, which is read from the answer; None if it is the one with this ETag, or has not changed."""
-    store, path = opened(url)
-    import obstore
-    from obstore.exceptions import NotModifiedError
-
-    options: GetOptions = {"if_none_match": etag} if etag else {"if_modified_since": since} if since else {}
-    try:
-        return obstore.get(store, path, options=options)
-    except NotModifiedError:
-        return None
-    except Exception as error:
-        raise worded(error, named(url)) from None
+def askable_parts(url: str) -> SplitResult:
+    """The parts of a URL that is about to be asked."""
+    parts = split(url)
+    if is_offline():
+        raise CassetteError(f"{named(url)} is not asked, as {OFFLINE} is set")
+    return parts
 
 
 def listed(url: str) -> Iterator[Found]:
@@ -208,17 +193,9 @@ def cassettes_below(url: str) -> Iterator[Found]:
     return iter(sorted(one for one in listed(url) if one.problem or one.url.endswith((".db", ".jsonl"))))
 
 
-def size_of(answer: GetResult, name: str, most: int) -> int:
-    """The size of an object that a store is about to send; StoreError if that is too large."""
-    size = answer.meta["size"]
-    if size > most:
-        raise StoreError(f"{name} has {size_text(size)}, which is more than {size_text(most)}")
-    return size
-
-
 def expect_bucket(url: str, what: str) -> None:
     """Refuse a place that is no bucket. `what` cannot be done there."""
-    if _split(url).scheme not in BUCKETS:
+    if split(url).scheme not in BUCKETS:
         raise CassetteError(f"{named(url)} cannot be {what}: that takes s3://, gs:// or az://")
 
 
@@ -228,15 +205,23 @@ def worded(error: Exception, name: str) -> CassetteError:
         return error
     scheme, kind, text = name.partition(":")[0], type(error).__name__, str(error)
     if isinstance(error, FileNotFoundError):
-        return GoneError(f"there is nothing at {name}, or your credentials do not show it")
+        return gone(name)
     if kind in ("PermissionDeniedError", "UnauthenticatedError"):
-        return StoreError(f"access to {name} was denied; check your credentials, and what they may do there")
+        return denied(name)
     if scheme in BUCKETS and any(sign in text for sign in _METADATA):
         return StoreError(f"no credentials for {name} were found; set {_CREDENTIALS[scheme]}")
     if "BadScheme" in text:
         hint = "use https, or set AWS_ALLOW_HTTP=true if that network is yours"
         return StoreError(f"{name} would go over plain http, to another machine; {hint}")
     return UnreachableError(f"cannot reach {name}: {_why(text)}")
+
+
+def gone(name: str) -> GoneError:
+    return GoneError(f"there is nothing at {name}, or your credentials do not show it")
+
+
+def denied(name: str) -> StoreError:
+    return StoreError(f"access to {name} was denied; check your credentials, and what they may do there")
 
 
 def _why(text: str) -> str:
@@ -246,7 +231,7 @@ def _why(text: str) -> str:
     return next((words for sign, words in _REASONS.items() if sign in text), "the request failed")
 
 
-def _split(url: str) -> SplitResult:
+def split(url: str) -> SplitResult:
     """The parts of a URL that may be one of ours."""
     if not is_url(url):
         raise CassetteError(f"{url} is no URL of a cassette: such a one begins with {', '.join(URLS[:4])}")
@@ -267,7 +252,9 @@ def _split(url: str) -> SplitResult:
 
 def _client(parts: SplitResult) -> dict[str, Any]:
     """Options of connections. A large object may take long, but neither for ever nor between two of its bytes."""
-    found: dict[str, Any] = {"connect_timeout": "5s", "read_timeout": _PATIENCE, "timeout": _LONGEST}
+    found: dict[str, Any] = {}
+    for name, seconds in (("connect_timeout", CONNECT), ("read_timeout", PATIENCE), ("timeout", LONGEST)):
+        found[name] = f"{seconds:.0f}s"
     ours = {"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"} if parts.scheme == "s3" else ()
     endpoints = [urlsplit(os.environ[name]) for name in ours if os.environ.get(name)] or [parts]
     if any(one.scheme == "http" and is_loopback(one.hostname or "") for one in endpoints):

@@ -34,7 +34,7 @@ def command(
 
     Exit code 1: a file differs. 3: there is nothing to fetch, or a name that no file can have. 4: something could not
     be fetched.
-    It needs obstore: pip install 'mcp-tape[remote]'
+    Buckets need obstore: pip install 'mcp-tape[remote]'
     """
     from ...fleet.pull import pull  # only where it is used
 

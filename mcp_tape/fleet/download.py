@@ -1,0 +1,68 @@
+"""Objects asked for, wherever they are: in a bucket by obstore, at http:// and https:// by httpx2."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from datetime import datetime
+from typing import TYPE_CHECKING, TypeAlias
+
+from ..values import size_text
+from . import remote
+
+if TYPE_CHECKING:
+    from obstore import GetOptions, GetResult
+
+    from .web import WebAnswer
+
+    Download: TypeAlias = GetResult | WebAnswer
+
+
+@contextmanager
+def get(url: str, etag: str | None = None, since: datetime | None = None) -> Iterator[Download | None]:
+    """Ask for an object, which is read from the answer; None if it is the one with this ETag, or has not changed."""
+    if remote.askable_parts(url).scheme not in remote.BUCKETS:
+        with _from_web(url, etag, since) as answer:
+            yield answer if answer.is_new else None
+        return
+    store, path = remote.opened(url)
+    import obstore
+    from obstore.exceptions import NotModifiedError
+
+    options: GetOptions = {"if_none_match": etag} if etag else {"if_modified_since": since} if since else {}
+    found: GetResult | None = None
+    try:
+        found = obstore.get(store, path, options=options)
+    except NotModifiedError:
+        pass
+    except Exception as error:
+        raise remote.worded(error, url) from None
+    yield found
+
+
+@asynccontextmanager
+async def get_async(url: str) -> AsyncIterator[Download]:
+    """Ask for an object, which is read from the answer."""
+    if remote.askable_parts(url).scheme not in remote.BUCKETS:
+        with await asyncio.to_thread(_from_web, url) as answer:
+            yield answer
+        return
+    store, path = remote.opened(url)
+    import obstore
+
+    yield await obstore.get_async(store, path)
+
+
+def _from_web(url: str, etag: str | None = None, since: datetime | None = None) -> WebAnswer:
+    from .web import WebAnswer
+
+    return WebAnswer(remote.split(url)._replace(fragment="").geturl(), remote.named(url), etag, since)
+
+
+def size_of(answer: Download, name: str, most: int) -> int:
+    """The size of an object that a store is about to send; StoreError if that is too large."""
+    size = answer.meta["size"]
+    if size > most:
+        raise remote.StoreError(f"{name} has {size_text(size)}, which is more than {size_text(most)}")
+    return size

@@ -1,0 +1,195 @@
+"""A cassette at http:// or https://: one object, asked for by its URL.
+
+Redirects are followed within the server only. Another one would see the query of a signed URL, and be asked by a
+machine that may reach what its owner cannot.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
+from datetime import datetime, timezone
+from email.utils import format_datetime, parsedate_to_datetime
+from socket import SHUT_RDWR, socket
+from threading import Event, Timer
+from typing import Any
+
+import httpx2
+
+from .. import __version__
+from ..transports.http.upstream import trust, within
+from . import remote
+from .remote import StoreError, UnreachableError
+
+_MOST_REDIRECTS = 5
+_REDIRECTS = (301, 302, 303, 307, 308)
+_NOT_MODIFIED = 304
+_DENIED, _GONE = (401, 403), (404, 410)
+_RETRIED = (408, 429)  # and those from 500 on
+_PAUSES = (0.1, 0.2, 0.4, 0.8, None)  # seconds between tries
+_EPOCH = datetime.fromtimestamp(0, timezone.utc)
+
+
+class WebAnswer:
+    """An answer to a request for an object, its body still to be read. Use it in a `with` block."""
+
+    def __init__(self, url: str, name: str, etag: str | None = None, since: datetime | None = None) -> None:
+        """`name`: that of the URL, for errors. UnreachableError, GoneError or StoreError: there is no such answer."""
+        self._name = name
+        self._connection: socket | None = None
+        self._is_late = False
+        self._timer = Timer(remote.LONGEST, self._stop)
+        self._timer.daemon = True
+        self._client = httpx2.Client(
+            verify=trust(url, None),
+            timeout=httpx2.Timeout(remote.PATIENCE, connect=remote.CONNECT),
+            headers={"accept": "*/*", "accept-encoding": "identity", "user-agent": f"mcp-tape/{__version__}"},
+        )
+        self._timer.start()
+        try:
+            self._response = self._tried(url, etag, since)
+            self.is_new = self._response.status_code != _NOT_MODIFIED
+            self.meta = self._facts()
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> WebAnswer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._timer.cancel()
+        self._client.close()
+        self._forget()
+
+    def stream(self, min_chunk_size: int) -> _Pieces:
+        return _Pieces(self._pieces(min_chunk_size))
+
+    def _pieces(self, size: int) -> Iterator[bytes]:
+        try:
+            yield from self._response.iter_raw(size)
+        except (httpx2.HTTPError, OSError) as error:
+            raise self._worded(error) from None
+
+    def _tried(self, url: str, etag: str | None, since: datetime | None) -> httpx2.Response:
+        """The response to a request; the server is asked again, for a while, if it fails."""
+        headers = {"if-none-match": etag} if etag else {}
+        if since and not etag:
+            headers["if-modified-since"] = format_datetime(since.astimezone(timezone.utc), usegmt=True)
+        for pause in _PAUSES:
+            try:
+                response = self._redirected(url, headers)
+            except (httpx2.HTTPError, OSError) as error:
+                if pause is None or self._is_late or _is_certificate(error):
+                    raise self._worded(error) from None
+            else:
+                status = response.status_code
+                if pause is None or not (status >= 500 or status in _RETRIED):
+                    return self._expected(response)
+                response.close()
+            Event().wait(pause)
+        raise AssertionError  # the last try returns or raises
+
+    def _redirected(self, url: str, headers: dict[str, str]) -> httpx2.Response:
+        for _ in range(_MOST_REDIRECTS):
+            request = self._client.build_request("GET", url, headers=headers, extensions={"trace": self._see})
+            try:
+                response = self._client.send(request, stream=True)
+            except httpx2.InvalidURL:
+                raise UnreachableError(f"cannot reach {self._name}: it redirects to what is no URL") from None
+            location = response.headers.get("location")
+            if response.status_code not in _REDIRECTS or location is None:
+                return response
+            response.close()
+            target = within(url, location)
+            if target is None:
+                raise StoreError(
+                    f"{self._name} redirects to {_origin(location)}, which is another server and was sent nothing; "
+                    "if that is the one to ask, give its URL"
+                )
+            url = target
+        raise UnreachableError(f"cannot reach {self._name}: it redirects more than {_MOST_REDIRECTS} times")
+
+    def _expected(self, response: httpx2.Response) -> httpx2.Response:
+        """A response that has the object, or says that it has not changed."""
+        status = response.status_code
+        if status in (200, _NOT_MODIFIED):
+            return response
+        if status in _GONE:
+            raise remote.gone(self._name)
+        if status in _DENIED:
+            raise remote.denied(self._name)
+        raise UnreachableError(f"cannot reach {self._name}: the server answered with status {status}")
+
+    def _facts(self) -> dict[str, Any]:
+        """The size, time and ETag of the object, under the names that obstore has for them."""
+        headers = self._response.headers
+        size = headers.get("content-length", "")
+        if self.is_new and not size.isdecimal():
+            why = "its server does not say how large it is; fetch it by other means"
+            raise UnreachableError(f"cannot reach {self._name}: {why}")
+        modified = _EPOCH
+        with suppress(TypeError, ValueError):
+            modified = parsedate_to_datetime(headers.get("last-modified", "")).replace(tzinfo=timezone.utc)
+        return {"size": int(size or 0), "last_modified": modified, "e_tag": headers.get("etag")}
+
+    # -- the bound on all of it: a server that sends a byte now and then is in time for each of them
+
+    def _see(self, event: str, facts: dict[str, Any]) -> None:
+        """Keep a hold on the connection: https://www.encode.io/httpcore/extensions/#trace"""
+        if event == "connection.connect_tcp.complete":
+            self._forget()
+            self._connection = facts["return_value"].get_extra_info("socket").dup()
+
+    def _stop(self) -> None:
+        self._is_late = True
+        if self._connection is not None:
+            with suppress(OSError):
+                self._connection.shutdown(SHUT_RDWR)
+
+    def _forget(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+
+    def _worded(self, error: Exception) -> UnreachableError:
+        """An error in our words: that of a client may quote the URL."""
+        why = "the connection broke off"
+        if _is_certificate(error):
+            why = "its certificate is not trusted"
+        elif self._is_late or isinstance(error, httpx2.TimeoutException):
+            why = "no answer in time"
+        elif isinstance(error, httpx2.ConnectError):
+            why = "no connection to its host"
+        return UnreachableError(f"cannot reach {self._name}: {why}")
+
+
+class _Pieces:
+    """The pieces of a body, for either kind of loop."""
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces = pieces
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self._pieces
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        while (piece := await asyncio.to_thread(next, self._pieces, None)) is not None:
+            yield piece
+
+
+def _is_certificate(error: BaseException) -> bool:
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, ssl.SSLCertVerificationError):
+        cause = cause.__cause__ or cause.__context__
+    return cause is not None
+
+
+def _origin(location: str) -> str:
+    """The server of a URL, without what else it holds, which may be secret."""
+    url = httpx2.URL(location)
+    return str(url.copy_with(userinfo=b"", raw_path=b"/", fragment=None)).rstrip("/")
