@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from mcp_tape.cassette.foreign_schema import check
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.cassette.schema import APPLICATION_ID, SCHEMA, VERSION
 from mcp_tape.errors import CassetteError
@@ -91,6 +92,18 @@ def test_what_is_called_a_view_but_is_none_is_refused(tmp_path: Path, made: str)
     # New versions of SQLite find it themselves.
     with pytest.raises(CassetteError, match=r"its view t is not as a cassette has it|malformed database schema \(t\)"):
         Cassette(path)
+
+
+@pytest.mark.parametrize(
+    "sql", ["CREATE TRIGGER t AFTER INSERT ON facts BEGIN SELECT 1; END", "CREATE INDEX t ON facts (id)", "?"]
+)
+def test_what_a_statement_makes_counts_and_not_what_it_is_called(sql: str) -> None:
+    with contextlib.closing(sqlite3.connect(":memory:")) as db:
+        db.executescript(SCHEMA)
+        made = db.execute("SELECT type, name, sql FROM sqlite_master").fetchall()
+        check(db, "tape.db", made)
+        with pytest.raises(CassetteError, match="its view t is not as a cassette has it"):
+            check(db, "tape.db", [*made, ("view", "t", sql)])
 
 
 def a_table(path: Path) -> None:
