@@ -157,20 +157,22 @@ class Deck:
             if text.strip():
                 self._happen(self._malformed(text, channel), now)
             return
-        parts = rewrite.elements(text) if kind == "batch" else None
-        requests = [
-            self._request(message, text, part, parts[part] if parts else text, channel, headers)
-            for part, message in enumerate(messages)
-            if message.kind == "request"
-        ]
+        texts = rewrite.elements(text) if kind == "batch" else (text,)
+        requests, others = [], []
+        for part, message in enumerate(messages):
+            if message.kind == "request":
+                requests.append(self._request(message, text, part, texts[part], channel, headers))
+            else:
+                others.append(message)
         for request in requests:
             self._happen(request, now)
-        for message in messages:
+        for message in others:
             if message.kind == "response":
                 self._happen(self._response(message), now)
-            elif message.kind == "notification":
-                cancels = message.method == protocol.CANCELLED
-                self._happen(self._cancel(message, channel) if cancels else self._notification(message), now)
+            elif message.method == protocol.CANCELLED:
+                self._happen(self._cancel(message, channel), now)
+            else:
+                self._happen(self._notification(message), now)
 
     def _happen(self, arrival: Arrival, now: float) -> None:
         for step in self._steps[arrival[:2]]:
@@ -187,7 +189,7 @@ class Deck:
         call = Call(message.rpc_id, channel, recorded, own, message)
         if recorded is None or (self.is_older and self._selection.modern_result(recorded) is not None):
             return Arrival("request", "nothing", None, call)
-        self._find(call, recorded, found)
+        self._report_found(call, recorded, found)
         is_whole = self._repeat_whole and recorded.session in self._selection.sessions
         if found.answer is not None:
             has = "its answer, and nothing else"
@@ -198,16 +200,18 @@ class Deck:
         if found.plays_anew or (found.again and is_whole):
             self._cues.forget(recorded)  # what went out of it before
         self._calls.begin(call, recorded, is_alone=found.answer is not None and not self._schedule.delays)
-        return Arrival("request", has, recorded, call, found.answer)
+        return frames.new(Arrival, ("request", has, recorded, call, found.answer, None, None, None))
 
-    def _find(self, call: Call, recorded: Recorded, found: Found) -> None:
+    def _report_found(self, call: Call, recorded: Recorded, found: Found) -> None:
         """Report a request that was found."""
+        message = call.message
         if recorded.session in self._of_others:
-            asked, plays = self._discreet.call(call.message), self._selection.sessions[0]
+            asked, plays = self._discreet.call(message), self._selection.sessions[0]
             self.note(f"{asked} was answered from session {recorded.session}; this connection plays session {plays}")
-        if rewrite.may_be_noteworthy(call.message):
+        params = message.body.get("params")
+        if message.method == protocol.INITIALIZE or (type(params) is dict and "inputResponses" in params):
             then = self._selection.message(recorded).body.get("params")
-            if difference := rewrite.noteworthy(call.message, then):
+            if difference := rewrite.noteworthy(message, then):
                 self.note(difference)
         self.played += 1
         if self._report_played:
@@ -249,21 +253,24 @@ class Deck:
         if recorded is None:
             remark = f"{_fault_of(text)}; the tape has no such line, and it gets no answer"
             return Arrival("malformed line", "nothing", remark=remark)
-        call = Call(frames.id_text(frames.facts(text).get("id")), channel, recorded, text)
+        rpc_id = frames.id_text(frames.facts(text).get("id"))
+        call = Call(rpc_id, channel, recorded, text, Message("noise", None, rpc_id, None, None, {}))
         return Arrival("malformed line", "such a line", recorded, call)
 
     # -- what happens: the steps of RULE
 
     def _answer(self, arrival: Arrival, now: float) -> None:
         """Play the answer alone."""
-        _, _, recorded, call, answer, *_ = arrival
+        recorded, call, answer = arrival.recorded, arrival.call, arrival.answer
         assert recorded is not None and call is not None
-        answer = answer or self._selection.answer(recorded)
-        if answer is None:
-            self._end_call(call, END, now)
-            return
-        call.answers.add(answer.place)
-        self._schedule.put(Pending(self._selection.facts(answer), call), now, recorded)
+        if answer is None:  # found again: this look-up did not return it
+            answer = self._selection.answer(recorded)
+            if answer is None:
+                self._end_call(call, END, now)
+                return
+            answer = self._selection.facts(answer)
+        call.answers.add(answer[:3])
+        self._schedule.put(frames.new(Pending, (answer, call)), now, recorded)
 
     def _cue(self, arrival: Arrival, now: float) -> None:
         """Play what waited for it."""
@@ -361,7 +368,7 @@ class Deck:
 
     def due(self, now: float) -> Sequence[Action]:
         """Return what is to be sent now. Ask after every frame: answers then never depend on how frames arrived."""
-        return self.joined(self.apart(now))
+        return self._playback.joined(self.apart(now))
 
     def joined(self, actions: Sequence[Action]) -> Sequence[Action]:
         """Put batches together again, in what is to be done now."""
@@ -371,33 +378,25 @@ class Deck:
         """Return what is to be sent now, the messages of a batch one by one."""
         actions, self._replies = self._replies, []
         while ready := self._schedule.take(now):
-            actions += self._play(ready)
-            for asked in self._playback.take_withdrawn():
-                answer = self._selection.answer(asked)
+            for recorded, call in ready:
+                if call is not None and call.behind and (recorded is None or recorded.kind == "response"):
+                    behind, call.behind = call.behind, []
+                    ready += [Pending(row, call) for row in behind]  # this loop reaches them, too
+            if len(ready) > 1:
+                ready.sort(key=_place)
+            for recorded, call in ready:
+                if recorded is None:
+                    assert call is not None
+                    actions += self._end_unanswered(call)
+                elif send := self._playback.send(recorded, call):
+                    ladder = self.finder.ladder
+                    actions.append(send.fitted(ladder.put_back) if ladder and ladder.put_back else send)
+                    if send.answers and call is not None:
+                        self._calls.close(call)
+            while self._playback.withdrawn:
+                answer = self._selection.answer(self._playback.withdrawn.pop(0))
                 if answer is not None:  # the client owes none any more
                     self._happen(Arrival("response", "the question and an answer", answer), now)
-        return actions
-
-    def _play(self, ready: list[Pending]) -> list[Action]:
-        for call in [pending.call for pending in ready if pending.is_answer]:
-            if call is not None and call.behind:
-                behind, call.behind = call.behind, []
-                ready += [Pending(row, call) for row in behind]
-        if len(ready) > 1:
-            ready.sort(key=_place)
-        put_back = self.finder.put_back
-        actions: list[Action] = []
-        for recorded, call in ready:
-            if recorded is None:
-                assert call is not None
-                actions += self._end_unanswered(call)
-                continue
-            send = self._playback.send(recorded, call)
-            if send is None:
-                continue
-            actions.append(send if put_back is None else send.fitted(put_back))
-            if send.answers and call is not None:
-                self._calls.close(call)
         return actions
 
     def _play_cued(
@@ -476,10 +475,6 @@ class Pending(NamedTuple):
 
     recorded: Recorded | None
     call: Call | None
-
-    @property
-    def is_answer(self) -> bool:
-        return self.recorded is None or self.recorded.kind == "response"
 
     @property
     def place(self) -> Position:
@@ -670,31 +665,27 @@ class Calls:
         self._live[call.channel, call.rpc_id] = call
         if is_alone:
             return
-        place = (recorded.session, recorded.seq)
+        place = recorded[:2]
         if place not in self._recorded:
             self._recorded[place] = Together()
         self._recorded[place].add(call, recorded.rpc_id)
 
     def close(self, call: Call) -> None:
         """Close a call that was answered: nothing of its exchange follows."""
-        if self.is_open(call):  # a client may use an id again
-            del self._live[call.channel, call.rpc_id]
-        recorded = call.recorded
+        at, recorded, past = (call.channel, call.rpc_id), call.recorded, self._past
+        if self._live.get(at) is call:  # a client may use an id again
+            del self._live[at]
         if recorded is None:
             return
-        self._remember(recorded.place, call)
+        past.pop(recorded[:3], None)
+        past[recorded[:3]] = call
+        if len(past) > 2 * _REMEMBERED:  # seldom, as the first of a dict is slow to find where many were taken out
+            self._past = dict(list(past.items())[_REMEMBERED:])
         together = self._recorded.get(recorded[:2])
         if together is not None:
             together.remove(call, recorded.rpc_id)
             if not together.calls:
                 del self._recorded[recorded[:2]]
-
-    def _remember(self, place: Position, call: Call) -> None:
-        past = self._past
-        past.pop(place, None)
-        past[place] = call
-        if len(past) > 2 * _REMEMBERED:  # seldom, as the first of a dict is slow to find where many were taken out
-            self._past = dict(list(past.items())[_REMEMBERED:])
 
     def close_all(self, channel: str) -> None:
         """Close those of a channel that the client has left: nothing comes for them any more."""
@@ -1011,7 +1002,7 @@ class Playback:
         self._tape = tape
         self._asked: dict[str, Recorded] = {}  # questions in flight, by the id that each went out with
         self._taken_back: set[str] = set()  # ids of those that the server has cancelled
-        self._withdrawn: list[Recorded] = []  # those that were cancelled just now
+        self.withdrawn: list[Recorded] = []  # those that were cancelled just now
 
     def is_asking(self, rpc_id: str) -> bool:
         """Return whether a question with this id waits for the client's answer."""
@@ -1026,10 +1017,6 @@ class Playback:
         was = rpc_id in self._taken_back
         self._taken_back.discard(rpc_id)
         return was
-
-    def take_withdrawn(self) -> list[Recorded]:
-        withdrawn, self._withdrawn = self._withdrawn, []
-        return withdrawn
 
     def joined(self, actions: Sequence[Action]) -> Sequence[Action]:
         """Put batches together again, of which all messages go out at once and to one place."""
@@ -1055,20 +1042,28 @@ class Playback:
 
     def send(self, recorded: Recorded, call: Call | None) -> Send | None:
         """Return what goes out for a message; None if this client does not want it."""
-        is_batch = recorded.frame_kind == "batch"
-        text = self._tape.element(recorded) if is_batch else self._tape.text(recorded)
-        live = self._rewritten(recorded, call, text)
+        live: bytes | None
+        text = recorded.text
+        if recorded.frame_kind == "batch":
+            text = self._tape.element(recorded)
+        elif text is None:
+            text = self._tape.text(recorded)
+        if recorded.kind != "response" or recorded.status == "refused":
+            live = self._fit(recorded, call, text)
+        elif call is None or recorded.rpc_id is None:  # it answers a line that the server could not read
+            live = text
+        else:
+            live = rewrite.answer(text, recorded.rpc_id, call.rpc_id)
         if live is None:
             return None
-        answers = recorded.kind == "response"
-        return Send(live + _eol(recorded), call.channel if call else "", call, answers, recorded)
+        eol = b"\n" if recorded.eol == "\n" else _eol(recorded)
+        sent = live + eol, call.channel if call else "", call, recorded.kind == "response", recorded
+        return frames.new(Send, sent)
 
-    def _rewritten(self, recorded: Recorded, call: Call | None, text: bytes) -> bytes | None:
-        if recorded.status == "refused" and call:
-            return rewrite.refusal(text, call.rpc_id)
+    def _fit(self, recorded: Recorded, call: Call | None, text: bytes) -> bytes | None:
+        """Fit a message that is no answer, or an HTTP body that refuses a request, to the live conversation."""
         if recorded.kind == "response":
-            has_id = call is not None and recorded.rpc_id is not None  # else it answers a line that nobody could read
-            return rewrite.answer(text, recorded.rpc_id, call.rpc_id) if call and has_id else text
+            return rewrite.refusal(text, call.rpc_id) if call else text
         if recorded.kind == "noise":
             return rewrite.broken_answer(text, call.recorded.rpc_id, call.rpc_id) if call and call.recorded else text
         if recorded.kind == "request":
@@ -1090,7 +1085,7 @@ class Playback:
         live = next((live for live, asked in self._asked.items() if asked.place == place), None)
         if live is None:  # none that waits, whatever has its id now
             return rewrite.with_values(text, {("params", "requestId"): self._free_id(theirs)})
-        self._withdrawn.append(self._asked.pop(live))
+        self.withdrawn.append(self._asked.pop(live))
         self._taken_back.add(live)
         return rewrite.with_values(text, {("params", "requestId"): live})
 
@@ -1107,6 +1102,4 @@ def _batch_of(action: Action) -> tuple[str, int]:
 
 def _eol(recorded: Recorded) -> bytes:
     """As recorded; a message that was cut off before its line end gets one, noise does not."""
-    if recorded.eol == "\n":
-        return b"\n"
     return (recorded.eol or "").encode() or (b"" if recorded.kind == "noise" else b"\n")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from ..cassette.lookup.messages import START, Next, Position, Recorded
 from ..light import NamedTuple
 from ..wire import match, protocol, rewrite
-from ..wire.frames import Message
+from ..wire.frames import Message, new
 from .selection import Selection
 from .sends import NO_HEADERS
 
@@ -118,7 +118,8 @@ class Finder:
         self._played = Playthrough()
         self._repeats = repeats
         self._rules = rules
-        self._ladder = ladder(self._played) if ladder else None
+        self.ladder = ladder(self._played) if ladder else None
+        self._has_index = bool(rules) or selection.stale  # else one look at the stored keys finds a request
         self._has_come: Callable[[Recorded], bool] = lambda row: True
         self._note: Callable[[str], None] = lambda text: None
         self._indexes: dict[str, dict[bytes, _Turns]] = {}  # by method, where stored keys do not serve
@@ -134,11 +135,6 @@ class Finder:
     def given_back(self) -> set[Position]:
         """Those whose calls never reached the server, so that their answers stay on the tape."""
         return self._played.given_back
-
-    @property
-    def put_back(self) -> Callable[[bytes, bytes], bytes] | None:
-        """What puts live values in place of those recorded, where they stand for them."""
-        return self._ladder.put_back if self._ladder is not None else None
 
     def listen(self, has_come: Callable[[Recorded], bool], note: Callable[[str], None]) -> None:
         """Learn who knows whether a message of the server has come to the client, and who takes notes."""
@@ -158,12 +154,12 @@ class Finder:
             params = match.exact_params(message, text, part)
             key = match.request_key(method, params)
         accepted = self._accepted(message) if self._rules else None
-        asked = _Asked(key, method, params, match.stated(message, headers), accepted)
+        asked = new(_Asked, (key, method, params, match.stated(message, headers), accepted))
         found = self._exact(asked)
         if found.recorded is None and accepted:
             found = self._choose(method, accepted)._replace(bent=Bent("match_on"))
-        if found.recorded is None and self._ladder is not None:
-            found = self._ladder.find(message, params, self._choose) or found
+        if found.recorded is None and self.ladder is not None:
+            found = self.ladder.find(message, params, self._choose) or found
         if found.bent and found.recorded and not found.again:
             played.bent.add(found.recorded.place)
         return found
@@ -187,9 +183,9 @@ class Finder:
         return Found(None)
 
     def _next(self, asked: _Asked, *, again: bool = False) -> tuple[TurnName, Position | None, Next | None]:
-        """Whose turn it is: its name, how far it was played, and the next request; `again`: from the start."""
+        """Return the name of the turn, how far it was played, and the next request. `again`: from the start."""
         turn: TurnName = asked.key
-        last, turns = self._played.last.get(turn), self._turns(asked)
+        last, turns = self._played.last.get(turn), self._turns(asked) if self._has_index else None
         if turns is None:
             found = self._selection.next_request(asked.key, START if again or last is None else last)
         else:
@@ -249,28 +245,29 @@ class Finder:
 
     def _take(self, turn: TurnName, found: Next) -> Found:
         """Take the turn of a request that is exactly the same."""
-        played, place = self._played, found.recorded.place
-        was_bent = place in played.bent
-        again = place in played.taken and not was_bent
-        played.newest = Turn(place, place not in played.taken, turn, played.last.get(turn), was_bent)
+        recorded, answer, _ = found
+        played, place = self._played, recorded[:3]
+        was_bent, is_new = place in played.bent, place not in played.taken
+        played.newest = new(Turn, (place, is_new, turn, played.last.get(turn), was_bent))
         played.taken.add(place)
         played.bent.discard(place)
         played.last[turn] = place
-        return Found(found.recorded, again, found.answer, plays_anew=was_bent or place in played.given_back)
+        again, plays_anew = not is_new and not was_bent, was_bent or place in played.given_back
+        return new(Found, (recorded, again, answer, None, plays_anew))
 
     def different_answer(self, asked: Recorded, live: Message, recorded: Recorded) -> str | None:
         """Describe how the client's answer to a request of the server differs from the recorded one."""
         then = self._selection.message(recorded)
-        is_same = self._ladder is not None and self._ladder.hear(asked, then.body, live.body)
+        is_same = self.ladder is not None and self.ladder.hear(asked, then.body, live.body)
         return None if is_same else rewrite.different_answer(live, then)
 
     def plan(self, message: Message) -> Any:
         """Return how matching bends for a request, where it does."""
-        return self._ladder.plan(message.method or "", message.name) if self._ladder else None
+        return self.ladder.plan(message.method or "", message.name) if self.ladder else None
 
     def contradiction(self, message: Message, row: Recorded) -> str | None:
         """Describe why a recording that is equal but for what is normalized does not answer a request."""
-        return self._ladder.contradiction(message, row) if self._ladder else None
+        return self.ladder.contradiction(message, row) if self.ladder else None
 
     def give_back(self, recorded: Recorded) -> None:
         """Give back the turn that was taken last: the same request is found again the next time."""
@@ -320,7 +317,7 @@ class Finder:
         return Found(like[-1], True) if self._repeats == "last" or protocol.is_housekeeping(method) else Found(None)
 
     def _turns(self, asked: _Asked) -> _Turns | None:
-        """The equal requests in their order, where it takes more than a look at the stored keys to know them."""
+        """Return the equal requests in their order; None where the stored keys give them."""
         key, method = asked.key, asked.method
         if asked.accepted is not None:
             return _in_turn(row for row in asked.accepted if match.request_key(method, self._params(row)) == key)

@@ -39,7 +39,7 @@ class Selection(Messages):
 
     def next_request(self, key: bytes, after: Position = START) -> Next | None:
         """The next request of the client with a key."""
-        for session in self._from(after):
+        for session in self.sessions[self._places.get(after[0], 0) :]:
             found = self.next_of_key(session, key, after)
             while found is not None and self._added and not self.counts(found.recorded):
                 found = self.next_of_key(session, key, found.recorded.place)
@@ -58,11 +58,9 @@ class Selection(Messages):
 
     def next_notification(self, method: str, after: Position = START) -> Recorded | None:
         """The next notification of the client with a method."""
-        rows = (self.next_of_method(session, method, after) for session in self._from(after))
+        sessions = self.sessions[self._places.get(after[0], 0) :]
+        rows = (self.next_of_method(session, method, after) for session in sessions)
         return next((row for row in rows if row is not None), None)
-
-    def _from(self, after: Position) -> list[int]:
-        return self.sessions[self._places.get(after[0], 0) :]
 
     def requests(self, method: str, *, redacted: bool = False) -> list[Recorded]:
         rows = (row for session in self.sessions for row in self.of_method(session, method, redacted=redacted))

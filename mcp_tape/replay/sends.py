@@ -16,11 +16,11 @@ class Call:
     """A live request of the client, and the recorded one that it is."""
 
     __slots__ = (
-        "_message", "answers", "behind", "cancels", "channel", "reached", "recorded", "rpc_id", "text", "until",
+        "answers", "behind", "cancels", "channel", "message", "reached", "recorded", "rpc_id", "text", "until",
     )  # fmt: skip
 
     def __init__(
-        self, rpc_id: str | None, channel: str, recorded: Recorded | None, text: bytes, message: Message | None = None
+        self, rpc_id: str | None, channel: str, recorded: Recorded | None, text: bytes, message: Message
     ) -> None:
         self.rpc_id = rpc_id or "null"
         self.channel = channel
@@ -31,18 +31,11 @@ class Call:
         self.cancels = 0  # that came for it
         self.reached = True  # the server, as far as the client can tell
         self.until = float("-inf")  # when the last message for it is due, of those that wait for their time
-        self._message = message
+        self.message = message
 
     def is_of(self, session: int, seq: int) -> bool:
         """Return whether it was recorded in a frame."""
         return self.recorded is not None and self.recorded[:2] == (session, seq)
-
-    @property
-    def message(self) -> Message:
-        """Parsed when it is needed: a request that is byte for byte the recorded one never is."""
-        if self._message is None:
-            self._message = frames.parse(self.text)[1][0]
-        return self._message
 
     @property
     def token(self) -> str | None:

@@ -77,10 +77,9 @@ _COLUMNS = ", ".join(f"m.{name}" for name in Recorded._fields[:13])
 _OF_FRAME = "f.elapsed, coalesce(f.kind, 'message'), f.eol, f.channel, CAST(f.head AS BLOB)"
 _TYPES = tuple(MESSAGE_TYPES[name] for name in Recorded._fields[:13])
 _DATA: Types = (bytes, type(None))
-_FRAME_TYPES: tuple[Types, ...] = (int,), (str,), (str,), (str,), _DATA
 _NAME: Types = (str, type(None))
-_REQUEST_TYPES: tuple[Types, ...] = (int,), (int,), (str,), (str,), _NAME, (bytes,), (int, type(None))
-_ANSWER_TYPES: tuple[Types, ...] = (str,), (int,), _NAME, (str,), (str,), _DATA, _DATA
+_NUMBER: Types = (int, type(None))
+_FRAME_TYPES: tuple[Types, ...] = (int,), (str,), (str,), (str,), _DATA
 _NOT_READ = (None,) * 6
 _ALL = (0, schema.MOST)
 _MESSAGES = f"SELECT {_COLUMNS} FROM messages m WHERE m.{OF_SESSION} AND "
@@ -90,10 +89,11 @@ _WITH_TEXTS = f"""SELECT {_COLUMNS}, {_OF_FRAME},
     FROM messages m CROSS JOIN facts f ON f.id = m.frame
     WHERE m.id IN (SELECT id FROM derived WHERE cue = ? AND id BETWEEN ? AND ?) ORDER BY m.id"""
 _NEXT_NOTIFICATION = "AND rpc_id IS NULL AND cue IS NULL AND id BETWEEN ? AND ? ORDER BY id LIMIT 1"
-# The next request with a key, and what waits for it: two rows tell whether that is its answer alone. Of the tables
-# themselves, as SQLite would compute each column of a view for each row.
-_NEXT_REQUEST = f"""SELECT m.id, m.part, m.method, m.rpc_id, m.name, m.key, m.exchange, a.id, a.part, a.method,
-    a.rpc_id, a.answers, a.exchange, a.status, f.elapsed, f.kind, f.eol, f.channel, f.head, CAST(f.text AS BLOB)
+# The next request with a key, and the message that waits for it. A second row means that another message waits, or that
+# another request has the key. Reads the tables, as SQLite would compute each column of a view for each row.
+_NEXT_REQUEST = f"""SELECT m.id, m.part, m.method, m.rpc_id, m.name, m.exchange, a.id, a.part, a.status,
+    a.answers IS NULL AND a.exchange IS NULL AND a.method IS NULL AND a.rpc_id = m.rpc_id AND m.part = 0,
+    f.elapsed, f.kind, f.eol, f.channel, f.head, CAST(f.text AS BLOB)
     FROM derived m LEFT JOIN derived a ON a.cue = m.id & {schema.MOST} AND a.id BETWEEN m.id AND m.id | {schema.MOST}
     LEFT JOIN facts f ON f.id = a.id - a.part
     WHERE {of_key("m.key")} AND m.cue IS NULL AND m.id BETWEEN ? AND ? ORDER BY m.id LIMIT 2"""
@@ -174,12 +174,30 @@ class Messages:
     # -- requests and notifications of the client
 
     def next_of_key(self, session: int, key: bytes, after: Position) -> Next | None:
-        """The next request with a key behind a place of its session."""
-        rows = self._cassette.rows(_NEXT_REQUEST, (key, key, *_behind(session, after)))
-        try:
-            return _next(rows, after[0] != session)
-        except file.OddRowError:
-            raise self._cassette.odd() from None
+        """The next request with a key behind a place of its session, and its answer if nothing else waits for it."""
+        first = session << schema.BITS
+        behind = first + after[1] + after[2] + 1 if after[0] == session else first
+        rows = self._cassette.rows(_NEXT_REQUEST, (key, key, behind, first + schema.MOST))
+        if not rows:
+            return None
+        number, part, method, rpc_id, name, exchange, answer, of_batch, status, is_plain, *frame = rows[0]
+        is_odd = type(part) is not int or type(method) is not str or type(rpc_id) is not str
+        if is_odd or not isinstance(name, _NAME) or not isinstance(exchange, _NUMBER):
+            raise self._cassette.odd()
+        seq = number - part & schema.MOST
+        place = session, seq, part, "request", method, rpc_id, name, None
+        found = new(Recorded, (*place, None, key, exchange or seq, None, number - part, *_NOT_READ))
+        is_one_of_several = behind > first or len(rows) > 1
+        if not is_plain or status is None or (len(rows) > 1 and rows[1][0] == number):
+            return new(Next, (found, None, is_one_of_several))
+        elapsed, kind, eol, channel, head, text = frame
+        is_odd = type(of_batch) is not int or type(status) is not str or type(elapsed) is not int
+        is_odd = is_odd or type(eol) is not str or type(channel) is not str or not isinstance(kind, _NAME)
+        if is_odd or not isinstance(head, _DATA) or not isinstance(text, _DATA):
+            raise self._cassette.odd()
+        answered = session, answer - of_batch & schema.MOST, of_batch, "response", None, rpc_id, None, status
+        frame = answer - of_batch, elapsed, kind or "message", eol, channel, head, None if kind == "batch" else text
+        return new(Next, (found, new(Recorded, (*answered, seq, None, seq, seq, *frame)), is_one_of_several))
 
     def of_key(self, session: int, key: bytes) -> list[Recorded]:
         """The requests with a key."""
@@ -380,31 +398,3 @@ def _recorded(row: Sequence[Any]) -> Recorded:
     if not all(map(isinstance, row, _TYPES)):
         raise file.OddRowError("messages")
     return Recorded._make((*row, *_NOT_READ))
-
-
-def _next(rows: Sequence[Sequence[Any]], is_first: bool) -> Next | None:
-    """Make what the client gets of the rows of _NEXT_REQUEST; `is_first`: of all with the key."""
-    if not rows:
-        return None
-    row = rows[0]
-    number, part, method, rpc_id, name, key, exchange, answer, *_ = row
-    if not all(map(isinstance, row[:7], _REQUEST_TYPES)):
-        raise file.OddRowError("messages")
-    session, seq, frame = number >> schema.BITS, number - part & schema.MOST, number - part
-    links = None, key, exchange or seq, None, frame
-    found = new(Recorded, (session, seq, part, "request", method, rpc_id, name, None, *links, *_NOT_READ))
-    is_one_of_several = not is_first or len(rows) > 1
-    if answer is None or (len(rows) > 1 and rows[1][0] == number):
-        return Next(found, None, is_one_of_several)
-    part, method, answered, answers, exchange, status, elapsed, kind, eol, channel, head, text = row[8:]
-    is_answer = answers is exchange is method is None and answered == rpc_id and status is not None
-    if not is_answer or found.part:
-        return Next(found, None, is_one_of_several)
-    if type(part) is not int or not all(map(isinstance, row[13:], _ANSWER_TYPES)):
-        raise file.OddRowError("messages")
-    place = session, answer - part & schema.MOST, part, "response", None, rpc_id, None, status
-    links = seq, None, seq, seq, answer - part
-    text = None if kind == "batch" else text
-    return Next(
-        found, new(Recorded, (*place, *links, elapsed, kind or "message", eol, channel, head, text)), is_one_of_several
-    )
