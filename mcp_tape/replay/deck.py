@@ -46,7 +46,7 @@ from ..wire.frames import Message
 from .finder import Finder, Found
 from .report import Fact
 from .selection import Selection
-from .sends import MISS, NO_HEADERS, Action, Call, Hangup, Send, said
+from .sends import MISS, NO_HEADERS, Action, Call, Hangup, Send, Silence, said
 
 TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
@@ -353,7 +353,8 @@ class Deck:
         assert recorded is not None
         if self._unanswered != "error" and call.reached:
             ending = self._selection.ending(recorded)
-            return [Hangup(ending.code or 0, call)] if self._unanswered == "exit" and ending.by == "server" else []
+            has_ended = self._unanswered == "exit" and ending.by == "server"
+            return [Hangup(ending.code or 0, call) if has_ended else Silence(call)]
         from . import misses
 
         report = misses.unanswered(self._selection, call.message, recorded, self._discreet)

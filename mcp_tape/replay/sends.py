@@ -67,6 +67,12 @@ class Hangup(NamedTuple):
     lost: Send | None = None  # what it is in place of: a client that comes back may still get it
 
 
+class Silence(NamedTuple):
+    """Leave a call without an answer. Over HTTP, its response begins if the recorded one did."""
+
+    call: Call
+
+
 class Refuse(NamedTuple):
     """Answer a call with this HTTP status, and perhaps a body that is no message."""
 
@@ -83,7 +89,7 @@ class Reset(NamedTuple):
     lost: Send | None = None
 
 
-Action = Send | Hangup | Refuse | Reset
+Action = Send | Silence | Hangup | Refuse | Reset
 
 
 TYPE_CHECKING = False  # as in the package's __init__

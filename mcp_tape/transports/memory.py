@@ -15,7 +15,7 @@ import anyio.lowlevel
 from mcp import types
 from mcp.shared.message import SessionMessage
 
-from ..replay.sends import Send
+from ..replay.sends import Send, Silence
 
 if TYPE_CHECKING:
     from ..replay.sends import Player
@@ -55,6 +55,8 @@ class _Writes:
     def pass_on(self) -> None:
         """Send what is due, and wake up when more is."""
         for action in self._player.due(anyio.current_time()):
+            if isinstance(action, Silence):
+                continue
             if not isinstance(action, Send):
                 self._hang_up()  # at actions for HTTP alone, too
                 return

@@ -22,6 +22,7 @@ from mcp_tape.replay.finder import Finder, Repeats
 from mcp_tape.replay.matching.ladder import Asked, Ladder
 from mcp_tape.replay.report import Fact
 from mcp_tape.replay.selection import Selection, select
+from mcp_tape.replay.sends import Silence
 from mcp_tape.replay.stage import Replay, Stage
 from mcp_tape.verify.deck import ClientDeck
 from mcp_tape.wire.frames import Side
@@ -153,7 +154,9 @@ def back_to_back(path: Path, session: str = "latest") -> tuple[list[bytes], list
 
 
 def _texts(sends: Iterable[Any]) -> list[str]:
-    return [send.text.decode("utf-8", "surrogateescape").rstrip("\r\n") for send in sends]
+    return [
+        send.text.decode("utf-8", "surrogateescape").rstrip("\r\n") for send in sends if not isinstance(send, Silence)
+    ]
 
 
 def played(tmp_path: Path, *conversation: Said, **options: Any) -> Player:

@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ...replay.sends import Action, Hangup, Refuse, Reset, Send
+from ...cassette import schema
+from ...replay.sends import Action, Hangup, Refuse, Reset, Send, Silence
 from ...wire import frames, framing, protocol, rewrite
 from ...wire.channels import is_http
 from .message import Headers
@@ -100,10 +101,21 @@ class Response:
                 request.respond(item.status, [(b"content-type", content)] if item.body else [], item.body)
         elif isinstance(item, Reset):
             request.reset()
+        elif isinstance(item, Silence):
+            self._begin_as_recorded(item.call)
         else:
             if item.call is None:
                 self._hang_up(item.code)
             request.abort()
+
+    def _begin_as_recorded(self, call: Call) -> None:
+        """Begin a response that gets no answer, if the recorded one had begun."""
+        selection, recorded = self._conversation.selection, call.recorded
+        channel = selection.facts(recorded).channel if recorded else None
+        if recorded and channel and not self._request.has_begun:
+            _, content = selection.controls.response(recorded.session, channel, schema.MOST)
+            if content.startswith("text/event-stream"):
+                self._event(b"")
 
     def _send(self, item: Send) -> None:
         stream = self._stream

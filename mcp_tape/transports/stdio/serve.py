@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
 
 from ...light import suppress
-from ...replay.sends import Action, Hangup, Send
+from ...replay.sends import Action, Hangup, Send, Silence
 from ...wire.channels import STDIO
 from ...wire.framing import Lines
 from ...wire.rewrite import single_line
@@ -135,6 +135,8 @@ class _Session:
         """Send; return the exit code if that ends with hanging up."""
         texts: list[bytes] = []
         for action in actions:
+            if isinstance(action, Silence):
+                continue
             if not isinstance(action, Send):
                 self._write(b"".join(texts))
                 return action.code if isinstance(action, Hangup) else 0

@@ -12,8 +12,18 @@ from pathlib import Path
 import pytest
 
 from tests.support.decks import alter
-from tests.support.http import Client, CutOffError, Message, Upstream, Wire, answer, ask
-from tests.support.http_running import INITIALIZE, INITIALIZED, Running, call, modern, recording, replaying, result
+from tests.support.http import Client, CutOffError, Message, Upstream, Wire, answer, ask, begin
+from tests.support.http_running import (
+    HELLO,
+    INITIALIZE,
+    INITIALIZED,
+    Running,
+    call,
+    modern,
+    recording,
+    replaying,
+    result,
+)
 from tests.support.http_tapes import NUMBER, legacy_tape, modern_tape, tool, with_token
 from tests.support.running import WAIT
 
@@ -42,6 +52,47 @@ def raw(replay: Running, body: bytes, **headers: str) -> bytes:
             while data := client.sock.recv(1 << 16):
                 got += data
         return got
+
+
+# Answers that the recording does not have --------------------------------------------------------------
+
+
+def test_a_call_that_is_left_silent_has_the_head_of_its_response_if_it_was_recorded(tmp_path: Path) -> None:
+    """A client may be content with the head, which names its session, and leave before the answer."""
+
+    def only_the_head(request: Message, wire: Wire) -> None:
+        wire.send(begin(mcp_session_id="S"))
+        wire.how_it_ends()
+
+    tape = tmp_path / "tape.db"
+    with Upstream(only_the_head) as server, recording(tape, server.url) as proxy, Client(proxy.url) as client:
+        client.ask(INITIALIZE)
+        assert client.answer_head().header("mcp-session-id") == "S"
+    with replaying(tape, "--unanswered", "silent") as replay, Client(replay.url) as client:
+        client.ask(INITIALIZE)
+        head = client.answer_head()
+        assert (head.status, head.header("content-type")) == (200, "text/event-stream")
+        assert head.header("mcp-session-id") == "S"
+
+
+def test_a_call_that_is_left_silent_has_no_head_if_none_was_recorded(tmp_path: Path) -> None:
+    def nothing(request: Message, wire: Wire) -> None:
+        if request.document["method"] == "initialize":
+            wire.send(answer(result(0, **HELLO), mcp_session_id="S"))
+        else:
+            came.set()
+            wire.how_it_ends()
+
+    tape, came = tmp_path / "tape.db", threading.Event()
+    with Upstream(nothing) as server, recording(tape, server.url) as proxy, Client(proxy.url) as client:
+        assert ask(proxy.url, INITIALIZE).status == 200
+        client.ask(call(1), mcp_session_id="S")
+        assert came.wait(WAIT)
+    with replaying(tape, "--unanswered", "silent", "-q") as replay, Client(replay.url) as client:
+        own = begun(replay)
+        client.ask(call(1), **own)
+        assert ask(replay.url, verb="DELETE", **own).status == 200
+        assert client.answer_head().status == 404  # the session ended, and nothing had been sent before
 
 
 # Faults ------------------------------------------------------------------------------------------------
