@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from time import time
+from time import monotonic, time
 
 from .cassette import journals, schema
 from .errors import CassetteError
@@ -149,19 +149,18 @@ def check_writable(path: str) -> None:
 
 def replay(path: str, options: Replay, *, say: Callable[[str], None]) -> Played:
     """Be the recorded server, on this process's own stdin and stdout, until the client leaves."""
-    from functools import partial
-
-    from .cassette import file
+    from .cassette.file import ReadLock
     from .cassette.reader import Cassette
     from .replay.stage import Stage
     from .transports import signals
     from .transports.stdio import serve
 
     with Cassette(path, options.label) as cassette:
+        lock = ReadLock(cassette.connection)
+        lock.hold(monotonic())
         stage = Stage(cassette, options, say, clients=counting(path, options, say))
         player, _ = stage.player()
-        together = partial(file.at_once, cassette.connection)
-        return stage.finish(signals.until_stopped(lambda: serve.serve(player, together=together)))
+        return stage.finish(signals.until_stopped(lambda: serve.serve(player, lock=lock)))
 
 
 def replay_web(

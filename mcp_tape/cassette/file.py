@@ -23,6 +23,7 @@ _MOST_BYTES = 1 << 30  # per value: a cassette may come from a stranger
 _TRIES = 20
 _QUIET = 1.0  # seconds without a new frame: whoever records and has messages to derive adds frames all the time
 _PATIENCE = 5000  # milliseconds that SQLite itself waits for others
+_LONGEST = 0.05  # seconds that a reader keeps its lock, for which writers wait
 _VIEWS = {one for one in schema.STATEMENTS if one.startswith(("CREATE VIEW frames", "CREATE VIEW messages"))}
 _PLAIN = frozenset(b"/._-0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 
@@ -114,6 +115,33 @@ def at_once(db: sqlite3.Connection) -> sqlite3.Connection:
     """A context in which all queries see one state of the file, which is locked once for all of them."""
     db.execute("BEGIN")
     return db  # whose own context ends the transaction
+
+
+class ReadLock:
+    """The lock of a reader, held while one look-up follows another.
+
+    Otherwise SQLite takes and releases it for each statement, which takes longer than the look-up. A writer waits for
+    it hardly longer than `_LONGEST`, and all look-ups meanwhile see one state of the file.
+    """
+
+    def __init__(self, db: sqlite3.Connection | None = None) -> None:
+        """Without a connection, nothing is held."""
+        self._db = db
+        self._since = 0.0
+        self.is_held = False
+
+    def hold(self, now: float) -> None:
+        """Hold it from the next look-up on. Writers get their turn before that if it has been held for long."""
+        if self.is_held and now - self._since > _LONGEST:
+            self.release()
+        if not self.is_held and self._db is not None:
+            self._db.execute("BEGIN")
+            self._since, self.is_held = now, True
+
+    def release(self) -> None:
+        if self.is_held and self._db is not None:
+            self.is_held = False
+            self._db.execute("COMMIT")
 
 
 def switch_to_wal(db: sqlite3.Connection) -> bool:

@@ -42,7 +42,8 @@ class Lines(_Buffer):
         return self._size > 0
 
     def feed(self, data: bytes) -> list[Line]:
-        return [line for lines in self.whole(data) for line in lines_of(lines)] + self.overflow()
+        lines = b"".join(self.whole(data)).split(b"\n")[:-1]
+        return [(line[:-1], b"\r\n") if line[-1:] == b"\r" else (line, b"\n") for line in lines] + self.overflow()
 
     def whole(self, data: bytes) -> list[bytes]:
         """Take data; return the lines it completes. Complete lines that arrive together come as one piece."""

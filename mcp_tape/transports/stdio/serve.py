@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
 
-from ...light import suppress
+from ...cassette.file import ReadLock
 from ...replay.sends import Action, Hangup, Send, Silence
 from ...wire.channels import STDIO
 from ...wire.framing import Lines
@@ -20,14 +20,11 @@ from ...wire.rewrite import single_line
 
 TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
     from ...cassette.lookup.messages import Recorded
     from ...replay.sends import Call, Player
 
-    Together = Callable[[], AbstractContextManager[object]]
-
 CHUNK = 1 << 16
+_SILENCE = 0.01  # seconds without a request, after which those who write to the cassette get their turn
 _READING = 0.5  # seconds at the most to wait for a client to read; a busy machine needs some of it
 _LOOK_AGAIN, _LOOK_SELDOM = 0.0002, 0.01  # seconds; at first the one, in the end the other
 _PIPE_BUF = 4096  # what a pipe takes without blocking, once it says that it is writable
@@ -42,25 +39,28 @@ def serve(
     *,
     source: int = 0,
     target: int = 1,
-    together: Together = suppress,
+    lock: ReadLock | None = None,
 ) -> int | None:
     """Play to the client on our stdin and stdout until it leaves; return the exit code if the player hangs up.
 
     `also` are other descriptors to watch, with what to do when they are readable; `unsent` those with unwritten data,
-    with what to do when there is room. Both may change meanwhile. `together`: a context for what arrives at once.
+    with what to do when there is room. Both may change meanwhile. `lock`: of the cassette, held while requests come.
     """
+    lock = lock or ReadLock()
     try:
-        return _Session(player, source, target, also, unsent, together).run()
+        return _Session(player, source, target, also, unsent, lock).run()
     except BrokenPipeError:
         return None  # the client has left without waiting
+    finally:
+        lock.release()
 
 
 class _Session:
     def __init__(
-        self, player: Player, source: int, target: int, also: _Watched, unsent: _Watched, together: Together
+        self, player: Player, source: int, target: int, also: _Watched, unsent: _Watched, lock: ReadLock
     ) -> None:
         self._player = player
-        self._together = together
+        self._lock = lock
         self._source, self._target = source, target
         self._also = also
         self._unsent = unsent
@@ -75,59 +75,56 @@ class _Session:
         self._writable.register(target, select.POLLOUT)
 
     def run(self) -> int | None:
-        self._send(self._player.due(monotonic()))
-        while not self._ended or self._arrived or self._also or self._unsent or self._player.next_at() is not None:
-            self._wait()
+        code = self._send(self._player.due(monotonic()))
+        while code is None and (self._arrived or self._wait()):
             code = self._send(self._play(monotonic()))
-            if code is not None:
-                return code
-        return None
+        return code
+
+    def _wait(self) -> bool:
+        """Wait until something arrives or is due; return False if nothing will."""
+        due, also, unsent = self._player.next_at(), self._also, self._unsent
+        sources = [*also] if self._ended else [self._source, *also]
+        if due is None and not sources and not unsent:
+            return False
+        timeout = None if due is None else max(0.0, due - monotonic())
+        if self._lock.is_held:
+            timeout = _SILENCE if timeout is None else min(_SILENCE, timeout)
+        ready, room, _ = select.select(sources, [*unsent], [], timeout)
+        if not ready:
+            self._lock.release()
+        for one in ready:
+            if one == self._source:
+                self._read()
+            else:
+                also[one]()
+        for one in room:
+            if one in unsent:
+                unsent[one]()
+        return True
 
     def _play(self, now: float) -> Sequence[Action]:
-        actions: list[Action] = [] if self._arrived else [*self._player.due(now)]
-        while self._arrived:
-            data = self._arrived.popleft()
-            texts = [text for text, _ in (self._lines.feed(data) if data else self._lines.close())]
-            with self._together() if len(texts) > 1 else suppress():
-                for text in texts:
-                    self._player.receive(text, STDIO, now)
-                    actions += self._player.due(now)  # after each frame, whatever else came with it
+        """Take in what has arrived; return what is to be sent."""
+        player, arrived = self._player, self._arrived
+        actions: list[Action] = [] if arrived else [*player.due(now)]
+        while arrived:
+            data = arrived.popleft()
+            self._lock.hold(monotonic())
+            for text, _ in self._lines.feed(data) if data else self._lines.close():
+                player.receive(text, STDIO, now)
+                actions += player.due(now)  # after each frame, whatever else came with it
             if not data:
-                self._player.leave(now)
-                actions += self._player.due(now)
+                player.leave(now)
+                actions += player.due(now)
         return actions
 
-    def _wait(self) -> None:
-        """Wait until something arrives or is due."""
-        if self._arrived:
-            return
-        due = self._player.next_at()
-        if due is None and not self._also and not self._unsent and not self._ended:
-            self._take(self._receive())
-            return
-        sources = [*self._also, *([] if self._ended else [self._source])]
-        timeout = None if due is None else max(0.0, due - monotonic())
-        arrived, room, _ = select.select(sources, [*self._unsent], [], timeout)
-        for ready in arrived:
-            if ready == self._source:
-                self._take(self._receive())
-            else:
-                self._also[ready]()
-        for ready in room:
-            if ready in self._unsent:
-                self._unsent[ready]()
-
-    def _receive(self) -> bytes:
-        """Wait for what the client sends next; nothing, if it has left."""
-        while True:
-            try:
-                return os.read(self._source, CHUNK)
-            except BlockingIOError:
-                select.select([self._source], [], [])
-            except OSError:
-                return b""
-
-    def _take(self, data: bytes) -> None:
+    def _read(self) -> None:
+        """Take what the client has sent; nothing means that it has left."""
+        try:
+            data = os.read(self._source, CHUNK)
+        except BlockingIOError:
+            return  # another process has read it
+        except OSError:
+            data = b""
         self._arrived.append(data)
         self._ended = not data
 
@@ -140,31 +137,33 @@ class _Session:
             if not isinstance(action, Send):
                 self._write(b"".join(texts))
                 return action.code if isinstance(action, Hangup) else 0
-            if action.call is not None and not action.answers:
-                self._begun.add(action.call)
-            elif action.call in self._begun:
-                self._begun.discard(action.call)
+            call = action.call
+            if call is not None and not action.answers:
+                self._begun.add(call)
+            elif call in self._begun:
+                self._begun.remove(call)
                 self._write_to_be_read(b"".join(texts))
                 texts.clear()
-            texts.append(self._continued(action))
+            texts.append(self._line(action))
         self._write(b"".join(texts))
         return None
 
-    def _continued(self, send: Send) -> bytes:
-        """The bytes of a send: on a line of its own, unless it continues noise; long lines are recorded in pieces."""
-        text = _line(send)
+    def _line(self, send: Send) -> bytes:
+        """Return the line to write for a message.
+
+        One that was recorded over HTTP may have line breaks, and some events are no messages. Noise in several frames
+        is one long line: the next frame continues it, and anything else begins a new line.
+        """
+        text, recorded, before = send.text, send.recorded, self._open
+        noise = recorded if recorded is not None and recorded.kind == "noise" else None
+        if recorded is not None and recorded.channel != STDIO:
+            text = b"" if noise else single_line(text.rstrip(b"\r\n")) + b"\n"
         if not text:
             return b""
-        noise = send.recorded if send.recorded and send.recorded.kind == "noise" else None
-        if noise is None or not _goes_on(self._open, noise):
-            text = self._line_end() + text
+        if before and not (noise and before.session == noise.session and before.seq < noise.seq):
+            text = b"\n" + text
         self._open = None if text.endswith(b"\n") else noise
         return text
-
-    def _line_end(self) -> bytes:
-        """Return the bytes that have to precede the next line."""
-        before, self._open = self._open, None
-        return b"\n" if before else b""
 
     def _write_to_be_read(self, data: bytes) -> None:
         """Write, and wait until the client has taken it, within bounds.
@@ -175,6 +174,7 @@ class _Session:
         self._write(data)
         give_up, pause = monotonic() + _READING, _LOOK_AGAIN
         while self._reads and unread(self._target):
+            self._lock.release()
             self._reads = monotonic() < give_up  # else it has other things to do: not waited for until it reads
             select.select([], [], [], pause)
             pause = min(2 * pause, _LOOK_SELDOM)
@@ -190,6 +190,7 @@ class _Session:
 
     def _send_slowly(self, rest: memoryview) -> None:
         self._room = 0
+        self._lock.release()
         both = select.poll()
         both.register(self._target, select.POLLOUT)
         if not self._ended:
@@ -199,23 +200,9 @@ class _Session:
                 if descriptor == self._target:
                     rest = rest[os.write(self._target, rest[:_PIPE_BUF]) :]
                 else:
-                    self._take(self._receive())
+                    self._read()
                     if self._ended:
                         both.unregister(self._source)
-
-
-def _line(send: Send) -> bytes:
-    """The line for a message: one recorded over HTTP may have line breaks, and some events are no messages."""
-    recorded = send.recorded
-    if recorded is None or recorded.channel == STDIO:
-        return send.text
-    if recorded.kind == "noise":
-        return b""
-    return single_line(send.text.rstrip(b"\r\n")) + b"\n"
-
-
-def _goes_on(before: Recorded | None, noise: Recorded) -> bool:
-    return before is not None and before.session == noise.session and before.seq < noise.seq
 
 
 def unread(target: int) -> int:

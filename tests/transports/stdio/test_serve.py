@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import os
 import select
+import sqlite3
+import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from io import RawIOBase
 from pathlib import Path
 
+import pytest
+
 from mcp_tape.transports.stdio.serve import serve
 from tests.support.decks import Player, Said, make_cassette
-from tests.support.messages import call, lines, result, values
-from tests.support.running import WAIT
+from tests.support.messages import call, lines, request, result, values
+from tests.support.running import MCP_TAPE, WAIT, receive_line, send, started
 
 _LONG = "x" * 8_000  # in an answer: a pipe takes few of them
 _AT_ONCE = 4_000  # bytes that come in one piece: https://man7.org/linux/man-pages/man7/pipe.7.html
@@ -54,3 +59,31 @@ def _serve(path: Path, source: int, target: int) -> int | None:
     finally:
         os.close(source)
         os.close(target)
+
+
+@pytest.mark.parametrize("goes_on", [False, True], ids=["silent", "busy"])
+def test_a_writer_gets_its_turn_while_a_client_is_there(tmp_path: Path, goes_on: bool) -> None:
+    ping = request(1, "ping")
+    path = make_cassette(tmp_path / "tape.db", [("client", ping), ("server", result(1))])
+    asked, is_written = threading.Event(), threading.Event()
+
+    def ask() -> None:
+        with started([*MCP_TAPE, "replay", str(path)]) as replay:
+            assert replay.stdin and replay.stdout
+            while not (asked.is_set() and is_written.is_set()):
+                send(replay.stdin, lines(ping))
+                assert receive_line(replay.stdout) == lines(result(1))
+                asked.set()
+                if not goes_on:
+                    is_written.wait(2 * WAIT)
+
+    with ThreadPoolExecutor(1) as pool, closing(sqlite3.connect(path, timeout=WAIT)) as writer:
+        client = pool.submit(ask)
+        try:
+            assert asked.wait(WAIT)
+            writer.execute("BEGIN EXCLUSIVE")  # for which no reader may have the file
+            writer.execute("UPDATE sessions SET note = 'written'")
+            writer.commit()
+        finally:
+            is_written.set()
+        client.result(WAIT)
