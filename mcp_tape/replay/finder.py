@@ -165,7 +165,7 @@ class Finder:
         return found
 
     def _exact(self, asked: _Asked) -> Found:
-        """Find a request that is exactly the same, but for what was hidden in it."""
+        """Find a request that is exactly the same, but for hidden secrets, and take its turn."""
         method = asked.method
         turn, last, found = self._next(asked)
         if found is None and asked.accepted is None and (hidden := self._redacted(method, asked.params)):
@@ -175,7 +175,15 @@ class Finder:
         if found is None and last is not None and self._repeats == "cycle":
             _, _, found = self._next(asked, again=True)
         if found is not None:
-            return self._take(turn, found)
+            recorded, answer, _ = found
+            played, place = self._played, recorded[:3]
+            was_bent, is_new = place in played.bent, place not in played.taken
+            played.newest = new(Turn, (place, is_new, turn, played.last.get(turn), was_bent))
+            played.taken.add(place)
+            played.bent.discard(place)
+            played.last[turn] = place
+            again, plays_anew = not is_new and not was_bent, was_bent or place in played.given_back
+            return new(Found, (recorded, again, answer, None, plays_anew))
         if last is not None and (self._repeats == "last" or protocol.is_housekeeping(method)):
             return Found(self._selection.at(last), True)
         if last is None and asked.accepted is None and method in (protocol.INITIALIZE, protocol.DISCOVER):
@@ -242,18 +250,6 @@ class Finder:
             return found
         answer = self._selection.answer(found)
         return found if answer is not None and answer.status in ("error", "refused") else None
-
-    def _take(self, turn: TurnName, found: Next) -> Found:
-        """Take the turn of a request that is exactly the same."""
-        recorded, answer, _ = found
-        played, place = self._played, recorded[:3]
-        was_bent, is_new = place in played.bent, place not in played.taken
-        played.newest = new(Turn, (place, is_new, turn, played.last.get(turn), was_bent))
-        played.taken.add(place)
-        played.bent.discard(place)
-        played.last[turn] = place
-        again, plays_anew = not is_new and not was_bent, was_bent or place in played.given_back
-        return new(Found, (recorded, again, answer, None, plays_anew))
 
     def different_answer(self, asked: Recorded, live: Message, recorded: Recorded) -> str | None:
         """Describe how the client's answer to a request of the server differs from the recorded one."""

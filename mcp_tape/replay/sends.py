@@ -10,6 +10,7 @@ from ..wire.frames import Message
 MISS = -32010  # the code of our own error
 UNANSWERED = "the recording ends before the answer"
 NO_HEADERS: Headers = {}
+_LONG_AGO = float("-inf")
 
 
 class Call:
@@ -30,7 +31,7 @@ class Call:
         self.behind: list[Recorded] = []  # what came behind the answer, and is due
         self.cancels = 0  # that came for it
         self.reached = True  # the server, as far as the client can tell
-        self.until = float("-inf")  # when the last message for it is due, of those that wait for their time
+        self.until = _LONG_AGO  # when the last message for it is due, of those that wait for their time
         self.message = message
 
     def is_of(self, session: int, seq: int) -> bool:

@@ -230,8 +230,11 @@ def kept_header(name: str) -> bool:
 def stated_version(body: dict[str, Any]) -> Any:
     """The protocol version that a request states: in `_meta`, or as the offer of `initialize`."""
     params = body.get("params")
-    stated = member(member(params, "_meta"), META_VERSION)
-    return member(params, "protocolVersion") if stated is None and body.get("method") == INITIALIZE else stated
+    if not isinstance(params, dict):
+        return None
+    meta = params.get("_meta")
+    stated = meta.get(META_VERSION) if isinstance(meta, dict) else None
+    return params.get("protocolVersion") if stated is None and body.get("method") == INITIALIZE else stated
 
 
 def is_modern(body: dict[str, Any], version: str | None = None) -> bool:

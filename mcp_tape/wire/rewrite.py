@@ -115,14 +115,8 @@ def with_elements(text: bytes, new: list[bytes]) -> bytes:
     return b"".join([*out, text[done:]])
 
 
-def may_be_noteworthy(live: Message) -> bool:
-    """Return whether a matching request may differ in a way worth reporting."""
-    asked = live.body.get("params")
-    return live.method == protocol.INITIALIZE or protocol.member(asked, "inputResponses") is not None
-
-
 def noteworthy(live: Message, then: Any) -> str | None:
-    """Describe that difference, if there is one."""
+    """Describe a difference from the recorded params that a match does not rule out, if there is one."""
     now = live.body.get("params")
     if live.method == protocol.INITIALIZE:
         old, new = (protocol.member(params, "protocolVersion") for params in (then, now))

@@ -180,24 +180,29 @@ class Messages:
         rows = self._cassette.rows(_NEXT_REQUEST, (key, key, behind, first + schema.MOST))
         if not rows:
             return None
-        number, part, method, rpc_id, name, exchange, answer, of_batch, status, is_plain, *frame = rows[0]
+        number, part, method, rpc_id, name, exchange, answer, of_batch, status, is_plain, *of_frame = rows[0]
         is_odd = type(part) is not int or type(method) is not str or type(rpc_id) is not str
         if is_odd or not isinstance(name, _NAME) or not isinstance(exchange, _NUMBER):
             raise self._cassette.odd()
-        seq = number - part & schema.MOST
-        place = session, seq, part, "request", method, rpc_id, name, None
-        found = new(Recorded, (*place, None, key, exchange or seq, None, number - part, *_NOT_READ))
+        seq, frame = number - part & schema.MOST, number - part
+        found = new(Recorded, (
+            session, seq, part, "request", method, rpc_id, name, None, None, key, exchange or seq, None, frame,
+            None, None, None, None, None, None,
+        ))  # fmt: skip
         is_one_of_several = behind > first or len(rows) > 1
         if not is_plain or status is None or (len(rows) > 1 and rows[1][0] == number):
             return new(Next, (found, None, is_one_of_several))
-        elapsed, kind, eol, channel, head, text = frame
+        elapsed, kind, eol, channel, head, text = of_frame
         is_odd = type(of_batch) is not int or type(status) is not str or type(elapsed) is not int
         is_odd = is_odd or type(eol) is not str or type(channel) is not str or not isinstance(kind, _NAME)
         if is_odd or not isinstance(head, _DATA) or not isinstance(text, _DATA):
             raise self._cassette.odd()
-        answered = session, answer - of_batch & schema.MOST, of_batch, "response", None, rpc_id, None, status
-        frame = answer - of_batch, elapsed, kind or "message", eol, channel, head, None if kind == "batch" else text
-        return new(Next, (found, new(Recorded, (*answered, seq, None, seq, seq, *frame)), is_one_of_several))
+        frame = answer - of_batch
+        reply = new(Recorded, (
+            session, frame & schema.MOST, of_batch, "response", None, rpc_id, None, status, seq, None, seq, seq, frame,
+            elapsed, kind or "message", eol, channel, head, None if kind == "batch" else text,
+        ))  # fmt: skip
+        return new(Next, (found, reply, is_one_of_several))
 
     def of_key(self, session: int, key: bytes) -> list[Recorded]:
         """The requests with a key."""
