@@ -18,8 +18,8 @@ exchanges that exists:
   3. the one its subscription id names, on the listen streams of the modern era;
   4. the one its progress token names, even if that was answered recently;
   5. the newest exchange on its channel that is still open and neither cancelled nor a listen. On stdio, all exchanges
-     share the channel. A POST stream carries the messages of its own request. On a GET stream, a server request may
-     belong to any open exchange, and a notification belongs to none.
+     share the channel. A POST stream carries the messages of its own request, even after the answer. On a GET
+     stream, a server request may belong to any open exchange, and a notification belongs to none.
 
 Malformed JSON that has the form of an answer belongs to the exchange that it would answer.
 A client message belongs to the exchange that it opens, to the exchange of the server request that it answers or reports
@@ -144,6 +144,8 @@ class Ledger:
         self._streams.learn(frame, facts)
         waiting = list(self._posted.get(frame.channel, {}).values())
         event = facts.get("event")
+        if event in ("close", "abort"):
+            self._over.pop(self._streams.origin(frame.channel), None)
         if event == "request":
             # The client resumes its stream, so the disconnect did not cancel its requests.
             for exchange in self._posted.get(self._streams.origin(frame.channel), {}).values():
@@ -223,6 +225,12 @@ class Ledger:
             cue = self._take_malformed(message.rpc_id) or cue
         if message.kind == "response" and exchange is not None:
             self._close(exchange, message.body)
+            if (
+                frame.head is not None
+                and _takes_all(exchange)
+                and exchange.channel == self._streams.origin(frame.channel)
+            ):
+                self._over[exchange.channel] = exchange
             return new(Entry, (message, exchange.place, key, exchange.seq, cue))
         if message.kind == "request" and message.rpc_id is not None:
             self._asked[message.rpc_id] = (frame.seq + part, message.method, exchange, frames.token_asked(message))
@@ -282,7 +290,7 @@ class Ledger:
             return waits or self._answered.get(token or "")
         # On a GET stream a server may request input for a call; its notifications there belong to no exchange.
         anywhere = self._streams.is_shared(channel) or message.kind == "request"
-        within = self._newest(channel, _takes_all)
+        within = self._newest(channel, _takes_all) or self._over.get(channel)
         return within or (self._newest(None, _takes_all) if anywhere and channel != channels.STDIO else None)
 
     def _open(self, channel: str, rpc_id: str | None) -> _Exchange | None:

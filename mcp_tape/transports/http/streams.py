@@ -54,7 +54,7 @@ class Stream:
         self.resumed: str | None = None  # the id of the event after which it resumes
         self.left = False
         self.when_left: Callable[[], object] = lambda: None
-        self.lingers = False  # behind its last answer, for what comes by the clock
+        self.lingers_until = float("-inf")  # behind its last answer, for what comes by the clock
         self.sender: Sender | None = None  # once its response may begin
         self._items: deque[Action | None] = deque()
 
@@ -104,9 +104,11 @@ class Conversation:
         self._player = player
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
+        self._now = float("-inf")  # until when what is due was handed out
         self._streams: dict[str, Stream] = {}
         self._unsent: list[tuple[str | None, Send]] = []  # with the event after which its stream resumes
         self._sent = Sent()
+        self._left_out: set[str] = set()  # methods of messages that no stream is for
         self._lost: set[str] = set()  # the channels that a client may come back to
         self.deck = deck
         self.selection = deck.selection
@@ -174,7 +176,8 @@ class Conversation:
     def flush(self) -> None:
         """Hand out what is due, and come back when more is."""
         try:
-            for action in self._player.due(self._loop.time()):
+            self._now = self._loop.time()
+            for action in self._player.due(self._now):
                 self._hand_out(action)
             if self._unsent:
                 self._hand_on()
@@ -202,25 +205,31 @@ class Conversation:
         clients read no further than the answer.
         """
         if not stream.has_more:
-            stream.lingers = self._comes_later(send)
-            return stream.lingers
+            if self._comes_later(send) and send.call is not None:
+                stream.lingers_until = send.call.until
+            return stream.lingers_until > self._now
         item = stream.peek()
         recorded = item.recorded if isinstance(item, Send) else None
-        if recorded is None or not self.selection.controls.is_shared(recorded.session):
-            return True
-        return not any(other.waits_for_ever and not other.left for other in self._streams.values())
+        return recorded is None or not self.selection.controls.is_shared(recorded.session) or not self._is_heard()
 
     def _comes_later(self, send: Send) -> bool:
+        """Return whether more comes by the clock on the stream of an answered call."""
         request = send.call.recorded if send.call else None
         if request is None or send.recorded is None or self._player.next_at() is None:
             return False
-        last = None if self.selection.controls.is_shared(request.session) else self.selection.last_of_stream(request)
+        if not self.number or self.selection.controls.is_shared(request.session):
+            return not self._is_heard()
+        last = self.selection.last_of_stream(request)
         return last is not None and last > send.recorded.seq
+
+    def _is_heard(self) -> bool:
+        """Return whether the client has opened the stream of a GET."""
+        return any(stream.waits_for_ever and not stream.left for stream in self._streams.values())
 
     def _send(self) -> None:
         """Send what was put."""
         for stream in list(self._streams.values()):
-            if stream.lingers and not stream.has_more and self._player.next_at() is None:
+            if float("-inf") < stream.lingers_until <= self._now and not stream.has_more:
                 stream.put(None)
             if stream.has_more and stream.sender is not None:
                 stream.sender.go_on()
@@ -311,8 +320,8 @@ class Conversation:
             self._sent.add(send.channel, send, self._sent.asked(send.channel))
 
     def _was_elsewhere(self, recorded: Recorded | None) -> bool:
-        """Return whether a message came on a GET stream although it belongs to a request."""
-        if recorded is None or not is_listen_stream(recorded.channel or ""):
+        """Return whether a message came on a GET stream although it belongs to a request. The modern era has none."""
+        if recorded is None or not self.number or not is_listen_stream(recorded.channel or ""):
             return False
         return not self.selection.controls.is_shared(recorded.session)
 
@@ -344,7 +353,18 @@ class Conversation:
             if not stream.left and _takes(stream, resumed, send):
                 self._put(stream.channel, send)
                 return
-        self._unsent.append((resumed, send))
+        if self.number:
+            self._unsent.append((resumed, send))
+        else:
+            self._leave_out(send)
+
+    def _leave_out(self, send: Send) -> None:
+        """Report a message that no client of the modern era can get, once for all that are like it."""
+        message = next(iter(frames.parse(send.text)[1]), None)
+        method = (message and message.method) or "a message"
+        if method not in self._left_out:
+            self._left_out.add(method)
+            self.deck.note(f"{method} belongs to no call, and the newest era has no stream for it; it is left out")
 
 
 def _takes(stream: Stream, resumed: str | None, send: Send) -> bool:
