@@ -226,6 +226,13 @@ def test_a_miss_in_a_batch_is_not_made_twice(tmp_path: Path) -> None:
     assert [message["params"]["name"] for message in beside.at_live()] == ["a"]
 
 
+def test_a_miss_after_the_end_of_the_live_server_is_an_error(beside: Beside) -> None:
+    beside.episodes.live_ended()
+    assert [(answer["id"], answer["error"]["code"]) for answer in beside.heard()] == [(6, -32010)]
+    assert [(answer["id"], answer["error"]["code"]) for answer in beside.say(call(7, "newer"))] == [(7, -32010)]
+    assert beside.at_live() == []
+
+
 def test_a_live_server_that_ends_while_it_catches_up_owes_the_miss(tmp_path: Path) -> None:
     tape = make_cassette(tmp_path / "tape.db", [("client", modern(1, "a")), ("server", result(1))])
     beside = Beside(tape, prefix=True)
