@@ -16,22 +16,22 @@ if TYPE_CHECKING:
     from ..wire.frames import Exchange
     from .use import Inexact, Miss, UsedCassette
 
-_MOST = 5  # misses that are reported in full
+_MOST = 5  # misses to report in full
 
 
 class Use:
-    """One test's use of a tape, or that of all tests that have one from the factory."""
+    """The use of a tape by one test, or by all tests with a tape from the factory."""
 
     def __init__(
         self, tape: UsedCassette, unplayed: str, inexact: str = "ignore", *, is_shared: bool, is_made: bool = False
     ) -> None:
-        """`unplayed` and `inexact` say what to do about either: ignore, warn or error."""
+        """`unplayed` and `inexact` are the level for each: ignore, warn or error."""
         self.tape = tape
         self.unplayed = unplayed
         self.inexact = inexact
         self.is_shared = is_shared
         self.is_made = is_made  # by the factory
-        self._reported: dict[tuple[str, str | None], int] = {}  # misses and inexact answers of each server
+        self._reported: dict[tuple[str, str | None], int] = {}  # counts, by kind and server
         self._errors: set[str] = set()
         self._rewound = tape.rewound
 
@@ -40,11 +40,11 @@ class Use:
         return self._new("misses")
 
     def new_inexact(self) -> list[Inexact]:
-        """Return the answers since the last call that were not exact."""
+        """Return the inexact answers since the last call."""
         return self._new("inexact")
 
     def _new(self, what: str) -> list[Any]:
-        """Return what happened since the last call. A tape that was rewound has forgotten the rest."""
+        """Return the events since the last call. Rewinding a tape clears them."""
         if self.tape.rewound != self._rewound:
             self._reported, self._rewound = {}, self.tape.rewound
         new: list[Any] = []
@@ -56,7 +56,7 @@ class Use:
 
     @property
     def tapes(self) -> list[UsedCassette]:
-        """The tape, or those of its servers."""
+        """The tape, or the tapes of its servers."""
         return [*self.tape.servers.values()] or [self.tape]
 
     def new_errors(self) -> list[str]:
@@ -65,13 +65,13 @@ class Use:
         return new
 
     def left(self) -> list[Call]:
-        """Recorded requests that were not made, unless they are ignored."""
+        """Return the recorded requests that were not made, unless they are ignored."""
         calls = self.tape.unplayed if self.unplayed != "ignore" else []
         return [(call.session or 0, call.seq or 0, shown(call)) for call in calls]
 
 
 def shown(call: Exchange) -> str:
-    """A call in a line, with its server where there are several."""
+    """A call on one line, with its server if there are several."""
     server = call.server and f"{call.server}:"
     return " ".join(" ".join(filter(None, (server, call.method, call.name))).split())
 
@@ -89,7 +89,7 @@ def command(test: str, mode: str) -> str:
 def find(uses: Iterable[Use], test: Callable[[], str]) -> Trouble | None:
     """Return the failures since the last call: servers that did not start, then calls that missed.
 
-    `test` gives the argument that makes pytest run the test that uses them, for advice.
+    `test` returns the pytest argument for the test that uses the tapes, for advice.
     """
     errors, calls, reports = [], [], []
     for use in uses:
@@ -107,7 +107,7 @@ def find(uses: Iterable[Use], test: Callable[[], str]) -> Trouble | None:
 
 
 def inexact_in_words(path: str, inexact: list[Inexact]) -> str:
-    """List answers that were not exact, each with what differs."""
+    """List inexact answers, each with its differences."""
     from ..replay.misses import in_line
 
     lines = [f"{count(len(inexact), 'answer')} on {path} not exact:"]
@@ -117,18 +117,18 @@ def inexact_in_words(path: str, inexact: list[Inexact]) -> str:
 
 
 def of_inexact(texts: list[str]) -> Trouble | None:
-    """Return what may explain the failure of a test that was given answers of other requests."""
+    """Return a possible reason for the failure of a test that got answers to other requests."""
     return Trouble(texts[0].partition("\n")[0].rstrip(":"), "\n".join(texts)) if texts else None
 
 
 def explain(report: pytest.TestReport, trouble: Trouble) -> None:
-    """Add trouble to the report of a failed test: where it is printed, in JUnit's XML, and in the summary's line."""
+    """Add trouble to the report of a failed test: to its output, to JUnit's XML, and to its summary line."""
     failure: Any = report.longrepr
     if isinstance(failure, str):
         report.longrepr = f"{trouble.headline}; {failure}\n{trouble.text}"
     elif hasattr(failure, "addsection"):
         failure.addsection("mcp-tape", trouble.text)
-    else:  # no exception's, but that of another plugin
+    else:  # another plugin's report, not an exception's
         report.sections.append(("mcp-tape", trouble.text))
     crash = getattr(failure, "reprcrash", None)
     if crash is not None:

@@ -1,4 +1,4 @@
-"""Calls, misses and errors while a cassette is recorded: from the file and the report that recorders write."""
+"""Calls, misses and errors while a cassette is recorded, from its file and the report that recorders write."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Row = dict[str, Any]  # of a report
 
 
 class Happened(NamedTuple):
-    """Everything that a tape in use can be asked."""
+    """Everything that a tape in use reports."""
 
     calls: list[tuple[When, Exchange]]
     misses: list[tuple[Exchange, str, list[Advice]]]
@@ -32,12 +32,12 @@ class Happened(NamedTuple):
 
 
 class Source(NamedTuple):
-    """Where to look, and what to leave out since the tape was rewound."""
+    """The files to read, and the events to skip because the tape was rewound."""
 
     part: str
     report: str
     runs: frozenset[str]
-    plays: str | None  # the session, in words; None where everything is live
+    plays: str | None  # which session plays, as text; None if everything is live
     label: str | None = None
     forgotten_rows: int = 0
     forgotten_calls: frozenset[tuple[int | None, int | None]] = frozenset()
@@ -52,7 +52,7 @@ def look(source: Source) -> Happened:
             calls = _calls(cassette, source, played)
             left = _unplayed(cassette, source, played) if source.plays else []
     except CassetteError:
-        pass  # nothing yet
+        pass  # nothing recorded yet
     misses = [_miss(row) for row in rows if row["what"] == "miss"]
     inexact = [_inexact(row) for row in rows if row["what"] == "inexact"]
     grown = [row for row in rows if row["what"] == "grew"]
@@ -67,7 +67,7 @@ def errors(source: Source) -> list[str]:
 
 
 def forget(source: Source) -> Source:
-    """A source without what happened so far."""
+    """A source without the events so far."""
     forgotten: set[tuple[int | None, int | None]] = set()
     for session in own_sessions(source):
         with Cassette(source.part) as cassette:
@@ -80,11 +80,11 @@ def own_sessions(source: Source) -> list[Session]:
         with Cassette(source.part) as cassette:
             return _own(cassette, source)
     except CassetteError:
-        return []  # nothing yet
+        return []  # nothing recorded yet
 
 
 def has_begun(source: Source) -> bool:
-    """Return whether a recorder has stored something, or has failed."""
+    """Return whether a recorder has stored a session, or has failed."""
     return bool(own_sessions(source) or _texts(_rows(source), "error"))
 
 
@@ -115,7 +115,7 @@ def is_being_written(source: Source) -> bool:
 
 
 def _rows(source: Source) -> list[Row]:
-    """Complete lines of a report that are of our runs, each with its place; none if there is no report yet."""
+    """The complete lines of a report from our runs, each with its place; empty if there is no report yet."""
     try:
         with open(source.report, "rb") as lines:
             rows = [jsontext.loads(line) for line in lines if line.endswith(b"\n")]
@@ -131,7 +131,7 @@ def _own(cassette: Cassette, source: Source) -> list[Session]:
 def _calls(cassette: Cassette, source: Source, played: list[Row]) -> list[tuple[When, Exchange]]:
     """Calls that were played, then live ones, without the handshake that was repeated to the live server.
 
-    A report has no times: of what was played, its lines are the order.
+    A report has no times: the order of its lines is the order of played calls.
     """
     tapes = [cassette.exchanges(number) for number in {row["session"] for row in played}]
     taped = {(e.session, e.seq, e.method, e.name): e for tape in tapes for e in tape}  # those of a batch share a place
@@ -161,7 +161,7 @@ def _unplayed(cassette: Cassette, source: Source, played: list[Row]) -> list[Exc
     chosen = [select(cassette, source.plays or "", legacy) for legacy in (None, True, False)]  # clients have an era
     fitting = next((each for each in chosen if touched & set(each.sessions)), chosen[0])
     before = Selection(cassette, [number for number in fitting.sessions if number not in own])
-    # A report does not name the part of a batch: all of them count as played.
+    # A report does not name the part of a batch, so all of its parts count as played.
     seqs = {(row["session"], row["seq"]) for row in played}
     taken = {row.place for row in before.all_requests() if row.place[:2] in seqs}
     return unplayed(cassette, before, taken, source.label)

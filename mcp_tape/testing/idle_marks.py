@@ -1,4 +1,4 @@
-"""Marks that have no effect, as no test under them uses a tape: what such a test talks to is live."""
+"""Marks without effect: no test under them uses a tape, so the test's server is live."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ Or take the marker off"""
 
 
 def check_own(item: pytest.Item) -> None:
-    """Refuse a test with a mark of its own that has asked for no tape; marks above it are defaults."""
+    """Refuse a test that has its own mark but uses no tape. Marks of its class or module are defaults."""
     if _is_own_idle(item):
         refuse(_NO_EFFECT)
 
 
 def check_before(item: pytest.Item) -> None:
-    """Refuse such a test before it runs, unless it may ask for a tape while it does."""
+    """Refuse such a test before it runs, unless it may request a tape while running."""
     if _is_own_idle(item) and not _may_ask_later(item):
         refuse(_NO_EFFECT)
 
@@ -35,7 +35,7 @@ def _is_own_idle(item: pytest.Item) -> bool:
 
 
 def _may_ask_later(item: pytest.Item) -> bool:
-    """Return whether the test, or a fixture of its project, is given the request. Those of plugins ask for no tape."""
+    """Return whether the test, or a fixture of its project, takes `request`. Fixtures of plugins request no tape."""
     known = getattr(item, "_fixtureinfo", None)
     if known is None:
         return "request" in getattr(item, "fixturenames", ())
@@ -50,13 +50,13 @@ def _is_of_project(function: Callable[..., Any], root: Path) -> bool:
 
 
 def is_idle(item: pytest.Item) -> bool:
-    """Return whether a test is under a mark and asked for no tape, not even through a fixture as it ran."""
+    """Return whether a test is under a mark and used no tape, not even through a dynamically requested fixture."""
     request = getattr(item, "_request", item)
     return _TAPES.isdisjoint(getattr(request, "fixturenames", _TAPES)) and bool(_marked_nodes(item))
 
 
 def by_scope(items: Iterable[pytest.Item]) -> dict[str, set[str]]:
-    """Return the tests of each class and module with a mark, by id, where all of them were collected."""
+    """Return the tests of each marked class and module, by id, if all of them were collected."""
     found: dict[str, set[str]] = defaultdict(set)
     for item in items:
         for node in _marked_nodes(item):
@@ -66,7 +66,7 @@ def by_scope(items: Iterable[pytest.Item]) -> dict[str, set[str]]:
 
 
 def _is_selective(config: pytest.Config) -> bool:
-    """Return whether single tests were chosen, so that the others of their module are not known."""
+    """Return whether single tests were selected, so that the other tests of their module are unknown."""
     return any("::" in str(argument) for argument in config.args) or bool(config.getoption("lf", False))
 
 

@@ -29,19 +29,19 @@ if TYPE_CHECKING:
 
 
 class Playing(UsedCassette):
-    """A tape in use that plays: a deck for each client, and the facts of all of them."""
+    """A tape in use that plays: a deck for each client, and the facts of all."""
 
     def __init__(self, settings: Settings, opened: Cassette) -> None:
-        """`opened` is for the first client: to check a cassette is most of what it takes to open it."""
+        """`opened` is for the first client: checking a cassette is most of the work of opening it."""
         super().__init__(settings)
         self._opened, self._as_opened = opened, file.look(self.path)
         self._unused = weakref.finalize(self, opened.__exit__)
         self._lock = threading.Lock()
         self._clients = _Count()
-        self._facts: list[tuple[float, Fact]] = []  # and when each was heard
+        self._facts: list[tuple[float, Fact]] = []  # with the time of each
         self._said: list[str] = []
         self._answers: dict[Call, bytes] = {}  # of stand-ins
-        self._decks: list[Deck] = []  # that clients were played
+        self._decks: list[Deck] = []  # of all clients
         self._stand_ins = StandIns(self._output_schemas)
         self._server: Server | None = None
         self._url_path = ""
@@ -62,14 +62,14 @@ class Playing(UsedCassette):
         from ..transports import local
         from ..transports.http.listen import Address, Site
 
-        # Of an exception in a rule or fault, a client learns no more than that there was one.
+        # After an exception in a rule or fault, a client learns only that there was one.
         site = Site(Address("127.0.0.1", 0), traceback.print_exception)
         origin = self._started.enter_context(local.site_in_thread(site, lambda: self._application(site.stop)))
         return origin + self._url_path
 
     @contextlib.contextmanager
     def _player(self) -> Iterator[Player]:
-        """Player for one client, in the thread that asks for it."""
+        """A player for one client, in that client's thread."""
         with self._cassette() as cassette:
             with file.at_once(cassette.connection):
                 player, _ = self._stage(cassette).player()
@@ -90,7 +90,7 @@ class Playing(UsedCassette):
         return _Stage(self._decks, cassette, self._settings.replay, self._said.append, *hooks)
 
     def _cassette(self) -> Cassette:
-        """The cassette that was opened to be checked, once, if it still is that file; else opened anew."""
+        """The cassette that was opened for checking, once, if the file is unchanged; else a new one."""
         if file.look(self.path) != self._as_opened:
             self._unused()
         return self._opened if self._unused.detach() else Cassette(self.path, self.label)
@@ -179,7 +179,7 @@ class Playing(UsedCassette):
         if self._server is not None:
             self._server.rewind()
 
-    # -- who answers instead
+    # -- stand-ins
 
     def on(self, method: str, *, tool: str | None = None, name: str | None = None) -> Callable[[Function], Function]:
         def register(function: Function) -> Function:
@@ -211,7 +211,7 @@ class Playing(UsedCassette):
 
 
 class _Stage(Stage):
-    """A stage whose decks another knows of."""
+    """A stage whose decks are also kept in a list of the tape."""
 
     def __init__(self, decks: list[Deck], *arguments: Any) -> None:
         super().__init__(*arguments)

@@ -1,4 +1,4 @@
-"""The tapes of one pytest run: the tape of each test, its end, and the failures that it causes."""
+"""The tapes of one pytest run: each test's tape, its end, and the failures that it causes."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class Tapes:
         self._made: list[Use] = []
         self._passed: set[str] = set()
         self._failed: set[str] = set()
-        self._asking: Callable[[], str] = str  # gives the test for which a tape is opened
-        self._explains: Trouble | None = None  # the failure that is to be reported next
+        self._asking: Callable[[], str] = str  # returns the id of the test that opens a tape
+        self._explains: Trouble | None = None  # the failure to report next
         self._names: Counter[str | None] | None = None
         self.summary = Summary()
 
@@ -54,7 +54,7 @@ class Tapes:
         return tape
 
     def make(self, name: str, *, directory: str | os.PathLike[str] | None = None, **given: Any) -> UsedCassette:
-        """Open a tape for all tests that have the factory, directly or through other fixtures."""
+        """Open a tape for all tests that use the factory, directly or through other fixtures."""
         want = settings.wanted(self._config, [{"name": name, "dir": directory} | given], {})
         place = settings.place_of(None, self._config, want.directory)
         test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
@@ -64,7 +64,7 @@ class Tapes:
         return tape
 
     def end_made(self) -> None:
-        trouble = failures.find(self._made, str)  # of the fixtures that ended just now
+        trouble = failures.find(self._made, str)  # of the fixtures that have just ended
         self.summary.problems += [trouble.text] if trouble else []
         for use in self._made:
             inexact = use.new_inexact()
@@ -80,11 +80,11 @@ class Tapes:
     # -- for tests
 
     def passed(self, item: pytest.Item, when: str) -> None:
-        """Fail a test whose calls were not on its tape, or that did not make all of those that are."""
+        """Fail a test whose calls were not on its tape, or that left recorded calls unmade."""
         if when == "setup":
             idle_marks.check_before(item)
-            return  # misses of fixtures are reported with those of the test
-        # A unittest case that failed does not raise here: it is reported in place of what we raise.
+            return  # misses of fixtures are reported with the test's own
+        # A failed unittest case does not raise here: it would be reported instead of our failure.
         trouble = self._explains = self._trouble(item)
         problems = [trouble.text] if trouble else []
         problems += [text for use, text in self._new_inexact(item) if use.inexact == "error"]
@@ -101,7 +101,7 @@ class Tapes:
             idle_marks.check_own(item)
 
     def failed(self, item: pytest.Item, when: str) -> None:
-        """Keep what may explain a failure; it causes no other."""
+        """Keep a possible explanation of a failure; it causes no other."""
         inexact = [text for _, text in self._new_inexact(item)]
         self._explains = self._trouble(item) or failures.of_inexact(inexact)
         if when == "teardown":
@@ -109,7 +109,7 @@ class Tapes:
 
     def reported(self, item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
         test = item.nodeid
-        if report.when == "setup":  # perhaps once more
+        if report.when == "setup":  # perhaps a rerun
             self._passed.discard(test)
             self._failed.discard(test)
         explains, self._explains = self._explains, None
@@ -133,7 +133,7 @@ class Tapes:
         return [*filter(None, [self._own.get(item.nodeid)]), *self._made]
 
     def _new_inexact(self, item: pytest.Item) -> list[tuple[Use, str]]:
-        """Count the answers since the last call that were not exact, and warn of them; return them in words."""
+        """Count the inexact answers since the last call, and warn about them. Return descriptions."""
         found = []
         for use in self._uses(item):
             inexact = use.new_inexact()
@@ -152,7 +152,7 @@ class Tapes:
         return [text] if left and use.unplayed == "error" else []
 
     def _unstruck(self, use: Use, warn: Callable[[Warning], None]) -> list[str]:
-        """Warn of faults that have struck nothing: the test has not tested what it should. Return problems."""
+        """Warn about unused faults: the test has not tested what it should. Return problems."""
         text = use.tape._unstruck_in_words()
         if text and use.unplayed != "error":
             warn(TapeWarning(text))
@@ -196,20 +196,20 @@ class Tapes:
     # -- for the run
 
     def know(self, items: Iterable[pytest.Item]) -> None:
-        """Count the cassettes of tests as used, even if those do not run."""
+        """Count the cassettes of tests as used, even if the tests do not run."""
         for item in items:
             try:
                 want = settings.wanted(self._config, settings.marks_of(item), {})
             except pytest.fail.Exception:
-                continue  # reported where it runs
+                continue  # reported when it runs
             place = settings.place_of(item, self._config, want.directory)
             self.summary.places.add(str(place))
             if "mcp_tape" in getattr(item, "fixturenames", ()):
                 self.summary.used.add(str(settings.path_of(item, place, want)))
 
     def finish(self, session: pytest.Session) -> None:
-        """End the run: keep what was recorded for several tests if none of them failed."""
-        for use in self._own.values():  # it was interrupted
+        """End the run: keep recordings shared by several tests if none of them failed."""
+        for use in self._own.values():  # interrupted
             finish(use.tape, keep=False)
             self._recordings.unlock(use.tape.path)
         stopped = bool(session.shouldfail or session.shouldstop or session.exitstatus not in _ENDED)
@@ -229,7 +229,7 @@ class Tapes:
     def _open(self, path: Path | str, place: Path, want: Wanted, test: str, *, is_shared: bool) -> UsedCassette:
         self.summary.used.add(str(path))
         self.summary.places.add(str(place))
-        if want.name is not None:  # each test has recorded its part
+        if want.name is not None:  # each test has recorded its own part
             want.options.setdefault("session", "all")
         return self._recordings.open(path, want.options, test, is_shared=is_shared)
 
@@ -256,12 +256,12 @@ class Tapes:
         return None
 
     def _users(self, item: pytest.Item, name: str) -> int:
-        """Number of tests of this run whose marks give a cassette this name."""
+        """The number of tests of this run whose marks give a cassette this name."""
         if self._names is None:
             self._names = Counter(map(settings.name_of, item.session.items))
         return self._names[name]
 
 
 def _has_factory(item: pytest.Item) -> bool:
-    """Return whether a test has the factory, be it through a fixture that it asked for as it ran."""
+    """Return whether a test uses the factory, also through a dynamically requested fixture."""
     return "mcp_tape_factory" in getattr(getattr(item, "_request", item), "fixturenames", ())

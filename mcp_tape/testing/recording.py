@@ -1,4 +1,4 @@
-"""A cassette that recorders of their own processes record: into a file beside it, which then takes its place."""
+"""A cassette that recorder processes write: into a file beside it, which then replaces it."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
 _STARTING = 60.0  # seconds for a recorder to listen
-_ENDING = 10.0  # seconds for what was recorded to be stored
-_BEGINNING = 2.0  # seconds for the first of it to be
-_STORING = 0.15  # seconds for what was just said to be
+_ENDING = 10.0  # seconds until the whole recording is stored
+_BEGINNING = 2.0  # seconds until its first session is stored
+_STORING = 0.15  # seconds until the latest message is stored
 _numbers = itertools.count(1)
 
 
 class Recording(UsedCassette):
-    """A tape in use that records: all that clients ask, or what misses."""
+    """A tape in use that records: all calls, or only misses."""
 
     def __init__(self, settings: Settings, owner: Recording | None = None, labels: Sequence[str] = ()) -> None:
-        """With an owner, record into its file; with labels, be that of the tapes of these servers."""
+        """With an owner, record into its file. With labels, own the file of these servers' tapes."""
         super().__init__(settings)
         self._options = _recorder_options(settings)
         self._owner = owner
@@ -53,7 +53,7 @@ class Recording(UsedCassette):
         self._place: replace.Part = owner._place if owner else self._make_place()
         self._part = self._place.file
         self._report: str = owner._report if owner else f"{self._part}.{next(_numbers)}.report"
-        self._labels: Sequence[str | None] = labels or [self.label]  # of the servers that are recorded
+        self._labels: Sequence[str | None] = labels or [self.label]  # of the recorded servers
         plays = settings.replay.session if settings.mode == "new_episodes" else None
         self._source = happened.Source(self._part, self._report, frozenset({self._run}), plays, self.label)
         self._last: Happened | None = None
@@ -76,11 +76,11 @@ class Recording(UsedCassette):
         return self._beside.enter_context(replace.beside(self.path))
 
     def _begin(self) -> tuple[int, ...] | None:
-        """Copy the cassette if it is to be added to. Return how it looks now."""
+        """Copy the cassette if calls are added to it. Return its current state."""
         if self.mode != "rewrite" and schema.is_there(self.path):
             with contextlib.suppress(EmptyError):
                 with Cassette(self.path):
-                    pass  # opening it tidies up what a killed recorder left
+                    pass  # opening removes the remains of a killed recorder
                 replace.copy(self.path, self._part)
         return file.look(self.path)
 
@@ -89,7 +89,7 @@ class Recording(UsedCassette):
 
         if self._settings.command:
             return memory.to_process(self.server_params)
-        # Only its name shows that a server speaks HTTP+SSE.
+        # Only its path shows that a server speaks HTTP+SSE.
         return memory.to_old_url(self.url) if self.url.rstrip("/").endswith(SSE_PATH) else memory.to_url(self.url)
 
     def _make_command(self) -> list[str]:
@@ -105,7 +105,7 @@ class Recording(UsedCassette):
         web = self._settings.web
         if not web.url:
             raise TapeError(f"{self.path} is recorded from a command: give the client tape.command, not tape.url")
-        given = self._settings.given | {"listen": ("127.0.0.1", 0), "headers": ()}  # which are handed over
+        given = self._settings.given | {"listen": ("127.0.0.1", 0), "headers": ()}  # headers are handed over
         words = [*self._mcp_tape(), *options.words_for((*options.WEB, options.LISTEN), given)]
         recorder = subprocess.Popen(words, stdout=subprocess.PIPE)
         self._started.callback(self._stop, recorder)
@@ -119,12 +119,12 @@ class Recording(UsedCassette):
     def _mcp_tape(self) -> list[str]:
         mode = "new_episodes" if self.mode == "new_episodes" else "all"
         words = [*api.mcp_tape(), "use", self._part, "--mode", mode, "-q", "--run", self._run]
-        # First what may fail, before a file is made.
+        # Steps that may fail come first, before a file is made.
         words += ["--secrets-from", self._handed_over(), "--report", self._report, "--in-place-of", self.path]
         return [*words, *self._options]
 
     def _handed_over(self) -> str:
-        """The socket where recorders get what they need of this process: clients start them without its environment."""
+        """The socket where recorders get this process's data: clients start them without its environment."""
         if self._handover is None:
             given = self._settings.given
             env, names, headers = given["env"], given["env_from"], given["headers"]
@@ -141,7 +141,7 @@ class Recording(UsedCassette):
         return happened.look(self._source)
 
     def _settle(self) -> None:
-        """Wait until nothing is added any more: messages are stored a moment after they were sent."""
+        """Wait until nothing is added any more: messages are stored a moment after they are sent."""
         self._wait_for_session()
         give_up, before = monotonic() + _ENDING, -1
         while self._is_busy() and (now := happened.count(self._source)) != before and monotonic() < give_up:
@@ -149,14 +149,14 @@ class Recording(UsedCassette):
             sleep(_STORING)
 
     def _wait_for_session(self) -> None:
-        """Wait for the first session: a client may have been quicker than its recorder."""
+        """Wait for the first session: a client may be faster than its recorder."""
         give_up = monotonic() + _BEGINNING
-        expected = self._command is not None and self.mode != "new_episodes"  # which may have nothing to record
+        expected = self._command is not None and self.mode != "new_episodes"  # which may record nothing
         while expected and not happened.has_begun(self._source) and monotonic() < give_up:
             sleep(0.02)
 
     def _is_busy(self) -> bool:
-        """Return whether a recorder runs, as far as can be known."""
+        """Return whether a recorder runs, as far as that is known."""
         return self._url is not None or self._is_open() or happened.is_being_written(self._source)
 
     def _is_open(self) -> bool:
@@ -190,7 +190,7 @@ class Recording(UsedCassette):
 
     @property
     def errors(self) -> list[str]:
-        # Each is there before its client hears of it: there is nothing to wait for.
+        # Errors are stored before their client sees them: no need to wait.
         return happened.errors(self._source) if self._last is None else self._last.errors
 
     @property
@@ -227,7 +227,7 @@ class Recording(UsedCassette):
             self._beside.close()
 
     def _wait(self, *, for_first: bool) -> None:
-        """Wait for recorders that still store what clients sent before they left, and perhaps for one to begin."""
+        """Wait for recorders that still store messages of clients, and with `for_first`, for the first session."""
         if for_first:
             self._wait_for_session()
         give_up = monotonic() + _ENDING
@@ -235,7 +235,7 @@ class Recording(UsedCassette):
             sleep(0.02)
 
     def _keep(self) -> None:
-        """Put the recording into the cassette's place, unless that would lose something."""
+        """Replace the cassette by the recording, unless that would lose something."""
         if self._code == ServerError.exit_code:
             raise ServerError(f"{hidden(self._settings.web.url)} was not reached, so {unchanged(self.path)}")
         if self._last is not None and self._last.errors:
@@ -256,13 +256,13 @@ class Recording(UsedCassette):
         asked, unknown = happened.has_asked(self._source), self._unrecorded(self.path)
         self.is_of_nothing = bool(unknown) and not asked and self.mode != "new_episodes"
         if not unknown and not (asked or (sessions and self.mode == "new_episodes")):
-            return  # what is there says as much, or more
+            return  # the existing cassette has at least as much
         for label in self._unrecorded(self._part):
             _record_nothing(self._part, self._run, label)
         if self.mode == "rewrite" and not self._settings.given["new_times"]:
             self._is_as_before = says_the_same(self._part, self.path)
             if self._is_as_before:
-                return  # the file stays as it is, byte for byte
+                return  # the file keeps every byte
             if is_text(self.path):
                 self._place.become_text(keep_times=True)
         if self.put is not None:
@@ -271,7 +271,7 @@ class Recording(UsedCassette):
             self._place.put()
 
     def _unrecorded(self, path: str) -> list[str | None]:
-        """The servers of which a cassette has no session, not even one in which nothing was asked."""
+        """The servers without any session on a cassette."""
         return [label for label in self._labels if not modes.is_recorded(path, label)]
 
     def _stop(self, recorder: subprocess.Popen[bytes]) -> None:
@@ -302,7 +302,7 @@ def _recorder_options(settings: Settings) -> list[str]:
 
 
 def _record_nothing(part: str, run: str, label: str | None) -> None:
-    """Write a session without a frame, as nobody has connected."""
+    """Write a session without frames, because no client has connected."""
     from .. import __version__
     from ..cassette.writer import Writer
 

@@ -1,4 +1,4 @@
-"""Settings of a test's tape: their one precedence, their check, and the path of the cassette."""
+"""Settings of a test's tape: their precedence, their checks, and the path of the cassette."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _INI = {
     "mode": "mcp_record", "unplayed": "mcp_unplayed", "inexact": "mcp_inexact", "block_live": "mcp_block_live",
     "dir": "mcp_tape_dir", "format": "mcp_tape_format",
 }  # fmt: skip
-# One of them is the live server, or what gives several.
+# Each gives the live server, or several.
 _LIVE = {"server": "command", "command": "command", "url": "url", "servers": "servers"}
 _OUTER = (pytest.Session, pytest.Directory, pytest.File)
 _REPETITION = "__pytest_repeat_step_number"
-_OURS = {"name", "dir", "format", "unplayed", "inexact", "live"}  # not of use_cassette
-_KEYWORDS = {row.keyword for row in USE if row.keyword} | {"block_live"}  # of use_cassette
+_OURS = {"name", "dir", "format", "unplayed", "inexact", "live"}  # not keywords of use_cassette
+_KEYWORDS = {row.keyword for row in USE if row.keyword} | {"block_live"}  # keywords of use_cassette
 
 
 class Setting(NamedTuple):
@@ -86,18 +86,18 @@ def wanted(config: pytest.Config, marks: Iterable[dict[str, Any]], configured: d
 
 
 def marks_of(item: pytest.Item) -> list[dict[str, Any]]:
-    """Arguments of a test's marks, the nearest first."""
+    """Arguments of a test's marks, nearest first."""
     return [_given(mark) for mark in item.iter_markers("mcp_tape")]
 
 
 def name_of(item: pytest.Item) -> str | None:
-    """The name that the marks of a test give to its cassette."""
+    """The name that a test's marks give to its cassette."""
     names = (mark.args[0] if mark.args else mark.kwargs.get("name") for mark in item.iter_markers("mcp_tape"))
     return next((_split(name)[0] for name in names if name is not None), None)
 
 
 def place_of(item: pytest.Item | None, config: pytest.Config, directory: Setting) -> Path:
-    """Directory of a test's cassettes; without a test, of those that several tests share."""
+    """The directory of a test's cassettes or, without a test, of shared ones."""
     if directory.value:
         here = config.invocation_params.dir if directory.source == "command line" else config.rootpath
         return Path(os.path.normpath(here / directory.value))
@@ -108,7 +108,7 @@ def path_of(item: pytest.Item, place: Path, want: Wanted) -> Path | str:
     if want.name is not None:
         return named(place, want.name, want.format)
     test, bracket, parameters = "::".join(_names(item)).partition("[")
-    # In one directory for all, files of the same name must not meet.
+    # In a common directory, test files with the same name must not collide.
     above = os.path.relpath(item.path.parent, item.config.rootpath) if want.directory.value else ""
     folders = [part for part in Path(above).parts if part != ".."]
     name = safe_name(test.replace("::", ".") + bracket + parameters)
@@ -116,7 +116,7 @@ def path_of(item: pytest.Item, place: Path, want: Wanted) -> Path | str:
 
 
 def id_of(item: pytest.Item) -> str:
-    """Argument that makes pytest, where it was started, run this test. (xdist may add to the test's own id.)"""
+    """The argument that makes pytest run this test from its start directory. (xdist may extend the test's own id.)"""
     return "::".join([os.path.relpath(item.path, item.config.invocation_params.dir), *_names(item)])
 
 
@@ -126,7 +126,7 @@ def _names(item: pytest.Item) -> list[str]:
 
 
 def _name(item: pytest.Item) -> str:
-    """A test's name without the number that pytest-repeat gives to each of its runs: all of them are one test."""
+    """A test's name without the number that pytest-repeat adds: all repetitions are one test."""
     callspec = getattr(item, "callspec", None)
     step = callspec.params.get(_REPETITION) if callspec else None
     if not isinstance(step, int):
@@ -135,12 +135,12 @@ def _name(item: pytest.Item) -> str:
 
 
 def named(place: Path, name: str, form: str) -> Path | str:
-    """The path of a name; a URL is its own."""
+    """The path for a name; a URL is unchanged."""
     return name if name.startswith(REMOTE) else Path(os.path.normpath(place / f"{name}.{form}"))
 
 
 def _split(name: object) -> tuple[str, str | None]:
-    """A name without the ending of a cassette, and the format that this means."""
+    """A name without the ending of a cassette, and the format of that ending."""
     text = str(name)
     if text.startswith(REMOTE):
         return text, None
@@ -149,10 +149,10 @@ def _split(name: object) -> tuple[str, str | None]:
 
 
 def safe_name(text: str) -> str:
-    """A file's name made from a test's id: safe everywhere, bounded, and another for another id."""
+    """A file name made from a test's id: safe everywhere, bounded, and unique to the id."""
     safe = re.sub(r"[^\w.\[\]=,+-]+", "-", text, flags=re.ASCII).strip("-.")
     parameters = text.partition("[")[2]
-    # Where capitals do not count in names of files, [GET] and [get] would meet.
+    # On a case-insensitive file system, [GET] and [get] would collide.
     if safe == text and len(safe) <= _LONGEST and parameters == parameters.lower():
         return safe
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
@@ -160,7 +160,7 @@ def safe_name(text: str) -> str:
 
 
 def refuse(why: str) -> NoReturn:
-    """Fail the test that asks, without a trace through the plugin."""
+    """Fail the current test, without a traceback through the plugin."""
     pytest.fail(why, pytrace=False)
 
 
@@ -171,7 +171,7 @@ def _given(mark: pytest.Mark) -> dict[str, Any]:
 
 
 def _with_live(given: Any) -> dict[str, Any]:
-    """Put the live server under one name: a command or a URL replaces either of what is farther."""
+    """Put the live server under one name: a command or a URL replaces either of a farther source."""
     if not isinstance(given, dict):
         refuse(f"the fixture mcp_tape_config must give a dict, not {given!r}")
     live = {_LIVE[name]: value for name, value in given.items() if name in _LIVE and value is not None}

@@ -1,4 +1,4 @@
-"""Recordings of a run: each is made by one process, and put in place when the tests that used it have passed."""
+"""Recordings of a run: each is made by one process, and kept when the tests that used it have passed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ..cassette.replace import Part
     from .use import UsedCassette
 
-# In which the tests that record one cassette may differ: always, and where only the live server answers.
+# Options in which tests that record one cassette may differ: always, and where only the live server answers.
 _OF_PLAYING = {"faults", "speed", "order", "seed", "unanswered"}
 _OF_REPLAY = {row.keyword for row in REPLAYING}
 _TOGETHER = "those that record one cassette must run in one process: without -n, or from one file with --dist loadfile"
@@ -45,16 +45,16 @@ class Recordings:
     """The recordings of this process."""
 
     def __init__(self, open_tape: Callable[[Path | str, dict[str, Any]], UsedCassette], *, is_alone: bool) -> None:
-        """`is_alone`: no other process runs tests of this run. Else the controller decides what is kept."""
+        """`is_alone`: no other process runs tests of this run. Otherwise the controller decides what to keep."""
         self._open_tape = open_tape
         self._is_alone = is_alone
         self._shared: dict[str, Shared] = {}
         self._locks: dict[str, int] = {}
-        self.parts: list[tuple[str, str]] = []  # what is to be kept: the cassette's path, and where it is
-        self.unfit: set[str] = set()  # the cassettes of which a test has failed, or was refused
+        self.parts: list[tuple[str, str]] = []  # recordings to keep: the path of the cassette, and of the part
+        self.unfit: set[str] = set()  # cassettes with a failed or refused test
 
     def open(self, path: Path | str, options: dict[str, Any], test: str, *, is_shared: bool) -> UsedCassette:
-        """Open a tape, which is a recording if there is one to make."""
+        """Open a tape, as a recording if there is one to make."""
         shared = self._shared.get(str(path))
         if shared is not None and options["mode"] != "none":
             return shared.join(test, options)
@@ -72,7 +72,7 @@ class Recordings:
             self._shared[path].tests.add(test)
 
     def finish(self, failed: set[str], *, stopped: bool) -> list[str]:
-        """Keep what several tests have recorded, if none of them failed. Return the problems."""
+        """Keep recordings shared by several tests if none of them failed. Return the problems."""
         problems = []
         for path, shared in self._shared.items():
             bad = sorted(shared.tests & failed)
@@ -87,11 +87,11 @@ class Recordings:
         return problems
 
     def _hand_over(self, part: Part, path: str) -> None:
-        """Leave it beside the cassette, for the controller."""
+        """Leave the recording beside the cassette, for the controller."""
         self.parts.append((path, part.hand_over()))
 
     def _open_locked(self, path: Path | str, options: dict[str, Any]) -> UsedCassette:
-        """Open a tape once more, under a lock: another process may have recorded it meanwhile."""
+        """Reopen a tape under a lock: another process may have recorded it meanwhile."""
         lock = _lock(path)
         if lock is None:
             self.unfit.add(str(path))
@@ -115,10 +115,10 @@ class Recordings:
 
 
 def put_together(parts: Sequence[tuple[str, str]], unfit: set[str], *, stopped: bool) -> list[str]:
-    """Keep what only one process has recorded. Return the problems."""
+    """Keep each recording that only one process has made. Return the problems."""
     if not parts:
         return []
-    from ..cassette import replace  # only where something was recorded
+    from ..cassette import replace  # imported only if something was recorded
 
     problems, by_path = [], defaultdict(list)
     for path, part in parts:
@@ -138,7 +138,7 @@ def put_together(parts: Sequence[tuple[str, str]], unfit: set[str], *, stopped: 
 
 
 def _lock(path: Path | str) -> int | None:
-    """Lock what is recorded: two would each throw the other's away. None where another process has it."""
+    """Lock a recording: two at once would overwrite each other. None if another process holds the lock."""
     from ..cassette import replace
 
     Path(path).parent.mkdir(parents=True, exist_ok=True)

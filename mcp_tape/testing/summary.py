@@ -1,4 +1,4 @@
-"""The summary at the end of a run. A worker of xdist sends its own to the controller, which reports for all."""
+"""The summary at the end of a run. An xdist worker sends its own to the controller, which reports for all."""
 
 from __future__ import annotations
 
@@ -16,41 +16,41 @@ from .idle_marks import by_scope
 if TYPE_CHECKING:
     import pytest
 
-_MOST = 10  # requests that are listed one by one
-_SETS = ("used", "places", "unfit", "idle", "spoiled")  # of a summary, each merged with those of workers
+_MOST = 10  # requests to list one by one
+_SETS = ("used", "places", "unfit", "idle", "spoiled")  # of a summary, merged with those of workers
 
 Call = tuple[int, int, str]  # session, seq, what
 
 
 class Summary:
-    """Summary of the tests of this process, and of merged ones."""
+    """The summary of this process's tests, and of merged ones."""
 
     def __init__(self) -> None:
         self.used: set[str] = set()  # the cassettes of tests
         self.places: set[str] = set()  # the directories of cassettes
         self.problems: list[str] = []
-        self.parts: list[tuple[str, str]] = []  # recordings of workers that are still to be kept
-        self.unfit: set[str] = set()  # the cassettes that are not to be
-        self._grown: dict[str, int] = {}  # the cassettes that grew, and how many answers were older than that
-        self._inexact: dict[str, Counter[str]] = {}  # answers that were not exact, by cassette and rung
-        self.idle: set[str] = set()  # the tests that have passed without a tape
-        self._marked: dict[str, set[str]] = {}  # the classes and modules with a mark, and their tests
-        self._left: dict[str, set[Call]] = {}  # of shared cassettes: what nobody has played
+        self.parts: list[tuple[str, str]] = []  # recordings of workers that may still be kept
+        self.unfit: set[str] = set()  # cassettes not to keep
+        self._grown: dict[str, int] = {}  # cassettes that grew, and their number of stale answers
+        self._inexact: dict[str, Counter[str]] = {}  # inexact answers, by cassette and rung
+        self.idle: set[str] = set()  # tests that passed without a tape
+        self._marked: dict[str, set[str]] = {}  # classes and modules with a mark, and their tests
+        self._left: dict[str, set[Call]] = {}  # by shared cassette, the requests that no test has made
         self._levels: dict[str, str] = {}
-        self.spoiled: set[str] = set()  # used by a test that failed: then unplayed requests say nothing
+        self.spoiled: set[str] = set()  # used by a failed test, so unplayed requests mean nothing
 
     def unplayed(self, path: str, level: str, left: Iterable[Call]) -> None:
-        """Add what one user of a cassette left unplayed; what others have played does not count."""
+        """Add the requests that one user of a cassette left unplayed. Those that another has played do not count."""
         calls = set(left)
         self._left[path] = self._left.get(path, calls) & calls
         self._levels[path] = max(level, self._levels.get(path, "ignore"), key=LEVELS.index)
 
     def grew(self, path: str, stale: int) -> None:
-        """Add a cassette that a live server has added to; `stale` answers after that were the cassette's."""
+        """Add a cassette that a live server extended; `stale` later answers came from the cassette."""
         self._grown[path] = self._grown.get(path, 0) + stale
 
     def inexact(self, path: str, rungs: Mapping[str, int]) -> None:
-        """Add answers that were not exact, by the rung that found them."""
+        """Add inexact answers, by the rung that found them."""
         if rungs:
             self._inexact.setdefault(path, Counter()).update(rungs)
 
@@ -110,7 +110,7 @@ class Summary:
         return {path: sorted(calls) for path, calls in self._left.items() if calls and path not in self.spoiled}
 
     def _idle_scopes(self) -> list[str]:
-        """The classes and modules with a mark, all of whose tests have passed without a tape."""
+        """The marked classes and modules all of whose tests passed without a tape."""
         return sorted(scope for scope, tests in self._marked.items() if tests <= self.idle)
 
     def _new_episodes(self, root: Path) -> list[str]:
@@ -135,13 +135,13 @@ class Summary:
 
 
 def in_words(calls: list[Call]) -> str:
-    """List requests, the first of them one by one."""
+    """List requests, the first ones one by one."""
     shown = [f"#{seq} of session {session} {what}" for session, seq, what in calls[:_MOST]]
     return "; ".join(shown + ([f"and {len(calls) - _MOST} more"] if len(calls) > _MOST else []))
 
 
 def in_rungs(rungs: Mapping[str, int]) -> str:
-    """Say how many answers were not exact, and which rungs of matching found them."""
+    """Describe how many answers were inexact, and which rungs found them."""
     return f"{sum(rungs.values())} ({', '.join(f'{number} by {rung}' for rung, number in sorted(rungs.items()))})"
 
 

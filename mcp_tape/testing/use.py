@@ -1,4 +1,4 @@
-"""`use_cassette`: its keywords, their checks, and the mode that comes of them."""
+"""`use_cassette`: its keywords, their checks, and the resulting mode."""
 
 from __future__ import annotations
 
@@ -58,15 +58,15 @@ def use_cassette(
     redactions: Sequence[Callable[[str], str]] = (),
     block_live: bool = False,
 ) -> UsedCassette:
-    """A cassette in use: a context manager, with `with` or `async with`.
+    """A cassette in use, as a context manager for `with` or `async with`.
 
     `mode` is one of none, once, new_episodes, all and rewrite. `command` or `url` is the live server, for the modes
-    that may need it; `servers` are several of them by name, each a command, a URL or a dict as clients' configurations
-    have it. A command is started with the variables of `env`, those of this process that `env_from` names, and in the
-    directory `cwd`; their values are not kept. In `match_on`, `normalize` and `faults`, functions may stand beside
-    texts: a rule gets the recorded and the live request and returns None or how they differ; a normalizer gets a value
-    and returns what is to be compared; a fault gets the live request and returns what strikes it, as in "delay:250", or
-    None. `redactions` are functions of a text that give it back without its secrets.
+    that may need one; `servers` gives several by name, each a command, a URL or a dict as in clients' configurations. A
+    command runs in the directory `cwd`, with the variables of `env` and those of this process that `env_from` names;
+    their values are not recorded. `match_on`, `normalize` and `faults` take functions beside texts: a rule gets the
+    recorded and the live request and returns None or how they differ; a normalizer gets a value and returns the value
+    to compare; a fault gets the live request and returns a fault such as "delay:250", or None. Each function in
+    `redactions` gets a text and returns it without its secrets.
     """
     keywords = dict(locals())  # before another name is bound
     path = _absolute(os.fspath(path))
@@ -84,16 +84,16 @@ def use_cassette(
 
 
 def _absolute(path: str) -> str:
-    """A path from the root, or the name of a URL."""
+    """An absolute path, or the name of a URL."""
     if not path.startswith(schema.URLS):
         return schema.absolute(path)
-    from ..fleet.remote import named  # only where it is remote
+    from ..fleet.remote import named  # only for remote cassettes
 
     return named(path)
 
 
 def _use_servers(path: str, keywords: dict[str, Any]) -> UsedCassette:
-    """A tape of several servers: for each of them one that plays, or that records into the file of all."""
+    """A tape of several servers: each plays, or records into a common file."""
     from .playing import Playing
     from .recording import Recording
     from .servers.entries import read
@@ -126,7 +126,7 @@ def _use_servers(path: str, keywords: dict[str, Any]) -> UsedCassette:
 
 
 def _for_server(keywords: dict[str, Any], entry: Entry) -> dict[str, Any]:
-    """Keywords for one of several servers: what its entry says, and what was said for all."""
+    """The keywords for one of several servers: those of its entry, and the common ones."""
     own = entry.keywords(os.environ)
     env, headers = ((keywords[name] or {}) | own[name] for name in ("env", "headers"))
     cwd = own["cwd"] or keywords["cwd"]
@@ -143,7 +143,7 @@ def _settings(path: str, keywords: dict[str, Any], label: str | None = None) -> 
 
 
 def _live(settings: Settings, blocked: bool) -> Settings:
-    """Settings of a tape that records, if it may."""
+    """The settings of a tape that records, if that is allowed."""
     mode, label = settings.mode, settings.replay.label
     schema.expect_local(settings.path)
     _check_live(settings, mode, blocked)
@@ -152,7 +152,7 @@ def _live(settings: Settings, blocked: bool) -> Settings:
 
 
 def _by_name(keywords: dict[str, Any]) -> dict[str, Any]:
-    """Check keywords. Return values by the names of the table, as a command line gives them; functions apart."""
+    """Check keywords. Return values by the names of the table, as from a command line; functions separately."""
     given = {row.name: keywords[row.name] for row in USE if row.keyword == row.name}
     given["headers"] = tuple((keywords["headers"] or {}).items())
     given["env"] = tuple(_variable(name, value) for name, value in (keywords["env"] or {}).items())
@@ -167,7 +167,7 @@ def _by_name(keywords: dict[str, Any]) -> dict[str, Any]:
 
 
 def _checked(row: Option, value: Any) -> Any:
-    """Refuse at once what would fail only when a client comes, perhaps in another thread or process."""
+    """Refuse at once what would otherwise fail when a client connects, perhaps in another thread or process."""
     if isinstance(row.kind, tuple):
         if value not in row.kind and (value, row.default) != (None, None):
             raise TapeError(f"there is no {row.name} {value!r}: choose one of {', '.join(row.kind)}")
@@ -182,7 +182,7 @@ def _checked(row: Option, value: Any) -> Any:
 
 
 def _variable(name: object, value: object) -> tuple[str, str]:
-    """A variable for a server; errors do not say its value."""
+    """A variable for a server. Errors do not show its value."""
     text = os.fspath(value) if isinstance(value, str | os.PathLike) else None
     if not isinstance(name, str) or not isinstance(text, str):
         raise TapeError(f"env gives {name!r} a value of the type {type(value).__name__}; both must be texts")
@@ -224,9 +224,9 @@ def _check_server(given: dict[str, Any], command: Sequence[str], url: str | None
 
 
 def _to_play(settings: Settings, *, can_record: bool) -> Cassette | None:
-    """Open the cassette if it is to be played; None if it is to be recorded.
+    """Open the cassette to play it; None if it must be recorded.
 
-    A recording in which nothing was asked is played like any other; but with `once` what is asked now is recorded.
+    A recording without a request plays like any other, except with `once`, which records the requests now.
     """
     path, mode = settings.path, settings.mode
     if mode not in ("none", "once"):

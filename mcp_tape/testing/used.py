@@ -1,4 +1,4 @@
-"""A cassette in use, be it played or recorded: the public face of both."""
+"""A cassette in use, played or recorded: the public face of both."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Function = Callable[..., Any]
 
 
 class Miss(NamedTuple):
-    """A call that nothing on the tape answers, and the report that says why."""
+    """A call without an answer on the tape, and the report that explains it."""
 
     call: Exchange
     report: str
@@ -43,13 +43,13 @@ class Miss(NamedTuple):
         return self.report.partition("\n")[0].removeprefix("miss: ")
 
 
-When = tuple[float, int]  # a time since the epoch, and a place among what has the same
+When = tuple[float, int]  # a time since the epoch, and an order for equal times
 
 
 class Inexact(NamedTuple):
-    """A call whose answer was not recorded for exactly that call: the rung of matching that found it, and where.
+    """A call answered by a recording of another call: the rung of matching that found it, and its place.
 
-    Each of `differences` has a JSON path and the values there, recorded and live, as text and without secrets.
+    Each of `differences` has a JSON path and the values there, recorded and live, as text without secrets.
     """
 
     call: Exchange
@@ -65,7 +65,7 @@ class Inexact(NamedTuple):
 
     @property
     def title(self) -> str:
-        """What was asked and which recording has answered, without params."""
+        """The request and the recording that answered it, without params."""
         near = f" ({self.similarity:.2f})" if self.similarity is not None else ""
         asked = " ".join(filter(None, (self.call.server and f"{self.call.server}:", self.call.method, self.call.name)))
         return f"{asked} by #{self.seq} of session {self.session}, {self.rung}{near}"
@@ -77,26 +77,26 @@ class Settings(NamedTuple):
     command: tuple[str, ...]
     web: api.Web
     replay: Replay
-    given: dict[str, Any]  # by the names of the table of options: what recorders are given
+    given: dict[str, Any]  # by the names of the table of options, for recorders
 
 
 class UsedCassette(ABC):
-    """A cassette in use: what a client may connect to, and what happened then."""
+    """A cassette in use: ways to connect a client, and what happened."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._started = contextlib.ExitStack()
         self._command: list[str] | None = None
         self._url: str | None = None
-        self._first = threading.RLock()  # of several threads one starts what all of them use
+        self._first = threading.RLock()  # one of several threads starts what all of them use
         self._ended = False
         self.path = settings.path
         self.mode = settings.mode
-        self.put: Callable[[Part, str], None] | None = None  # what takes a recording instead of the cassette's place
+        self.put: Callable[[Part, str], None] | None = None  # takes a recording instead of replacing the cassette
         self.rewound = 0  # how often
-        self.is_of_nothing = False  # whether what was kept is that nothing was asked
-        self._is_as_before = False  # whether a rewrite said what the cassette says: for the plugin
-        self.words: Callable[[Advice], str] = self._argument  # how reports of misses put their advice
+        self.is_of_nothing = False  # whether the recording is kept although it has no request
+        self._is_as_before = False  # whether a rewrite changed nothing, for the plugin
+        self.words: Callable[[Advice], str] = self._argument  # phrases the advice in reports of misses
 
     @property
     def is_recording(self) -> bool:
@@ -104,14 +104,14 @@ class UsedCassette(ABC):
 
     @property
     def label(self) -> str | None:
-        """The name of the server, where the tape has several."""
+        """The name of the server, if the tape has several."""
         return self._settings.replay.label
 
     # -- several servers
 
     @property
     def servers(self) -> dict[str, UsedCassette]:
-        """By name, the tape of each server, where there are several."""
+        """The tape of each server by name, if there are several."""
         return {}
 
     def __getitem__(self, name: str) -> UsedCassette:
@@ -122,10 +122,10 @@ class UsedCassette(ABC):
         raise TapeError(f"the tape {self.path} has no server {name!r}; {there}")
 
     def config(self, key: str = "mcpServers") -> dict[str, Any]:
-        """What frameworks and clients take whole: an object with all servers, each replaced by its tape."""
+        """A configuration for frameworks and clients: an object with all servers, each replaced by its tape."""
         raise TapeError(f"the tape {self.path} was not given servers={{...}}, so that it has no configuration")
 
-    # -- to connect to
+    # -- connections
 
     @property
     def command(self) -> list[str]:
@@ -137,14 +137,14 @@ class UsedCassette(ABC):
             return list(self._command)
 
     def _command_for(self, server: Sequence[str]) -> list[str]:
-        """The command, for a client that puts values into the words of the server's."""
+        """The command, for a client that fills in values in the words of the server's command."""
         return self.command
 
     @property
     def url(self) -> str:
         """The URL of a server on loopback, started on first use.
 
-        At the path of the live server's URL, over the transport that it was recorded with; else at `/mcp`.
+        It has the path of the live server's URL and the recorded transport; otherwise it is at `/mcp`.
         """
         with self._first:
             self._check_in_use()
@@ -195,7 +195,7 @@ class UsedCassette(ABC):
 
     @abstractmethod
     def _timed(self) -> list[tuple[When, Exchange]]:
-        """The requests that clients made, in order, each with the time."""
+        """The requests that clients made, in order, each with its time."""
 
     def expect(
         self,
@@ -205,8 +205,11 @@ class UsedCassette(ABC):
         max_duration: str | float | None = None,
         max_definition_bytes: str | int | None = None,
     ) -> None:
-        """Fail where the calls made so far break a contract: each filter must fit some, `forbid` none, and `max` has
-        the number of calls that a filter may fit. `max_duration` is that of each call, as text or in seconds."""
+        """Fail if the calls so far break a contract.
+
+        Each filter must match a call, `forbid` must match none, and `max` limits the number of calls that a filter
+        matches. `max_duration` limits each call, as text or in seconds.
+        """
         __tracebackhide__ = True
         from ..contracts import calls, terms
 
@@ -218,11 +221,11 @@ class UsedCassette(ABC):
     @property
     @abstractmethod
     def misses(self) -> list[Miss]:
-        """The calls that nothing on the tape answered."""
+        """The calls without an answer on the tape."""
 
     @property
     def inexact(self) -> list[Inexact]:
-        """The calls that were answered by a recording of another call, as `ignore`, `normalize` or `match` allow."""
+        """The calls answered by a recording of another call, as `ignore`, `normalize` or `match` allow."""
         return []
 
     def _miss(self, call: Exchange, text: str, advice: Sequence[Advice]) -> Miss:
@@ -247,7 +250,7 @@ class UsedCassette(ABC):
 
     @property
     def unstruck(self) -> list[str]:
-        """The faults that have broken no answer yet; none where all is live."""
+        """The faults that have not struck yet; empty if all is live."""
         faults = self._settings.replay.faults if self.mode in ("none", "new_episodes") else ()
         notes = set(self.notes) if faults else set()
         return [fault for fault in dict.fromkeys(faults) if f"fault {fault}" not in notes]
@@ -264,49 +267,49 @@ class UsedCassette(ABC):
     @property
     @abstractmethod
     def play_count(self) -> int:
-        """Number of requests that the tape has answered."""
+        """The number of requests that the tape has answered."""
 
     @property
     @abstractmethod
     def notes(self) -> list[str]:
-        """Notes on what was different, such as an answer of the client that was not the recorded one."""
+        """Notes on differences, such as a client's answer that was not the recorded one."""
 
     @property
     def errors(self) -> list[str]:
-        """Reasons why recorders could not serve, such as a server's command that is not there."""
+        """Reasons why recorders could not serve, such as a missing server command."""
         return []
 
     @property
     def grew(self) -> int:
-        """Number of calls that the live server answered, in mode new_episodes, once clients have left."""
+        """The number of calls that the live server answered in mode new_episodes, once clients have left."""
         return 0
 
     @property
     def stale(self) -> int:
-        """Number of answers from the tape after a live call that may have changed something."""
+        """The number of answers from the tape after a live call that may have changed something."""
         return 0
 
     @abstractmethod
     def rewind(self) -> None:
-        """Forget what happened: the next client finds the tape at its start."""
+        """Forget the calls so far: the next client finds the tape at its start."""
         self.rewound += 1
 
     @abstractmethod
     def on(self, method: str, *, tool: str | None = None, name: str | None = None) -> Callable[[Function], Function]:
         """Decorate a function that answers such calls instead of the tape.
 
-        That of a tool gets the call's arguments and returns its text, or a whole result; others get the params and
-        return the result.
+        For a tool, it gets the call's arguments and returns its text, or a whole result. Otherwise it gets the params
+        and returns the result.
         """
 
     @abstractmethod
     def another(self) -> UsedCassette:
-        """The cassette in use by somebody else, with calls and misses of its own."""
+        """The same cassette for another user, with its own calls and misses."""
 
     # -- its end
 
     def finish(self, *, keep: bool) -> None:
-        """End what was started. What was recorded takes the cassette's place only if it is to be kept."""
+        """End everything that was started. A recording replaces the cassette only with `keep`."""
         with self._first:
             if self._ended:
                 return
@@ -329,14 +332,14 @@ class UsedCassette(ABC):
         self._leave(keep=kind is None)
 
     def _leave(self, *, keep: bool) -> None:
-        """End, and warn of faults that have struck nothing, unless the test has failed before they could."""
+        """End the use, and warn about unused faults unless the test failed first."""
         self.finish(keep=keep)
         if keep and (unstruck := self._unstruck_in_words()):
             warnings.warn(unstruck, TapeWarning, stacklevel=3)
 
 
 def unplayed(cassette: Cassette, chosen: Selection, played: set[Position], label: str | None) -> list[Exchange]:
-    """Exchanges of a selection that were not played, of the server with a label."""
+    """The exchanges of a selection that were not played, for the server with this label."""
     from ..replay.finder import Finder
 
     finder = Finder(chosen)

@@ -1,4 +1,4 @@
-"""What is given for a server: a command, a URL, or an object as in clients' configurations; and its replacement."""
+"""A server's description: a command, a URL, or an object as in clients' configurations; and its replacement."""
 
 from __future__ import annotations
 
@@ -13,28 +13,29 @@ from ...wire.channels import HTTP, SSE, STDIO
 from ...wire.protocol import SSE_PATH
 
 KEYS = ("mcpServers", "servers")  # of an object with all servers: that of most clients, and VS Code's
-_OURS = ("command", "args", "env", "cwd", "url", "headers")  # of an entry: all that a tape replaces
-_KIND = {"mcpServers": "transport", "servers": "type"}  # names how a server is reached, where its entry does not
+_OURS = ("command", "args", "env", "cwd", "url", "headers")  # the keys of an entry that a tape replaces
+_KIND = {"mcpServers": "transport", "servers": "type"}  # the key for the transport, if the entry has none
 _KINDS = ("transport", "type")
-# ${NAME}, ${NAME:-default} and VS Code's ${env:NAME}; other names in braces are the client's own.
+# ${NAME}, ${NAME:-default} and VS Code's ${env:NAME}; other names in braces belong to the client.
 _VARIABLE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
-_WEB = ("http://", "https://", "${")  # how a URL begins
+_WEB = ("http://", "https://", "${")  # beginnings of URLs
 
 
 class Entry(NamedTuple):
-    """A live server, as it was given."""
+    """A live server, as given."""
 
     command: tuple[str, ...] = ()
     url: str | None = None
     env: Mapping[str, Any] = {}
     cwd: str | None = None
     headers: Mapping[str, Any] = {}
-    more: Mapping[str, Any] = {}  # what else clients are told of it
+    more: Mapping[str, Any] = {}  # other keys for clients
 
     def replaced(self, key: str, *, command: Sequence[str] = (), url: str | None = None, live: bool) -> dict[str, Any]:
         """The entry for a client, with a tape in the server's place.
 
-        What a live server needs stays for it, as the client may have to put values in. A tape that plays needs nothing.
+        A live server keeps its variables and headers, because the client may have to fill in values. A tape that plays
+        needs none.
         """
         made: dict[str, Any] = dict(self.more)
         if not made.keys() & set(_KINDS):
@@ -45,9 +46,9 @@ class Entry(NamedTuple):
         return made | {name: value for name, value in kept.items() if value and live}
 
     def keywords(self, environ: Mapping[str, str]) -> dict[str, Any]:
-        """The keywords of `use_cassette` that say the same, with values where it names variables that are known.
+        """The equivalent keywords of `use_cassette`, with known variables expanded.
 
-        What names others is left out: only the client knows what to put there.
+        Values with unknown variables are left out: only the client knows them.
         """
         env, headers = (
             {name: text for name, value in values.items() if (text := expanded(value, environ)) is not None}
@@ -64,7 +65,7 @@ def _is_sse(url: str | None) -> bool:
 
 
 def read(servers: object) -> dict[str, Entry]:
-    """The servers that were given, by name; TapeError for what is none."""
+    """Return the given servers by name; TapeError for an invalid one."""
     if not isinstance(servers, Mapping) or not servers:
         raise TapeError('servers is a dict of at least one, as in {"git": ["mcp-server-git"], "web": "https://…/mcp"}')
     return {_name(name): _read(name, value) for name, value in servers.items()}
@@ -123,7 +124,7 @@ def _words(name: str, words: Sequence[Any]) -> tuple[str, ...]:
 
 
 def expanded(text: Any, environ: Mapping[str, str]) -> Any:
-    """A text with the variables that it names; None where one of them is not known. What is no text stays as it is."""
+    """A text with its variables expanded; None if one is unknown. Other values are returned unchanged."""
     if not isinstance(text, str):
         return text
     names = [found[1] for found in _VARIABLE.finditer(text) if found[2] is None]

@@ -1,4 +1,4 @@
-"""The tape of several servers: one cassette, with a tape for each of them, and what happened on all."""
+"""The tape of several servers: one cassette, with a tape for each server, and the calls and misses of all."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Group(UsedCassette):
-    """Tapes of several servers in use as one. Those that record share one file, which is kept once, or not at all."""
+    """Tapes of several servers, used as one. Recording ones share a file, which is kept as a whole or not at all."""
 
     def __init__(
         self,
@@ -27,7 +27,7 @@ class Group(UsedCassette):
         *,
         is_owner: bool = True,
     ) -> None:
-        """`file`: what records the servers, if any does. Only its owner ends it."""
+        """`file`: the recording of the servers, if any. Only its owner ends it."""
         super().__init__(settings)
         self._doors = dict(doors)
         self._entries = entries
@@ -49,7 +49,7 @@ class Group(UsedCassette):
             return entry.replaced(key, url=door.url, live=door.is_recording)
         return entry.replaced(key, command=door._command_for(entry.command), live=door.is_recording)
 
-    # -- to connect to
+    # -- connections
 
     def _make_streams(self) -> NoReturn:
         self._refuse("streams()")
