@@ -1,15 +1,15 @@
-"""Verifying: the recorded client plays at a live server, and the recorder records what happens.
+"""Verification: the recorded client plays against a live server, and the recorder records it.
 
-Owns the client's role, and what becomes of the new recording. Comparing the two recordings is left to `compare`; this
-room knows nothing of how a change is judged or shown.
+Owns the client's role, and what happens to the new recording. `compare` compares the two recordings; this room does not
+know how a change is judged or shown.
 
-    plan       the sessions to play, and all that is checked before anything is started: writes, secrets
+    plan       the sessions to play, and the checks before anything starts: writes, secrets
     script     what the client sent, in order, and what it waited for
     deck       the playing rule in the client's role
-    client     the recorded client, fit for a live server: minted values, secrets, requests that are left out
-    record     the live server, with the recorder before it
-    play       the entry, `verify`: the two of them, until all is said or the server fails
-    findings   what a play found beyond the answers, as changes that `compare` can judge
-    probe      a live server started and greeted, to see whether it works at all
+    client     the recorded client, adapted to a live server: minted values, secrets, skipped requests
+    record     the live server behind a recorder
+    play       the entry point, `verify`: runs both until the script ends or the server fails
+    findings   findings of a play beyond the answers, as changes that `compare` can judge
+    probe      starts and greets a live server, to see whether it works at all
     update     the new recording in the old one's place, or beside it for a review
 """

@@ -1,7 +1,7 @@
-"""The recorded client, fit for a live server.
+"""The recorded client, adapted to a live server.
 
-Puts live values in place of those that the recorded server made up, and secrets in place of their placeholders. Leaves
-out what may write, and what depends on a request that was left out. Goes on asking where a live list is longer.
+Replaces values that the recorded server minted by live ones, and placeholders by secrets. Skips requests that may
+write, and those that depend on a skipped one. Requests more pages where a live list is longer.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from .deck import ClientDeck
 from .findings import Skipped
 from .plan import Options, Plan, hints, title_of
 
-PATIENCE = 1.0  # seconds for what the server sends unasked
+PATIENCE = 1.0  # seconds for unsolicited messages of the server
 _MOST_PAGES = 100  # beyond those on the tape
 
 
 class RecordedClient:
-    """The client of one session. Does no I/O but for the cassette."""
+    """The client of one session. Does no I/O except on the cassette."""
 
     def __init__(self, cassette: Cassette, plan: Plan, options: Options, environ: Mapping[str, str]) -> None:
         self._session = session = plan.session
@@ -41,7 +41,7 @@ class RecordedClient:
         self._uses = uses(lambda: _said(self._messages, family))
         self._sources = {key for found in self._uses.values() for use in found for key, _ in use.spots}
         self._live, self._lost = plan.heard
-        self._never_asked: set[int] = set()  # seqs of requests that were left out
+        self._never_asked: set[int] = set()  # seqs of skipped requests
         self._pages: set[str] = set()
         self.skipped: list[Skipped] = []
         requests = [row for row in mine if row.kind == "request" and row.key is not None]
@@ -55,7 +55,7 @@ class RecordedClient:
         )  # fmt: skip
 
     def headers(self, row: Recorded | None) -> dict[str, str]:
-        """Recorded headers of a request's arguments; other headers are made from its text."""
+        """Recorded headers for a request's arguments; other headers are made from its text."""
         channel = self._messages.facts(row).channel if row else None
         if row is None or channel is None or not is_post(channel):
             return {}
@@ -68,10 +68,10 @@ class RecordedClient:
 
     @property
     def has_stream(self) -> bool:
-        """True if the client had opened a stream over HTTP for what the server sends unasked."""
+        """True if the client had opened an HTTP stream for unsolicited messages."""
         return self._messages.controls.stream_status(self._session) is not None
 
-    # -- what the deck calls
+    # -- called by the deck
 
     def _prepare(self, row: Recorded, text: bytes) -> bytes | None:
         if row.method == protocol.CANCELLED and row.exchange in self._never_asked:
@@ -97,7 +97,7 @@ class RecordedClient:
         if (row.method or "").endswith("/list"):
             self._turn_page(row, answer, recorded)
 
-    # -- requests that are left out
+    # -- skipped requests
 
     def _reason(self, row: Recorded) -> Skipped | None:
         request = title_of(row)
@@ -116,10 +116,10 @@ class RecordedClient:
         if answer is not None:
             self._lost.add(answer.place)
 
-    # -- pages that the tape does not have
+    # -- pages beyond the tape
 
     def _turn_page(self, row: Recorded, answer: Message, recorded: Recorded | None) -> None:
-        """Ask for the next page where the live list is longer than the recorded one, as a client would."""
+        """Request the next page where the live list is longer than the recorded one, as a client would."""
         cursor = _cursor(answer.body)
         if cursor is None or cursor in self._pages or len(self._pages) >= _MOST_PAGES:
             return
@@ -137,7 +137,7 @@ class RecordedClient:
 
 
 def _family(cassette: Cassette, session: int) -> list[int]:
-    """A session, the one that it extends, and all that extend that: a client may use in one what it got in another."""
+    """A session, the one that it extends, and all that extend that one: a client may use values across them."""
     base = cassette.session(session).extends or session
     return sorted({session} | {one.id for one in cassette.sessions() if base in (one.id, one.extends)})
 
@@ -159,4 +159,4 @@ def _member(text: Any, name: str) -> Any:
     try:
         return protocol.member(jsontext.loads(text), name)
     except (ValueError, RecursionError, TypeError):
-        return None  # a stranger's
+        return None  # untrusted

@@ -1,13 +1,13 @@
-"""The deck in the client's role: plays the recorded client at a server.
+"""The deck in the client's role: plays the recorded client against a server.
 
-Theory of operation. A request or notification of ours waits until every answer recorded before it has arrived or was
-given up; a response of ours waits for its request. For other messages that the server had sent before, a message of
-ours waits a moment at most: a server that no longer sends them must not stop the play. What was cancelled, or never
-answered, holds up nothing. Ids go out as recorded, unless one is in flight.
+Theory of operation. A client request or notification waits until every answer recorded before it has arrived or was
+given up; a client response waits for its request. For other recorded server messages before it, a client message waits
+only a moment: a server that no longer sends them must not stop the play. Cancelled and unanswered requests block
+nothing. Ids are sent as recorded, unless one is in flight.
 
-A request of the server gets the recorded response to the same request. Where none is the same, sampling and roots get
-the response to the request most like it in the same call, for their params hold data. An elicitation does not: a
-person who accepted one thing may decline another.
+A server request gets the recorded response to the same request. If there is none, sampling and roots get the response
+to the most similar request in the same call, because their params are data. An elicitation does not: a person who
+accepted one thing may decline another.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from . import script as client_script
 from .script import Asked, Patience, Turn
 
 Prepare = Callable[[Recorded, bytes], bytes | None]  # what to send for a recorded message; None: nothing
-Hear = Callable[[Recorded, Message], None]  # a request of ours, and its answer
-Same = Callable[[Any, Any], bool]  # recorded and live params, of one request or not
+Hear = Callable[[Recorded, Message], None]  # takes a client request and its answer
+Same = Callable[[Any, Any], bool]  # whether recorded and live params belong to the same request
 
 
 class _Reply(NamedTuple):
-    """A response of ours: its place on the tape, and the time of its request."""
+    """A client response: its place on the tape, and the time of its request."""
 
     seq: int
     asked_at: float
@@ -41,8 +41,8 @@ class _Reply(NamedTuple):
 class ClientDeck:
     """Plays the client of one session. Does no I/O and reads no clock.
 
-    `patience`: seconds that a message waits for what the server sends unasked. `same`: whether requests of the server
-    that are not equal are the same. `noise`: what else the client wrote, by seq, line ends included.
+    `patience`: seconds that a message waits for unsolicited server messages. `same`: whether unequal server requests
+    are the same. `noise`: other lines of the client, by seq, including line ends.
     """
 
     def __init__(
@@ -68,34 +68,34 @@ class ClientDeck:
         self._expected = deque(row for row in server if (row.answers, row.rpc_id) in self._blocking)
         self._patience = Patience(messages, script, server, patience)
         self._asked = [row for row in server if row.kind == "request"]
-        self._names: dict[int, dict[str, str]] = {}  # by request of ours, what it calls otherwise than recorded
+        self._names: dict[int, dict[str, str]] = {}  # by client request, names that differ from the recorded ones
         self._settled: set[Asked] = set()
-        self._in_flight: dict[str, tuple[Recorded, float]] = {}  # by the id it went out with; when that was
+        self._in_flight: dict[str, tuple[Recorded, float]] = {}  # by the live id, with the time of sending
         self._last_answer = float("-inf")
         self._replies: list[_Reply] = []
-        self._unsaid = {row.seq for row in mine if row.answers is not None}  # answers of ours
+        self._unsaid = {row.seq for row in mine if row.answers is not None}  # seqs of client answers still to send
         self._inserts: list[tuple[bytes, Recorded]] = []
 
     @property
     def finished(self) -> bool:
-        """True if everything was sent that the client had sent."""
+        """True if everything that the recorded client sent was sent."""
         return not self._mine and not self._replies and not self._inserts
 
     @property
     def is_complete(self) -> bool:
-        """True if the server has sent as much as it had."""
+        """True if the server has sent as much as recorded."""
         return self._answered <= self._settled and not self._patience.is_missing(None)
 
     def awaiting(self) -> list[Recorded]:
         return [row for row, _ in self._in_flight.values() if (row.number, row.rpc_id) in self._blocking]
 
     def asked(self, rpc_id: str | None) -> Recorded | None:
-        """The request that went out with this id, and has no answer yet."""
+        """The request in flight with this id."""
         row, _ = self._in_flight.get(rpc_id or "", (None, 0.0))
         return row
 
     def overdue(self, now: float, timeout: float) -> list[Recorded]:
-        """The awaited requests that have waited so long, with no other answer coming meanwhile."""
+        """The awaited requests that have timed out, with no other answer meanwhile."""
         late = {row for row, at in self._in_flight.values() if now - max(at, self._last_answer) >= timeout}
         return [row for row in self.awaiting() if row in late]
 
@@ -119,13 +119,13 @@ class ClientDeck:
         return sends
 
     def next_at(self) -> float | None:
-        """The next time at which something may become due without a message of the server."""
+        """The next time at which a message may become due without one from the server."""
         times = [reply.asked_at + self._patience.seconds for reply in self._replies]
         waits = self._patience.until(self._mine[0]) if self._mine else None
         return min([*times, *([] if waits is None else [waits])], default=None)
 
     def give_up(self, requests: Iterable[Recorded]) -> None:
-        """Go on without the answers to these requests."""
+        """Continue without the answers to these requests."""
         given_up = {(row.number, row.rpc_id) for row in requests}
         self._settled |= given_up
         self._in_flight = {
@@ -133,7 +133,7 @@ class ClientDeck:
         }
 
     def insert(self, text: bytes, request: Recorded) -> None:
-        """Send a request that is not on the tape, and hold up the rest until it is answered."""
+        """Send a request that is not on the tape, and block the rest until it is answered."""
         self._blocking.add((request.number, request.rpc_id))
         self._expected.appendleft(request._replace(answers=request.number, seq=0))
         self._inserts.append((text, request))
@@ -175,16 +175,16 @@ class ClientDeck:
         return [Send(sent + self._eol(first), "", recorded=first)]
 
     def _with_free_id(self, row: Recorded, text: bytes, now: float) -> bytes:
-        """As recorded, unless that is in flight: over HTTP several clients may share a session."""
+        """Use the recorded id unless it is in flight: over HTTP several clients may share a session."""
         own = row.rpc_id or "null"
         live = rewrite.free_id(self._in_flight.__contains__, own, form=lambda n: f'"mcp-tape-{n}"', first=0)
         self._in_flight[live] = row, now
         return rewrite.with_id(text, own, live)
 
-    # -- responses of ours
+    # -- client responses
 
     def _due_replies(self, now: float) -> list[Send]:
-        """Responses whose turn has come: after what the client had sent before them, unless that takes too long."""
+        """Responses that are due: after all earlier client messages, or once that takes too long."""
         sends = []
         for reply in sorted(self._replies, key=lambda reply: reply.seq):
             before = min([*self._unsaid, *([self._mine[0].seq] if self._mine else [])], default=reply.seq)
@@ -197,7 +197,7 @@ class ClientDeck:
     def _answer(self, message: Message, channel: str, now: float) -> None:
         asked = self._question(message)
         if asked is None:
-            # The server must not wait for ever.
+            # The server must not wait forever.
             text = rewrite.error_response(message.rpc_id, protocol.METHOD_NOT_FOUND, "the tape has no answer to this")
             self._replies.append(_Reply(0, now, Send(text + b"\n", channel)))
             return
@@ -210,7 +210,7 @@ class ClientDeck:
             self._replies.append(_Reply(answer.seq, now, Send(prepared + self._eol(answer), channel, recorded=answer)))
 
     def _question(self, message: Message) -> Recorded | None:
-        """The recorded request that this is. Those of open calls go first."""
+        """The recorded request that matches this one. Requests of open calls go first."""
         now = protocol.without_meta(message.body.get("params"))
         of_calls = {row.seq for row, _ in self._in_flight.values()}
         left = [row for row in self._asked if row.method == message.method]
@@ -223,7 +223,7 @@ class ClientDeck:
         return found
 
     def _like(self, asked: Iterable[Recorded], now: Any) -> Recorded | None:
-        """The first that is equal, or else the first that differs only in what the server made up."""
+        """The first equal one, or else the first that differs only in minted values."""
         same = None
         for row in asked:
             thens = self._named(row)
@@ -238,16 +238,16 @@ class ClientDeck:
         return rewrite.with_elements(frame.text, [part]) if frame.is_batch and len(frame.parts) == 1 else part
 
     def _eol(self, row: Recorded) -> bytes:
-        """The line end as recorded, where the client wrote lines."""
+        """The recorded line end, if the client wrote lines."""
         facts = self._messages.facts(row)
         return (facts.eol or "\n").encode() if facts.channel == STDIO else b"\n"
 
     def _params(self, row: Recorded) -> Any:
-        """Params of a request of the server, without `_meta`."""
+        """The params of a server request, without `_meta`."""
         return protocol.without_meta(self._messages.message(row).body.get("params"))
 
     def _named(self, row: Recorded) -> list[Any]:
-        """Params under the names of the live call, and as recorded."""
+        """The params with the names of the live call, and as recorded."""
         names, params = self._names.get(row.exchange or 0), self._params(row)
         return [spots.renamed(params, names), params] if names else [params]
 
@@ -258,6 +258,6 @@ def _params_in(text: bytes) -> Any:
 
 
 def _batch(frame: FrameText, parts: list[bytes]) -> bytes:
-    """A batch, verbatim around its parts where none is left out."""
+    """A batch, verbatim around its parts if none is left out."""
     whole = len(parts) == len(frame.parts)
     return rewrite.with_elements(frame.text, parts) if whole else b"[" + b",".join(parts) + b"]"

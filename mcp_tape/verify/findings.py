@@ -1,4 +1,4 @@
-"""Findings of a play beyond the answers: failures, requests left out, the wrong era; as `compare` can judge them."""
+"""Findings of a play beyond the answers: failures, skipped requests, the wrong era; for `compare` to judge."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ _NEWER = f"the newer protocol only ({_MODERN}), and this recording begins with t
 
 
 class Failure(NamedTuple):
-    """A failure of the server that its answers do not show."""
+    """A server failure that its answers do not show."""
 
     kind: FailureKind
     request: str | None
     message: str
     stderr: tuple[str, ...] = ()
-    code: int | None = None  # that it ended with
+    code: int | None = None  # exit code
 
     @property
     def is_late(self) -> bool:
-        """True if all was played before."""
+        """True if everything was played before the failure."""
         return self.kind == "exit code"
 
 
 class Skipped(NamedTuple):
-    """A request that was not made. `is_held_back`: by us, and not for lack of something that the server gave."""
+    """A request that was not made. `is_held_back`: by us, rather than for lack of a value from the server."""
 
     request: str
     why: str
@@ -44,23 +44,23 @@ class Skipped(NamedTuple):
 
 
 class Verified(NamedTuple):
-    """A session played at a live server: the new recording, and what went wrong."""
+    """A session played against a live server: the new recording, and the failures."""
 
     path: str
     session: int
     new_path: str
     new_sessions: tuple[int, ...]
     requests: int  # on the tape
-    calls: int  # those of them that call tools
-    called: int  # those of these that were made
+    calls: int  # tool calls among them
+    called: int  # tool calls that were made
     skipped: tuple[Skipped, ...] = ()
     failures: tuple[Failure, ...] = ()
-    exposed: str | None = None  # a secret that the new recording does not hide, by its name
-    other_era: str = ""  # why nothing was understood
+    exposed: str | None = None  # the name of a secret that the new recording does not hide
+    other_era: str = ""  # why the server understood nothing
 
     @property
     def said_nothing(self) -> str:
-        """The reason why nothing was verified; empty where something was."""
+        """The reason why nothing was verified, or an empty text."""
         if self.other_era:
             return self.other_era
         if self.requests == 0:
@@ -69,7 +69,7 @@ class Verified(NamedTuple):
 
 
 def found(verified: Verified) -> list[Found]:
-    """Differences for crashes and hangs; a single call without an answer is seen in the recording itself."""
+    """Differences for crashes and hangs. A single call without an answer shows in the recording itself."""
     return [(SERVER, _difference(failure)) for failure in verified.failures if failure.kind in _OF_SERVER]
 
 
@@ -82,7 +82,7 @@ def _difference(failure: Failure) -> Difference:
 
 
 def completed(comparison: Comparison, verified: Verified) -> Comparison:
-    """Add what a comparison of recordings cannot see: what was not asked, or could not be recorded."""
+    """Add what a comparison of recordings cannot see: skipped requests, and failures to record."""
     skipped = tuple(LeftOut(skipped.request, skipped.why) for skipped in verified.skipped)
     return _without(comparison, {entry.what for entry in skipped})._replace(
         unknown=(*comparison.unknown, *unknown(verified), *_accepted(comparison, verified)),
@@ -92,13 +92,13 @@ def completed(comparison: Comparison, verified: Verified) -> Comparison:
 
 
 def unknown(verified: Verified) -> list[Unknown]:
-    """Reasons why a run says nothing, or less than it should."""
+    """Reasons why a run proves nothing, or less than it should."""
     lost = [failure.message for failure in verified.failures if failure.kind == "unrecorded"]
     return [Unknown("calls", f"NEW: {why}", True) for why in [*lost, *filter(None, [verified.said_nothing])]]
 
 
 def _accepted(comparison: Comparison, verified: Verified) -> list[Unknown]:
-    """Failures that the changes do not show, or that were accepted: what came after them was not verified."""
+    """Failures that the changes do not show, or that were accepted: everything after them is unverified."""
     shown = {change.rule for change in comparison.changes}
     rules = {"crashed": "server-crashed", "hung": "server-crashed", "unanswered": "call-unanswered"}
     ignored = {change.rule for change in comparison.ignored} - {"server-crashed"}
@@ -110,7 +110,7 @@ def _accepted(comparison: Comparison, verified: Verified) -> list[Unknown]:
 
 
 def _without(comparison: Comparison, left_out: set[str]) -> Comparison:
-    """Drop changes that follow from requests that were left out: these are reported as such."""
+    """Drop changes caused by skipped requests, which are reported as such."""
     kept = [one for one in comparison.changes if not left_out or not _follows(one, left_out)]
     return comparison._replace(changes=tuple(kept))
 
@@ -130,7 +130,7 @@ def _message(message: str, stderr: tuple[str, ...]) -> str:
 
 
 def other_era(plan: Plan, new: str) -> str:
-    """The reason why the server understood nothing, from the recording of the play; empty where it did."""
+    """The reason why the server understood nothing, from the recording of the play, or an empty text."""
     with Cassette(plan.path) as cassette:
         legacy, modern = (is_era(cassette, plan.session) for is_era in (is_legacy, is_modern))
         was_understood = "ok" in answer_statuses(cassette, plan.session)

@@ -1,4 +1,4 @@
-"""Plans: the sessions to play, and all that is checked before anything is started."""
+"""Plans: the sessions to play, and the checks before anything starts."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Server(NamedTuple):
 
 
 class Options(NamedTuple):
-    """Options of a run. `timeout` is for each answer, `starting` for the first, which may take a server longer.
+    """Options of a run. `timeout` is for each answer, `starting` for the first, which may take longer.
 
     `recording`: options for the recorder, as on the command line.
     """
@@ -45,18 +45,18 @@ class Options(NamedTuple):
     timeout: float = 30.0
     recording: tuple[str, ...] = ()
     starting: float = 30.0
-    label: str | None = None  # of the server, where a cassette has several
+    label: str | None = None  # of the server, if a cassette has several
 
 
 class Heard(NamedTuple):
-    """Live answers of the sessions of a cassette that were played, for those that extend them."""
+    """Live answers in the played sessions of a cassette, for sessions that extend them."""
 
-    live: dict[Key, Any]  # by recorded answer, the live one, where something is taken from it
+    live: dict[Key, Any]  # by recorded answer, the live one, if a value is taken from it
     lost: set[Key]  # recorded answers whose requests were not made
 
 
 class Plan(NamedTuple):
-    """One session that will be played."""
+    """One session to play."""
 
     path: str
     session: int
@@ -76,7 +76,7 @@ def planned(path: str, options: Options) -> list[Plan]:
 
 
 def check(found: Iterable[Plan], options: Options, environ: Mapping[str, str]) -> None:
-    """Raise NotReadyError, naming everything that is missing at once."""
+    """Raise NotReadyError with everything that is missing."""
     found = list(found)
     problems = [*_unwanted_writes(found, options), *_missing_secrets(found, environ)]
     if problems:
@@ -96,7 +96,8 @@ def _read_only(cassette: Cassette, session: int) -> frozenset[str]:
 
 
 def hints(body: Any) -> dict[str, bool]:
-    """By tool, whether a result of `tools/list` calls it read-only:
+    """Return, by tool, whether a result of `tools/list` marks it as read-only.
+
     https://modelcontextprotocol.io/specification/2025-11-25/schema#toolannotations
     """
     tools = protocol.member(protocol.member(body, "result"), "tools")
@@ -128,7 +129,7 @@ def _plan(cassette: Cassette, session: int, options: Options, heard: Heard) -> P
 
 
 def _hidden(cassette: Cassette, session: int, mine: Iterable[Recorded]) -> Iterator[tuple[Recorded, str]]:
-    """The client's messages with the placeholders that they hold."""
+    """Yield the client's messages with the placeholders in them."""
     texts = calls.redacted_texts(cassette, session)
     hidden = {number: sorted(restore.hidden(text)) for number, text in texts.items()}
     for row in mine:

@@ -1,4 +1,4 @@
-"""A play: the recorded client and a live server, until all is said or the server fails. Every wait has an end."""
+"""A play: the recorded client and a live server, until the script ends or the server fails. Every wait is bounded."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from .findings import Failure, FailureKind, Verified, other_era
 from .plan import Options, Plan, Server, title_of
 from .record import crashed, recorded
 
-Progress = Callable[[int, int], None]  # requests that were answered, of how many
+Progress = Callable[[int, int], None]  # takes the number of answered requests, and of all
 _GLANCE, _BLINK = 0.2, 0.01  # seconds between looks at the clock, at most and at least
-_ENOUGH = 2  # failures in a row after which there is no point in going on
+_ENOUGH = 2  # consecutive failures after which a play stops
 
 
 def verify(
@@ -34,7 +34,7 @@ def verify(
     progress: Progress = lambda done, of: None,
     environ: Mapping[str, str] = os.environ,
 ) -> Verified:
-    """Play a session at the live server, recorded into a new cassette in a directory."""
+    """Play a session against the live server, and record it into a new cassette in a directory."""
     new = os.path.join(directory, f"{os.path.basename(plan.path)}.{plan.session}.{len(os.listdir(directory))}.db")
     with Cassette(plan.path) as cassette:
         client = RecordedClient(cassette, plan, options, environ)
@@ -64,7 +64,7 @@ def verify(
 
 
 def _unrecorded(sessions: list[Session], stderr: tuple[str, ...]) -> list[Failure]:
-    """Failures to record: what could not be kept was not verified either."""
+    """Failures to record: messages that were not stored were not verified either."""
     if not sessions:
         return [Failure("unrecorded", None, "nothing could be recorded", stderr)]
     whys = [session.incomplete for session in sessions if session.incomplete]
@@ -79,12 +79,12 @@ def _said(path: str) -> Iterator[tuple[Side, object]]:
 
 
 def _hidden(failure: Failure, redactor: Redactor) -> Failure:
-    """Hide secrets, which a server may write to its stderr."""
+    """Hide secrets, which a server may write to stderr."""
     return failure._replace(message=redactor.text(failure.message), stderr=tuple(map(redactor.text, failure.stderr)))
 
 
 class Play:
-    """One play of a client at a connection."""
+    """One play of a client on a connection."""
 
     def __init__(
         self, client: RecordedClient, connection: connect.Connection, options: Options, progress: Progress
@@ -98,7 +98,7 @@ class Play:
         self.failures: list[Failure] = []
 
     def play(self) -> list[Failure]:
-        """Play to the end, and return the failures of the server."""
+        """Play to the end, and return the server's failures."""
         while not self._is_over():
             self._send()
             if not (self._deck.finished and not self._deck.awaiting()):
@@ -167,7 +167,7 @@ class Play:
         self.failures.append(Failure(kind, title_of(row), why, self._connection.stderr()))
 
     def _settle(self) -> None:
-        """Wait a moment for the last messages that the server had sent unasked."""
+        """Wait a moment for the last unsolicited messages of the server."""
         end = monotonic() + PATIENCE
         while not self._deck.is_complete and (left := end - monotonic()) > 0:
             text = self._connection.receive(left)

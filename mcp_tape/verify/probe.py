@@ -1,4 +1,4 @@
-"""A server is started or reached, and greeted: does it answer, how long does it take, what else does it write?"""
+"""Start or reach a server and greet it: does it answer, how long does that take, what else does it write?"""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from ..transports.stdio.connect import Connection
 
 _CLIENT = {"name": "mcp-tape doctor", "version": __version__}
-_NOISE = 3  # lines that are kept
+_NOISE = 3  # lines to keep
 
 
 class Probe(NamedTuple):
-    """What became of it. `why`: it could not be started, or did not answer."""
+    """The result of a probe. `why`: the reason if the server did not start or answer."""
 
     seconds: float
     server: str = ""
@@ -31,7 +31,7 @@ class Probe(NamedTuple):
 
 
 def probe(command: Sequence[str], timeout: float, around: Around = AS_WE_ARE) -> Probe:
-    """Start a server, ask it who it is in either era, and end it."""
+    """Start a server, greet it in both eras, and end it."""
     begun = monotonic()
     try:
         with Stdio(command, around=around) as server:
@@ -41,7 +41,7 @@ def probe(command: Sequence[str], timeout: float, around: Around = AS_WE_ARE) ->
 
 
 def probe_url(url: str, headers: Sequence[tuple[str, str]], timeout: float, *, sse: bool) -> Probe:
-    """Ask a server at a URL who it is. `sse`: over HTTP+SSE, also where the URL does not look like it."""
+    """Greet a server at a URL. `sse`: over HTTP+SSE, even if the URL does not look like it."""
     from ..transports.http.addresses import is_of_old
     from ..transports.http.connect import Http  # slow to load
 

@@ -1,4 +1,4 @@
-"""The live server, with the recorder before it: what comes of the play is a recording like any other."""
+"""The live server behind a recorder: a play leaves a recording like any other."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from .findings import Failure
 from .plan import Options, Plan, Server
 
 _STARTING = 60.0  # seconds for a recorder to listen
-_STORING = 60.0  # seconds for what was recorded to be stored
+_STORING = 60.0  # seconds until the recording is stored
 
 
 @contextmanager
 def recorded(
     server: Server, plan: Plan, options: Options, path: str, *, listen: bool, late: bool
 ) -> Iterator[connect.Connection]:
-    """Connect to the server through a recorder; its cassette is complete when this ends."""
+    """Connect to the server through a recorder. On exit its cassette is complete."""
     words = [*mcp_tape(), "record", "-q", "-o", path, *options.recording]
     if server.command:
         with connect.Stdio([*words, "--", *server.command], storing=_STORING) as connection:
@@ -60,9 +60,9 @@ def _at_url(server: Server, plan: Plan, words: list[str], listen: bool, late: bo
 
 
 def crashed(connection: connect.Connection, was: int | None, sessions: Iterable[Session]) -> list[Failure]:
-    """Report a server that failed of its own accord after its last answer; `was`: the recorded exit code.
+    """Report a server that failed by itself after its last answer; `was`: the recorded exit code.
 
-    One that has to be stopped may end with anything.
+    A server that had to be stopped may end with any code.
     """
     if was != 0 or not isinstance(connection, connect.Stdio) or connection.was_pushed:
         return []
@@ -72,7 +72,7 @@ def crashed(connection: connect.Connection, was: int | None, sessions: Iterable[
 
 
 def is_old(url: str, transport: str) -> bool:
-    """Return whether to speak HTTP+SSE to a server, by its URL and the recording: nothing else is known yet."""
+    """Return whether to use HTTP+SSE with a server, judged by its URL and the recording: nothing else is known yet."""
     return is_of_old(url) or (transport == SSE and not urlsplit(url).path.rstrip("/").endswith(PATH))
 
 
@@ -83,7 +83,7 @@ def _said(connection: connect.Stdio) -> str:
 
 
 def _wait(path: str) -> None:
-    """Wait until all is stored: a recorder that was killed leaves its writer behind."""
+    """Wait until everything is stored: a killed recorder leaves its writer running."""
     end = monotonic() + _STORING
     while monotonic() < end:
         with Cassette(path) as cassette:

@@ -1,4 +1,4 @@
-"""The client's script: its frames in order, the answers that hold it up, and what it waited for besides."""
+"""The client's script: its frames in order, the answers that block it, and the other messages that it waited for."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ..wire import protocol
 Asked = tuple[int, str | None]  # a request: its number and id
 
 _LONGEST_PAUSE = 5.0  # seconds between polls
-_MOST_LAPSES = 3  # waits in vain after which nothing is waited for any more
+_MOST_LAPSES = 3  # unsuccessful waits, after which waiting stops
 
 
 class Turn(NamedTuple):
-    """A frame of the client; noise where it has no rows."""
+    """A client frame; noise if it has no rows."""
 
     seq: int
     rows: list[Recorded]
@@ -24,9 +24,9 @@ class Turn(NamedTuple):
 
 
 def turns(mine: Iterable[Recorded], noise: Iterable[tuple[int, bytes]]) -> list[Turn]:
-    """Requests and notifications, those of a batch together. Answers go out when they are asked for.
+    """Return requests and notifications as turns, those of a batch together. Answers are sent on request.
 
-    A request that the client had to make again is made once.
+    A request that the client had to repeat is made once.
     """
     grouped: dict[int, list[Recorded]] = {}
     for row in mine:
@@ -44,14 +44,14 @@ def answered(mine: Iterable[Recorded], server: Iterable[Recorded]) -> set[Asked]
 
 
 def blocking(mine: Iterable[Recorded], has_answer: set[Asked]) -> set[Asked]:
-    """The answered requests that the client waited for: none that it cancelled, and no listen."""
+    """The answered requests that the client waited for: no cancelled ones, and no listen."""
     cancelled = {row.exchange for row in mine if row.method == protocol.CANCELLED}
     free = {row.seq for row in mine if row.method == protocol.LISTEN} | cancelled
     return {asked for asked in has_answer if asked[0] not in free}
 
 
 class Patience:
-    """Waits of the client: a moment for what the server had sent unasked; before a poll, as long as recorded."""
+    """The client's waits: a moment for unsolicited server messages; before a poll, as long as recorded."""
 
     def __init__(self, messages: Messages, script: Iterable[Turn], server: list[Recorded], seconds: float) -> None:
         self.seconds = seconds
@@ -65,7 +65,7 @@ class Patience:
             self._read(messages, script, server)
 
     def hear(self, method: str | None) -> None:
-        """Count a message that the server sent unasked."""
+        """Count an unsolicited server message."""
         self._heard[method or ""] += 1
 
     def is_over(self, turn: Turn, now: float) -> bool:
@@ -83,18 +83,18 @@ class Patience:
         return True
 
     def until(self, turn: Turn) -> float | None:
-        """The time at which a wait ends; None if there is none."""
+        """The time at which a wait ends; None without a wait."""
         if self._turn != turn.seq:
             return None
         return self._since + max(self._pauses.get(turn.seq, 0.0), self.seconds if self.is_missing(turn.seq) else 0.0)
 
     def is_missing(self, seq: int | None) -> bool:
-        """Return whether something is missing that had come before this frame of the client, or before the end."""
+        """Return whether a recorded message before this client frame, or before the end, is still missing."""
         return any(self._heard[method] < count for method, count in self._needs.get(seq, {}).items())
 
     def _read(self, messages: Messages, script: Iterable[Turn], server: list[Recorded]) -> None:
         counts: Counter[str] = Counter()
-        recent: set[str] = set()  # what came behind the last answer: what came before it is late already
+        recent: set[str] = set()  # since the last answer; earlier ones are late already
         rows, last = iter(server), None
         row = next(rows, None)
         for turn in (*script, None):
@@ -114,7 +114,7 @@ class Patience:
 
 
 def _is_poll(turn: Turn) -> bool:
-    """Asked again and again: never faster than recorded, or less would be done by then."""
+    """Return whether a turn polls. A poll is never sent faster than recorded, or less would be done by then."""
     return any((row.method or "").startswith(protocol.TASK_PREFIX) for row in turn.rows)
 
 

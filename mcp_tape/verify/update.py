@@ -1,4 +1,4 @@
-"""Updates: the new recording in the place of the old one, or beside it for a review; whole, or not at all."""
+"""Updates: the new recording replaces the old one, or is put beside it for a review; as a whole or not at all."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from .findings import Verified
 
 
 def update(path: str, played: Sequence[Verified]) -> None:
-    """Replace the verified sessions of a cassette by what was recorded of them; CassetteError says why not."""
+    """Replace the verified sessions of a cassette by their new recordings; CassetteError explains why not."""
     otherwise = f"{os.path.abspath(path)} stays as it was"
     edit.replace_sessions(path, _fit_to_replace(played, otherwise), otherwise)
     forget(path)
 
 
 def keep(path: str, played: Sequence[Verified]) -> None:
-    """Put what was recorded beside the cassette, to be reviewed."""
+    """Put the new recordings beside the cassette, for a review."""
     path = os.path.abspath(path)
     otherwise = "the new recording was not kept"
     edit.propose(path, _fit_to_replace(played, otherwise), otherwise, path + ENDING)
@@ -40,7 +40,7 @@ def _fit_to_replace(played: Sequence[Verified], otherwise: str) -> edit.New:
 
 
 def _unfit(verified: Verified) -> str | None:
-    """The reason why a recording must not take the old one's place."""
+    """The reason why a recording must not replace the old one."""
     session = f"session {verified.session}"
     failures = [failure.message for failure in verified.failures if not failure.is_late]
     if failures:
@@ -60,6 +60,6 @@ def _unfit(verified: Verified) -> str | None:
 
 
 def _fit(verified: Verified) -> list[int]:
-    """The new sessions, but for probes where there is more than that."""
+    """The new sessions, without probes if there are others."""
     with Cassette(verified.new_path) as cassette:
         return list(finished(cassette)) or list(verified.new_sessions)
