@@ -9,7 +9,7 @@ from time import monotonic, time
 from .cassette import journals, schema
 from .errors import CassetteError
 from .light import NamedTuple
-from .options import known
+from .options import CHOOSING, LABEL, known, words_for
 from .wire.channels import STDIO
 
 TYPE_CHECKING = False  # as in the package's __init__
@@ -59,7 +59,8 @@ def replay_options(given: Mapping[str, Any]) -> Replay:
     from .replay.stage import Replay
 
     chosen = {name: given[name] for name in Replay._fields if given.get(name) is not None}
-    return Replay(in_recorded_order=given["order"] == "recorded", known=known(given), **chosen)
+    words = tuple(words_for((LABEL, *CHOOSING), given))
+    return Replay(in_recorded_order=given["order"] == "recorded", known=known(given), words=words, **chosen)
 
 
 class Web(NamedTuple):

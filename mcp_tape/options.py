@@ -2,8 +2,8 @@
 
 Every shape that an option takes is made from its row: click's (cli/click_options.py), the keyword of `use_cassette`
 and of marks with its check (testing/use.py), and the words on the command line of a recorder (`words_for`). Each
-command loads this file when it starts, so it imports nothing heavy, and is below all of the package: a row *names* the
-function that reads or checks its value, which is loaded with the first value that was given.
+command loads this file when it starts, so it imports nothing heavy: a row *names* the function that reads or checks
+its value, which is loaded with the first value that was given. Those functions are below this module.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 MODES = ("none", "once", "new_episodes", "all", "rewrite")
 LEVELS = ("ignore", "warn", "error")  # of what a test may overlook: unplayed requests, inexact answers
 FORMATS = ("db", "jsonl")  # of a suite's cassettes, and the endings of their names
-MAX_DECODED = 64 * 10**6  # bytes that a compressed body may have when it is not: a bomb of 64 kB has as many
 
 JSON_PATH = "wire.jsonpath:JsonPath"
 MATCHING = "replay.matching.targets"

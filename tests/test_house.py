@@ -18,15 +18,15 @@ TESTS = Path(__file__).parent
 PACKAGE = TESTS.parent / "mcp_tape"
 # From the bottom up. A module imports only from its own room and those before it: the VCR, the diff, leaves, doors.
 ROOMS = """
-    light errors values options
-    wire model redaction cassette record replay transports api modes
+    light errors values
+    wire model redaction cassette record replay transports options api modes
     compare verify
     formats clients contracts fleet viewer agent testing
     demo start cli pytest_plugin __main__
 """.split()
 
 # What breaks a rule still, by how much: these numbers only go down.
-UPWARD_IMPORTS = 17
+UPWARD_IMPORTS = 8
 REPEATED_CLASS_NAMES = 77
 PRIVATE_MEMBERS = 2
 PRIVATE_MODULES = 7

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from ..cassette.text.lines import harmless, json_line
 from ..errors import TapeError
-from ..formats.pretty import harmless, json_line
 
 ROOM = 20_000  # bytes of an answer's text, and of its structured content
 SHORT = 300  # characters

@@ -11,8 +11,8 @@ from typing import Any
 from ..cassette.query import sql as querying
 from ..cassette.reader import Cassette
 from ..cassette.schema import GIT
+from ..cassette.text.lines import json_line
 from ..errors import TapeError
-from ..formats.pretty import json_line
 from ..transports.crew import Worker
 from .answers import Answer, Item, ToolError, clean, number, page, window
 from .places import Call

@@ -25,7 +25,7 @@ _PLAIN = str.maketrans({"→": ">", "←": "<", "…": "~", "µ": "u", "·": "."
 
 def echo_json(value: dict[str, Any]) -> None:
     """One JSON object on its own line."""
-    from ..formats.pretty import json_line
+    from ..cassette.text.lines import json_line
 
     click.echo(json_line(value), nl=False)
 

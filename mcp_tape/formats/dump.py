@@ -13,9 +13,10 @@ from typing import NamedTuple
 from ..cassette.query import filters
 from ..cassette.query.rows import Label, happened, labelled
 from ..cassette.reader import Cassette, Session
+from ..cassette.text.lines import harmless
 from ..wire.channels import is_http, is_listen_stream
 from ..wire.frames import Frame
-from .pretty import ARROWS, canonical, harmless
+from .pretty import ARROWS, canonical
 
 _FACTS = (
     "label", "transport", "target", "protocol_version", "client_name", "client_version", "server_name",

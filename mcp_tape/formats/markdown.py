@@ -13,9 +13,10 @@ from typing import NamedTuple
 from ..cassette.query.exchanges import FAILED
 from ..cassette.query.rows import Label, exchange_labels, frame_rows, happened, labelled
 from ..cassette.reader import Cassette, Session
+from ..cassette.text.lines import harmless
 from ..wire import jsontext
 from ..wire.frames import Frame
-from .pretty import ARROWS, LARGE, harmless, is_json, pieces_of_members
+from .pretty import ARROWS, LARGE, is_json, pieces_of_members
 
 _FAILED = (*FAILED, "noise")
 _ENDS = {"cancelled": "cancelled", "retry": "made again"}

@@ -12,8 +12,6 @@ from typing import Any
 
 import orjson
 
-from ..cassette.text.lines import harmless as harmless
-from ..cassette.text.lines import json_line as json_line
 from ..wire import jsontext
 
 ARROWS = {"client": "→", "server": "←"}  # before each message, by sender

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ..light import NamedTuple
-from ..options import MAX_DECODED
 from ..wire.channels import STDIO
 
 TYPE_CHECKING = False  # as in the package's __init__
@@ -29,7 +28,7 @@ class Options(NamedTuple):
     redact_paths: tuple[str, ...] = ()
     redact_values: tuple[str, ...] = ()
     redact_with: tuple[str, ...] = ()  # functions, as module:function
-    max_decoded: int = MAX_DECODED  # bytes that a compressed body may have when it is not compressed
+    max_decoded: int | None = None  # bytes that a compressed body may decompress to
     headers: tuple[tuple[str, str], ...] = ()  # that we send ourselves: what they say is a secret
     row: Row | None = None  # of cassettes, in the next of which it goes on when one is full
     known: tuple[tuple[str, str], ...] = ()  # variables that are not in our environment, to be hidden as ours are

@@ -9,12 +9,11 @@ from collections.abc import Callable, Iterable
 
 import orjson
 
-from ..options import MAX_DECODED
 from ..redaction.redactor import FAILED, Redacted, Redactor
 from ..values import size_text
 from ..wire import frames
 from ..wire.channels import STDERR, STDIO, is_post
-from ..wire.compression import Decoder, TooLargeError
+from ..wire.compression import MAX_DECODED, Decoder, TooLargeError
 from ..wire.frames import LEFT_OUT, Entry, Frame, FrameKind, Message, Side
 from ..wire.framing import Event, Events, Lines, Whole, is_event_stream, lines_of
 from ..wire.ledger import Ledger
@@ -38,9 +37,10 @@ class Tape:
         sink: Sink,
         redactor: Redactor | Bodies | None,
         zero: int = 0,
-        max_decoded: int = MAX_DECODED,
+        max_decoded: int | None = None,
     ) -> None:
-        self._max_decoded = max_decoded  # bytes that one compressed body may have when it is not compressed
+        # Bytes that one compressed body may decompress to.
+        self._max_decoded = MAX_DECODED if max_decoded is None else max_decoded
         self._sink = sink
         self._redactor = redactor
         self._zero = zero

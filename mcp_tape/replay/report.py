@@ -118,7 +118,7 @@ class Reporter:
 
     def _write(self, row: dict[str, Any]) -> None:
         if self._file >= 0:
-            from ..formats.pretty import json_line  # only where there is a report
+            from ..cassette.text.lines import json_line  # only where there is a report
 
             text = json_line({"pid": os.getpid(), "run": self._run} | row)
             try:

@@ -61,6 +61,7 @@ class Replay(NamedTuple):
     redactions: tuple[Callable[[str], str], ...] = ()
     headers: tuple[tuple[str, str], ...] = ()
     known: tuple[tuple[str, str], ...] = ()
+    words: tuple[str, ...] = ()  # of a command line that plays and matches the same, for reports
 
 
 class Played(NamedTuple):
@@ -167,7 +168,7 @@ class Stage:
         if first is not None:
             plays = [first, *(number for number in plays if number != first)]
         chosen = selection.Selection(self._cassette, plays, self._until)
-        chosen.path, chosen.given = options.in_place_of or chosen.path, _given(options)
+        chosen.path, chosen.given = options.in_place_of or chosen.path, options.words
         ladder = _ladder(chosen, options, is_shared=repeats == "cycle")
         repeats = options.repeats or repeats
         finder = finding.Finder(chosen, repeats, options.rules, ladder)
@@ -420,13 +421,6 @@ def _ladder(selection: Selection, options: Replay, *, is_shared: bool) -> Callab
     from .matching.ladder import Asked, Ladder
 
     return lambda played: Ladder(selection, played, Asked(*asked, is_shared))
-
-
-def _given(options: Replay) -> tuple[str, ...]:
-    """The options that choose what plays and how it matches, as they are written on a command line."""
-    from ..options import CHOOSING, LABEL, words_for
-
-    return tuple(words_for((LABEL, *CHOOSING), options._asdict()))
 
 
 def _say_of_others(cassette: Cassette, session: int, until: int, say: Callable[[str], None]) -> None:

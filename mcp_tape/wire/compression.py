@@ -8,12 +8,11 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator
 
-from ..options import MAX_DECODED
-
 TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
     from typing import Any
 
+MAX_DECODED = 64 * 10**6  # bytes that a compressed body may decompress to: 64 kB of a bomb do
 _PIECE = 1 << 20  # bytes of output at a time, however small the input
 _WINDOWS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
 _RAW_DEFLATE = -15

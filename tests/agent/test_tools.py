@@ -17,10 +17,10 @@ from mcp_tape.agent.tools import TOOLS
 from mcp_tape.cassette.query.search import SearchError
 from mcp_tape.cassette.query.sql import QueryError
 from mcp_tape.cassette.reader import Cassette
+from mcp_tape.cassette.text.lines import harmless
 from mcp_tape.compare.report import render
 from mcp_tape.compare.versions import compare, recorded
 from mcp_tape.errors import CassetteError, TapeError
-from mcp_tape.formats.pretty import harmless
 from tests.support.agents import answer, next_of, pages, text_of
 from tests.support.golden import CASSETTES, GOLDEN, path_of
 from tests.support.reading import Frames, Recording, call, invoke, lines, make, objects, said

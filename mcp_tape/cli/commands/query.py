@@ -132,7 +132,7 @@ def _as_json(columns: list[str], rows: Iterator[tuple[Any, ...]]) -> Iterator[st
 
 def _as_lines(columns: list[str], rows: Iterator[tuple[Any, ...]]) -> Iterator[str]:
     from ...cassette.query.sql import objects
-    from ...formats.pretty import json_line
+    from ...cassette.text.lines import json_line
 
     for each in objects(columns, rows):
         yield json_line(each).decode().rstrip("\n")

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from ...formats.pretty import json_line
+from ...cassette.text.lines import json_line
 from ..judging import Comparison
 from ..rules import Level
 from . import github, html, junit, markdown, sarif, text

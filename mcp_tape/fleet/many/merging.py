@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 from xml.etree import ElementTree
 
+from ...cassette.text.lines import json_line
 from ...errors import TapeError
-from ...formats.pretty import json_line
 from ..shards import parse_shard
 from .junit import PREFIX, PROPERTIES
 from .results import CODES, ROW, Status
