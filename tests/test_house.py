@@ -21,12 +21,12 @@ ROOMS = """
     light errors values
     wire model redaction cassette record replay transports options api modes
     compare verify
-    formats clients contracts fleet viewer agent testing
+    formats telemetry clients contracts fleet viewer agent testing
     demo start cli pytest_plugin __main__
 """.split()
 
 # What breaks a rule still, by how much: these numbers only go down.
-UPWARD_IMPORTS = 8
+UPWARD_IMPORTS = 4
 REPEATED_CLASS_NAMES = 77
 PRIVATE_MEMBERS = 2
 PRIVATE_MODULES = 7

@@ -25,9 +25,9 @@ class Asked(NamedTuple):
 
 
 def otlp(asked: Asked) -> Iterator[str]:
-    from ..formats import otlp
+    from ..telemetry import spans
 
-    return otlp.dump(*asked[:4])
+    return spans.dump(*asked[:4])
 
 
 def har(asked: Asked) -> Iterator[str]:
@@ -109,9 +109,9 @@ def form_of(path: str) -> str:
 
 def send(asked: Asked, url: str) -> None:
     """Send spans to a collector, and say how many."""
-    from ..formats import otlp
-    from ..transports.otlp import endpoint, send
+    from ..telemetry import spans
+    from ..telemetry.collector import endpoint, send
 
-    sent, refused = send(url, otlp.documents(*asked[:4]))
+    sent, refused = send(url, spans.documents(*asked[:4]))
     also = f", {refused} refused" if refused else ""
     say(f"{count(sent, 'span')} sent to {endpoint(url)}{also}")

@@ -8,8 +8,7 @@ importers feed a builder of `cassette`.
     dump       text that changes only when the meaning does, for git diff
     markdown   a report for people
     raw        the bytes of one side
-    calls      requests with their answers and times, on which the next four are built
-    otlp       OpenTelemetry spans; protobuf encodes them for a collector
+    calls      requests with their answers and times, on which the next three are built
     har        an HTTP archive
     perfetto   a timeline for the trace viewer
     generated  tests for pytest and vitest

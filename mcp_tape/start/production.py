@@ -11,7 +11,10 @@ from .outcome import MisuseError, report
 from .values import around
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ..api import Web
+    from ..telemetry.live import Spans
 
 
 def asked(given: dict[str, Any]) -> Production:
@@ -30,9 +33,18 @@ def asked(given: dict[str, Any]) -> Production:
         given["bodies"],
         words,
         given["hook_timeout"] or HOOK_TIMEOUT,
-        given["otlp"],
+        _spans_to(given["otlp"]) if given["otlp"] else None,
         given["quiet"],
     )
+
+
+def _spans_to(url: str) -> Callable[[Callable[[str], None]], Spans]:
+    def made(warn: Callable[[str], None]) -> Spans:
+        from ..telemetry.live import Spans  # in the recording process
+
+        return Spans(url, warn)
+
+    return made
 
 
 def is_left_out(asked: Production, given: dict[str, Any]) -> bool:

@@ -15,9 +15,9 @@ from ...cassette.query import texts
 from ...cassette.query.exchanges import Counts
 from ...cassette.query.texts import WholeCall, WholeMessage
 from ...cassette.reader import Cassette, Session
-from ...formats import otlp
 from ...formats.calls import moment, started
 from ...model.cost import definition, tokens
+from ...telemetry import spans
 from ...wire import jsontext, protocol
 from ...wire.secret_names import PLACEHOLDER
 from .columns import content
@@ -105,7 +105,7 @@ def _calls(session: Session, rows: list[WholeCall], answers: list[Values]) -> Co
     zero = started(session)
     given = dict(zip(WholeCall._fields, zip(*rows), strict=True))  # noqa: B905
     params = [_parsed(text).get("params") for text in given["request"]]
-    trace, span, parent = zip(*map(otlp.ids, repeat(session), given["seq"], given["rpc_id"], params))  # noqa: B905
+    trace, span, parent = zip(*map(spans.ids, repeat(session), given["seq"], given["rpc_id"], params))  # noqa: B905
     return given | {
         "at": [_time(zero + at) for at in given["at"]],
         "request_bytes": list(map(_size, given["request"])),

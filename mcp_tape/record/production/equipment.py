@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Iterable
 
 from ...redaction.bodies import KEY, Bodies, Hashes, Sizes
 from ...redaction.redactor import Redactor
@@ -28,7 +27,7 @@ class Equipment:
         self._how = _replacing(asked.bodies)
         over_http = transport != STDIO  # elsewhere there is one session, and the relay knows whether it is in a sample
         self.sampling = Sampling(asked.sample) if asked.sample and over_http else None
-        self._spans = _spans_to(asked.otlp, report.warn) if asked.otlp else None
+        self._spans = asked.spans(report.warn) if asked.spans else None
         self._hooks: Hooks | None = None
         if asked.on_rotate:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # where it is ignored, exit codes are lost
@@ -79,12 +78,6 @@ class Equipment:
             warn(f"{self._spans.sent} spans sent, {self._spans.dropped} dropped")
         if self._hooks is not None and not asked.quiet:
             warn(f"--on-rotate: {self._hooks.done} done, {self._hooks.failed} failed")
-
-
-def _spans_to(url: str, warn: Callable[[str], None]) -> Any:
-    from .spans import Spans
-
-    return Spans(url, warn)
 
 
 def _replacing(bodies: str) -> Hashes | Sizes | None:

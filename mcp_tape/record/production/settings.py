@@ -6,7 +6,25 @@ from ...light import NamedTuple
 
 TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Protocol
+
+    from ...wire.frames import Entry, Frame
+    from ..tape import OpenSession
     from .sampling import Sample
+
+    class Spans(Protocol):
+        """Sends a span for each call as it ends."""
+
+        sent: int
+        dropped: int
+
+        def see(self, session: OpenSession, frame: Frame, entries: list[Entry]) -> None: ...
+
+        def leave(self, session: OpenSession, goes_on: bool) -> None: ...
+
+        def finish(self, alive: Callable[[], None]) -> None: ...
+
 
 HOOK_TIMEOUT = 60.0  # seconds
 
@@ -16,5 +34,5 @@ class Production(NamedTuple):
     bodies: str = "full"
     on_rotate: tuple[str, ...] = ()  # the words of a command
     hook_timeout: float = HOOK_TIMEOUT
-    otlp: str | None = None  # the URL of a collector
+    spans: Callable[[Callable[[str], None]], Spans] | None = None  # makes them in the recording process
     quiet: bool = False  # say only what went wrong

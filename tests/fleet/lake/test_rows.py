@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from mcp_tape.cassette.query.filters import EVERYTHING
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.fleet.lake.columns import TABLES, content
 from mcp_tape.fleet.lake.rows import Source, blocks
-from mcp_tape.formats import otlp
+from mcp_tape.telemetry.spans import documents
 from tests.support.decks import alter, make_cassette
 from tests.support.golden import path_of
 from tests.support.lakes import Row, greeting
@@ -117,7 +118,7 @@ def test_ids_of_traces_are_those_that_spans_of_the_same_calls_have(path: Path) -
     traced = request(2, "tools/call", name="t", arguments={}, _meta={"traceparent": PARENT})
     one, other = calls_of(path, ("client", call(1)), ("client", traced))
     with Cassette(path) as cassette:
-        (sent,) = otlp.documents(cassette, cassette.sessions(), otlp.Filter(), False)
+        (sent,) = documents(cassette, cassette.sessions(), EVERYTHING, False)
     spans = [span for scope in sent["resourceSpans"][0]["scopeSpans"] for span in scope["spans"]]
     assert [(row["trace_id"], row["span_id"], row["parent_span_id"]) for row in (one, other)] == [
         (span["traceId"], span["spanId"], span.get("parentSpanId")) for span in spans

@@ -1,7 +1,7 @@
 """A span for each call as it ends, sent to a collector by a thread that nothing waits for.
 
-Spans are those of `formats.otlp`, with the same ids that an export of the cassette gives them. What the collector does
-not take in time is dropped, and counted: the queue is bounded, and so is the wait at the end.
+Spans have the same ids as in an export of the cassette. Spans that the collector does not take in time are dropped and
+counted: the queue is bounded, and so is the wait at the end. All of this runs in the recording process.
 """
 
 from __future__ import annotations
@@ -9,21 +9,19 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from importlib import import_module
 from time import monotonic
 from typing import Any
 
-from ...cassette.reader import Session as Row
-from ...errors import ServerError
-from ...formats import otlp
-from ...formats.calls import Call
-from ...wire import frames, match, protocol
-from ...wire.channels import STDIO
-from ...wire.frames import Entry, Exchange, Frame
-from ...wire.jsontext import dumps
-from ..tape import OpenSession
+from ..cassette.reader import Session as Row
+from ..errors import ServerError
+from ..formats.calls import Call
+from ..record.tape import OpenSession
+from ..wire import frames, match, protocol
+from ..wire.channels import STDIO
+from ..wire.frames import Entry, Exchange, Frame
+from ..wire.jsontext import dumps
+from . import collector, spans
 
-SENDER = "mcp_tape.transports.otlp"  # is above this room, and found by its name as a plug-in would be
 MOST = 4_000  # spans that wait to be sent
 LAST = 2.0  # seconds that they are waited for at the end
 _MOST_OPEN = 10_000  # calls
@@ -104,7 +102,7 @@ class Spans:
         if known is None or before != stated:
             row = Row._make({**dict.fromkeys(Row._fields), **session.facts, **stated}.values())
             more = {"mcp.session.id": self._names[session]} if session in self._names else {}
-            known = row, otlp.connection(row) | more
+            known = row, spans.connection(row) | more
             self._known[session] = stated, known
         return known
 
@@ -125,10 +123,10 @@ class Spans:
             self._under_way, self._given_up = 0, True
 
     def _send(self) -> None:
-        sender, was_said = import_module(SENDER), False
+        was_said = False
         while not (self._over.is_set() and not self._queue):
             try:
-                for taken, refused in sender.sent(self._url, self._documents(), self._over.wait):
+                for taken, refused in collector.sent(self._url, self._documents(), self._over.wait):
                     self._settle(taken - refused, refused)
             except ServerError as error:
                 self._settle(0, self._under_way)
@@ -147,16 +145,16 @@ class Spans:
         while True:
             with self._ready:
                 self._ready.wait_for(lambda: self._queue or self._over.is_set())
-                self._ready.wait_for(lambda: len(self._queue) >= otlp.AT_ONCE or self._over.is_set(), _GATHER)
+                self._ready.wait_for(lambda: len(self._queue) >= spans.AT_ONCE or self._over.is_set(), _GATHER)
                 if not self._queue:
                     return
                 first = self._queue[0][0]
                 block: list[tuple[_Known, Call, int]] = []
-                while self._queue and len(block) < otlp.AT_ONCE and self._queue[0][0] is first:
+                while self._queue and len(block) < spans.AT_ONCE and self._queue[0][0] is first:
                     block.append(self._queue.popleft())
                 self._under_way = len(block)
             row, common = first
-            yield otlp.document(row, [otlp.span(row, call, common, until) for _, call, until in block])
+            yield spans.document(row, [spans.span(row, call, common, until) for _, call, until in block])
 
 
 def _row(session: OpenSession) -> dict[str, Any]:

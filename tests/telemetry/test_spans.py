@@ -17,8 +17,8 @@ from mcp_tape.cassette.query.exchanges import exchanges
 from mcp_tape.cassette.query.filters import EVERYTHING, parse
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.errors import ServerError
-from mcp_tape.formats import otlp, protobuf
-from mcp_tape.transports.otlp import TRIES, endpoint, send
+from mcp_tape.telemetry import spans as making
+from mcp_tape.telemetry.collector import TRIES, encode, endpoint, send
 from tests.support.collector import Collector, collecting
 from tests.support.provision import ROOT
 from tests.support.running import MCP_TAPE, record, run
@@ -29,7 +29,7 @@ PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 def spans(path: Path, kept: str = "", content: bool = False) -> list[dict[str, Any]]:
     with Cassette(path) as cassette:
-        found = otlp.documents(cassette, cassette.sessions(), parse(kept) if kept else EVERYTHING, content)
+        found = making.documents(cassette, cassette.sessions(), parse(kept) if kept else EVERYTHING, content)
         return [one for document in found for one in document["resourceSpans"][0]["scopeSpans"][0]["spans"]]
 
 
@@ -50,7 +50,7 @@ def as_protobuf(document: dict[str, Any]) -> ExportTraceServiceRequest:
 
 def test_requests_of_a_batch_have_spans_of_their_own() -> None:
     with Cassette(ROOT / "cassettes/batch.db") as cassette:
-        document = json.loads("".join(otlp.dump(cassette, cassette.sessions(), EVERYTHING, True)))
+        document = json.loads("".join(making.dump(cassette, cassette.sessions(), EVERYTHING, True)))
         calls = len(cassette.exchanges(1))
     found = [span["spanId"] for one in document["resourceSpans"] for span in one["scopeSpans"][0]["spans"]]
     assert len(set(found)) == len(found) == calls
@@ -58,9 +58,9 @@ def test_requests_of_a_batch_have_spans_of_their_own() -> None:
 
 def test_opentelemetry_reads_all_of_it() -> None:
     with Cassette(EVERYTHING_DB) as cassette:
-        document = json.loads("".join(otlp.dump(cassette, cassette.sessions(), EVERYTHING, True)))
+        document = json.loads("".join(making.dump(cassette, cassette.sessions(), EVERYTHING, True)))
         calls = len(cassette.exchanges(1))
-    assert ExportTraceServiceRequest.FromString(protobuf.encode(document)) == as_protobuf(document)
+    assert ExportTraceServiceRequest.FromString(encode(document)) == as_protobuf(document)
     (resource,) = as_protobuf(document).resource_spans
     found = resource.scope_spans[0].spans
     assert len(found) == calls > 20
@@ -114,7 +114,7 @@ def test_a_call_that_names_its_parent_belongs_to_its_trace(tmp_path: Path) -> No
 
 def test_over_http_the_session_and_the_server_are_named() -> None:
     with Cassette(ROOT / "tests/formats/others/recordings/mitmproxy/everything.har") as cassette:
-        (document,) = otlp.documents(cassette, cassette.sessions(), EVERYTHING, False)
+        (document,) = making.documents(cassette, cassette.sessions(), EVERYTHING, False)
     known = attributes(document["resourceSpans"][0]["scopeSpans"][0]["spans"][-1])
     assert known["server.address"] == "127.0.0.1" and known["server.port"].isdecimal()
     assert known["network.transport"] == "tcp" and len(known["mcp.session.id"]) > 10
@@ -132,10 +132,10 @@ def test_spans_are_sent_where_collectors_listen() -> None:
 
 
 def test_a_collector_that_is_busy_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(otlp, "AT_ONCE", 10)
+    monkeypatch.setattr(making, "AT_ONCE", 10)
     waits: list[float] = []
     with collecting(503, 429) as collector, Cassette(EVERYTHING_DB) as cassette:
-        sent, _ = send(collector.url, otlp.documents(cassette, cassette.sessions(), EVERYTHING, False), waits.append)
+        sent, _ = send(collector.url, making.documents(cassette, cassette.sessions(), EVERYTHING, False), waits.append)
     assert sent == sum(len(one.resource_spans[0].scope_spans[0].spans) for one in collector.taken)
     assert waits == [1.0, 2.0] and len(collector.taken) > 2
 
@@ -187,7 +187,7 @@ def test_what_was_not_sent_is_said() -> None:
 
 
 def test_a_collector_that_is_too_slow_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mcp_tape.transports.otlp._TIMEOUT", 0.05)
+    monkeypatch.setattr("mcp_tape.telemetry.collector._TIMEOUT", 0.05)
     waits: list[float] = []
     taking = socket.create_server(("127.0.0.1", 0))  # connections, and never answers
     with taking as silent, pytest.raises(ServerError, match=r"cannot send spans.*timed out"):

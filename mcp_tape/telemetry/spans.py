@@ -16,9 +16,9 @@ from urllib.parse import urlsplit
 from .. import __version__
 from ..cassette.query.filters import Filter
 from ..cassette.reader import Cassette, Session
+from ..formats.calls import Call, calls, server_url, started, text
 from ..wire import frames, protocol
 from ..wire.channels import STDIO
-from .calls import Call, calls, server_url, started, text
 
 Json = dict[str, Any]
 _CLIENT, _ERROR = 3, 2  # SpanKind, StatusCode

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -10,17 +11,22 @@ import pytest
 
 from mcp_tape.cassette.query.filters import EVERYTHING
 from mcp_tape.cassette.reader import Cassette
-from mcp_tape.formats import otlp, protobuf
-from mcp_tape.record.production import spans as live
 from mcp_tape.record.rotation import Row
+from mcp_tape.telemetry import live, spans
+from mcp_tape.telemetry.collector import encode
+from tests.support import production
 from tests.support.collector import Collector, collecting, hanging, nobody
 from tests.support.messages import call, request, result, tell
-from tests.support.production import record
 from tests.support.rows import EXIT, Said, cassettes
 from tests.support.running import until
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "s", "version": "2"}}
+
+
+def record(path: Path, said: Iterable[Said], row: Row | None = None, *, otlp: str, **asked: Any) -> list[str]:
+    """Record, and send spans to a collector; what is reported to people."""
+    return production.record(path, said, row, spans=lambda warn: live.Spans(otlp, warn), **asked)
 
 
 def client(*texts: str) -> list[Said]:
@@ -57,7 +63,7 @@ TALK: list[Said] = [
 def exported(path: Path) -> list[Any]:
     """The spans that an export of a cassette gives, as a collector gets them."""
     with Cassette(path) as cassette:
-        found = [protobuf.encode(one) for one in otlp.documents(cassette, cassette.sessions(), EVERYTHING, False)]
+        found = [encode(one) for one in spans.documents(cassette, cassette.sessions(), EVERYTHING, False)]
     collector = Collector.__new__(Collector)
     collector.taken = [live_request(data) for data in found]
     return collector.spans
