@@ -187,7 +187,7 @@ def holds_closed(cassette: Cassette) -> bool:
 
 def opened(path: str, label: str | None = None) -> Cassette | None:
     """Open a cassette; None where there is none yet."""
-    if not (path.startswith(schema.REMOTE) or schema.is_there(path)):
+    if not (schema.is_remote(path) or schema.is_there(path)):
         schema.check_header(path)
         return None
     from .cassette.reader import Cassette, EmptyError

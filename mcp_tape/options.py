@@ -93,11 +93,10 @@ def words_for(rows: Iterable[Option], given: Mapping[str, Any]) -> list[str]:
     found: list[str] = []
     for row in rows:
         value = given.get(row.name)
-        if not value or value == row.default:
-            continue
-        for one in value if row.multiple else (value,):
-            text = str(one) if row.join is None else row.join.join(map(str, one))
-            found += [row.flag] if row.kind == "flag" else [row.flag, text]
+        if value and value != row.default:
+            for one in value if row.multiple else (value,):
+                text = str(one) if row.join is None else row.join.join(map(str, one))
+                found += [row.flag] if row.kind == "flag" else [row.flag, text]
     return found
 
 

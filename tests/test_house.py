@@ -18,7 +18,7 @@ TESTS = Path(__file__).parent
 PACKAGE = TESTS.parent / "mcp_tape"
 # From the bottom up. A module imports only from its own room and those before it: the VCR, the diff, leaves, doors.
 ROOMS = """
-    light errors values
+    light errors values extensions
     wire model redaction cassette record replay transports options api modes
     compare verify
     formats telemetry clients contracts fleet viewer agent testing
@@ -26,7 +26,7 @@ ROOMS = """
 """.split()
 
 # What breaks a rule still, by how much: these numbers only go down.
-UPWARD_IMPORTS = 4
+UPWARD_IMPORTS = 0
 REPEATED_CLASS_NAMES = 77
 PRIVATE_MEMBERS = 2
 PRIVATE_MODULES = 7
@@ -186,7 +186,6 @@ def test_modules_import_only_from_their_room_and_those_below_by_name_too() -> No
 
 def test_a_module_that_a_string_names_is_seen() -> None:
     assert {"wire.jsonpath", "values"} <= facts("options").named
-    assert "formats.others" in facts("record.foreign").named
     assert "cli.commands" in facts("cli").named
 
 

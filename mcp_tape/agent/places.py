@@ -10,7 +10,7 @@ from itertools import islice
 from ..cassette.query.sessions import cassettes_in
 from ..cassette.query.sql import STEPS
 from ..cassette.reader import Cassette
-from ..cassette.schema import REMOTE, absolute
+from ..cassette.schema import absolute, is_remote
 from ..errors import CassetteError, pasted
 from .answers import ToolError, short
 
@@ -28,7 +28,7 @@ class Places:
         """Yield every cassette once, by a name that `path_of` accepts."""
         seen = set()
         for place in self.given:
-            if place.startswith(REMOTE):
+            if is_remote(place):
                 yield place
                 continue
             for path in cassettes_in(place) if os.path.isdir(place) else [place]:
@@ -41,7 +41,7 @@ class Places:
         """Return the path of the cassette that a model names, or of the only one."""
         if file is None:
             return self._only_one()
-        if file.startswith(REMOTE) and file in self.given:
+        if is_remote(file) and file in self.given:
             return file
         try:
             real = os.path.realpath(file)
@@ -89,7 +89,7 @@ HOW_TO_RECORD = "Record one with: mcp-tape record -- SERVER"
 def given(files: Sequence[str]) -> Places:
     """The places of a command line. Each must exist."""
     for file in files:
-        if not os.path.exists(file) and not file.startswith(REMOTE):
+        if not os.path.exists(file) and not is_remote(file):
             raise CassetteError(
                 f"there is no cassette at {file}; record one with: mcp-tape record -o {pasted(file)} -- SERVER"
             )

@@ -142,7 +142,7 @@ class Cassette:
         self.closing: ExitStack | None = None  # what lasts as long as this is open
         self._for_queries: Database | None = None
         self.lost: tuple[str, ...] = ()  # of what it says, as its form has no place for it
-        if self.path.startswith(schema.REMOTE):
+        if schema.is_remote(self.path):
             from .text import opening
 
             opening.from_afar(self, self._begin)

@@ -14,9 +14,7 @@ from ..errors import CassetteError
 APPLICATION_ID = 0x4D435054  # "MCPT"
 VERSION = 1
 TEXT = ".jsonl"  # ends the name of a cassette that is text
-URLS = ("s3://", "gs://", "az://", "https://", "http://")  # begin what is read through a copy: see `fleet`
-GIT = "git:"  # begins what is read through a copy, too: see `revisions`
-REMOTE = (*URLS, GIT)
+GIT = "git:"  # begins a file in a revision, read through a copy: see `revisions`
 LEFT = ".db"  # ends, behind that, the name of what is recorded and not in the text yet: see `text.working`
 TABLES = frozenset(("sessions", "facts", "derived"))
 MAGIC = b"SQLite format 3\0"
@@ -165,15 +163,25 @@ def row_ids(session: int) -> tuple[int, int]:
     return session << BITS, (session << BITS) + MOST
 
 
+def is_url(path: str) -> bool:
+    """Return whether a cassette is read through a copy that a store makes: see `text.opening`."""
+    return "://" in path
+
+
+def is_remote(path: str) -> bool:
+    """Return whether a cassette is at a URL or in a revision of git, and so is only read."""
+    return is_url(path) or path.startswith(GIT)
+
+
 def absolute(path: str) -> str:
-    return path if path.startswith(REMOTE) else os.path.abspath(path)
+    return path if is_remote(path) else os.path.abspath(path)
 
 
 def expect_local(path: str) -> None:
     """Refuse to write what is only read, through a copy."""
     if path.startswith(GIT):
         raise CassetteError(f"{path} is a file of a revision, and only read; to change it, check it out")
-    if path.startswith(REMOTE):
+    if is_url(path):
         raise CassetteError(f"{path.partition('?')[0]} is remote, and only read; copy it first: mcp-tape pull URL DIR")
 
 

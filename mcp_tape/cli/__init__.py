@@ -21,13 +21,16 @@ from __future__ import annotations
 
 import importlib
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from .. import __version__
 from ..errors import TapeError
 from ..start.outcome import ended_by, say
+
+if TYPE_CHECKING:
+    from ..extensions import Extension
 
 _SECTIONS = {
     "Record and replay": {
@@ -86,16 +89,22 @@ _COMMANDS = [name for commands in _SECTIONS.values() for name in commands]
 
 
 class _Lazy(click.Group):
-    """Load a command's module only when that command runs: start-up is the feature."""
+    """Load a command's module only when that command runs: start-up is the feature.
+
+    Commands of other packages are looked for where a name is not one of ours, and in the help text.
+    """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return _COMMANDS
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        if name not in _COMMANDS:
-            return None
-        command: click.Command = importlib.import_module(f".commands.{name.replace('-', '_')}", __name__).command
-        return command
+        if name in _COMMANDS:
+            command: click.Command = importlib.import_module(f".commands.{name.replace('-', '_')}", __name__).command
+            return command
+        from .. import extensions
+
+        found = extensions.registered(extensions.COMMANDS).get(name)
+        return found.load() if found else None
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -114,6 +123,12 @@ class _Lazy(click.Group):
         for section, commands in _SECTIONS.items():
             with formatter.section(section):
                 formatter.write_dl(list(commands.items()))
+        from .. import extensions
+
+        others = extensions.registered(extensions.COMMANDS)
+        if others:
+            with formatter.section("From other packages"):
+                formatter.write_dl([(name, _origin(name, one)) for name, one in others.items()])
 
     def make_context(self, info_name: str | None, args: list[str], *more: Any, **extra: Any) -> click.Context:
         return super().make_context("mcp-tape", args, *more, **extra)  # also as `python -m mcp_tape`
@@ -126,6 +141,14 @@ class _Lazy(click.Group):
             ctx.exit(ended_by(error, ctx.meta.get(_FOUND, 0)))
         finally:
             _say_what_was_lost()
+
+
+def _origin(name: str, extension: Extension) -> str:
+    """Describe the command of another package, without loading it."""
+    if name in _COMMANDS:
+        return f"{extension.packages}: not used, as mcp-tape has a command of this name"
+    several = len(extension.entries) > 1
+    return f"{extension.packages}: not used, as both have this name" if several else extension.packages
 
 
 def _lost() -> dict[str, tuple[str, ...]]:

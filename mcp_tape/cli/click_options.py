@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-from ..cassette.schema import URLS, expect_local
+from ..cassette.schema import expect_local, is_url
 from ..options import Option
 from ..start.outcome import MisuseError
 
@@ -28,7 +28,7 @@ def read_places(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
 
 def read_place(place: str) -> str:
     """A path; or the name of a URL, of which there is a copy: processes that we start know only the name."""
-    if not place.startswith(URLS):
+    if not is_url(place):
         return place
     from ..fleet.cache import local, named  # only where it is remote
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from .. import __version__
 from ..cassette import revisions
 from ..cassette.reader import Cassette
-from ..cassette.schema import GIT, REMOTE
+from ..cassette.schema import GIT, is_remote
 from ..cassette.text.opening import fetched
 from ..errors import ServerError
 from ..redaction.diagnostics import Discreet, Rules
@@ -68,7 +68,7 @@ def opened(reference: str, ignore_paths: Sequence[str] = ()) -> Iterator[Version
     place = parse(reference)
     with ExitStack() as stack:
         path = place.path
-        if path.startswith(REMOTE) and path.partition("?")[0].endswith(_LOCK):
+        if is_remote(path) and path.partition("?")[0].endswith(_LOCK):
             _, path = stack.enter_context(fetched(path))
         if lock.is_lock(path):
             yield lock.load(path)

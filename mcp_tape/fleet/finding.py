@@ -8,6 +8,7 @@ from glob import glob, has_magic
 
 from ..cassette import schema
 from ..cassette.query.sessions import files_in, may_be_cassette
+from ..cassette.schema import is_url
 from ..errors import CassetteError
 
 _ENDINGS = (".db", schema.TEXT)
@@ -25,10 +26,6 @@ def cassettes(places: Iterable[str]) -> list[str]:
         known = set(found) if there != [place] else ()
         found += [path for path in there if path not in known]
     return found
-
-
-def is_url(place: str) -> bool:
-    return place.startswith(schema.URLS)
 
 
 def shown(place: str) -> str:

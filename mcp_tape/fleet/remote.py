@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit
 
 from .. import __version__
-from ..cassette.schema import URLS
 from ..errors import CassetteError
 from ..transports.http.addresses import is_loopback
 
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
 
 OFFLINE = "MCP_TAPE_OFFLINE"
 BUCKETS = ("s3", "gs", "az")
+URLS = ("s3://", "gs://", "az://", "https://", "http://")
 _SHOWN = 12  # digits of a key in the name of a URL
 CONNECT, PATIENCE, LONGEST = 5.0, 30.0, 3600.0  # seconds: to connect, for the next bytes, and for all of an answer
 # What differs between two signed URLs of one object, by the names that the providers give it.
@@ -87,7 +87,12 @@ def is_offline() -> bool:
 
 
 def named(url: str) -> str:
-    """The name by which a URL is shown, and opened in this process: without what may be secret."""
+    """The name by which a URL is shown, and opened in this process: without what may be secret.
+
+    The URL of another store (see `extensions`) is its own name.
+    """
+    if not is_url(url):
+        return url
     parts = split(url)
     if parts.scheme in BUCKETS or not parts.query or url in _known:
         return url

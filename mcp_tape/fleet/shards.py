@@ -15,9 +15,8 @@ from time import sleep
 from typing import NamedTuple, TypeVar
 
 from ..cassette import file
-from ..cassette.schema import first_bytes
+from ..cassette.schema import first_bytes, is_url
 from ..errors import CassetteError
-from .finding import is_url
 
 T = TypeVar("T")
 _NAMED = re.compile(r"/([0-9a-f]{64})\.(?:db|jsonl)(?:#[^/]*)?\Z")  # as `push` names cassettes

@@ -3,7 +3,8 @@
 Knows how a session is laid out. Must not know SQL or commands: exporters return text or write it to a stream, and
 importers feed a builder of `cassette`.
 
-    others/    recordings of other tools: one importer each, all to one neutral stream
+    foreign    recordings of other tools: the stream that their readers yield, and its way onto a cassette
+    others/    those readers
     sheet      a session as text for an editor, and back into its cassette
     dump       text that changes only when the meaning does, for git diff
     markdown   a report for people

@@ -11,5 +11,4 @@ each with a side and a channel. The core (`tape`, `sessions`) does no I/O and re
     rotation    cassettes in a row, each of a bounded size
     tape        the recording core: bytes to redacted frames
     production/ samples, hooks and spans, where they are asked for
-    foreign     recordings of other tools, onto a tape
 """

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import pytest
 
-from ..cassette.schema import REMOTE
+from ..cassette.schema import is_remote
 from ..options import FORMATS, LEVELS, MODES, USE
 
 _LONGEST = 80  # characters of a file's name, before its ending
@@ -136,13 +136,13 @@ def _name(item: pytest.Item) -> str:
 
 def named(place: Path, name: str, form: str) -> Path | str:
     """The path for a name; a URL is unchanged."""
-    return name if name.startswith(REMOTE) else Path(os.path.normpath(place / f"{name}.{form}"))
+    return name if is_remote(name) else Path(os.path.normpath(place / f"{name}.{form}"))
 
 
 def _split(name: object) -> tuple[str, str | None]:
     """A name without the ending of a cassette, and the format of that ending."""
     text = str(name)
-    if text.startswith(REMOTE):
+    if is_remote(text):
         return text, None
     given = next((form for form in FORMATS if text.endswith(f".{form}")), None)
     return text.removesuffix(f".{given}"), given
@@ -186,7 +186,7 @@ def _check(chosen: dict[str, Setting]) -> None:
         refuse(f"mcp_tape has no option {', '.join(unknown)}; it has {', '.join(sorted(known - {'live'}))}")
     if not isinstance(chosen["name"].value, str | os.PathLike | None):
         refuse(f"the name of a cassette is a text, not {chosen['name'].value!r}")
-    if str(chosen["dir"].value).startswith(REMOTE):
+    if is_remote(str(chosen["dir"].value)):
         refuse(f"dir is {chosen['dir'].value!r}, which is no directory; give each remote cassette's URL as its name")
     for name, choices in (("mode", MODES), ("unplayed", LEVELS), ("inexact", LEVELS), ("format", FORMATS)):
         value, source = chosen[name]

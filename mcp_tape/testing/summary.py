@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..cassette.schema import REMOTE
+from ..cassette.schema import is_remote
 from ..errors import count
 from ..options import LEVELS
 from .idle_marks import by_scope
@@ -146,4 +146,4 @@ def in_rungs(rungs: Mapping[str, int]) -> str:
 
 
 def _short(path: str, root: Path) -> str:
-    return path if path.startswith(REMOTE) else os.path.relpath(path, root)
+    return path if is_remote(path) else os.path.relpath(path, root)

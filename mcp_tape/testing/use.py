@@ -85,7 +85,7 @@ def use_cassette(
 
 def _absolute(path: str) -> str:
     """An absolute path, or the name of a URL."""
-    if not path.startswith(schema.URLS):
+    if not schema.is_url(path):
         return schema.absolute(path)
     from ..fleet.remote import named  # only for remote cassettes
 

@@ -1,15 +1,13 @@
 """The one door of files that are no SQLite: each is read into a database in memory, and nothing is written beside it.
 
-JSON lines are cassettes of ours; what was recorded into one and is not in its lines yet, is read with them (`working`).
-All other kinds of files are a matter of `record`, and what is on other machines is one of `fleet`, which are above this
-room: their functions are found by name, when there is such a file, as those of a plug-in would be.
+JSON lines are cassettes of ours; frames that were recorded into one and are not in its lines yet are read with them
+(`working`). Recordings of other tools are read by entry points, and so are URLs (`extensions`).
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from importlib import import_module
 from time import gmtime  # of a given time; datetime takes long to load
 
 from ...errors import CassetteError, harmless, pasted
@@ -29,13 +27,11 @@ if TYPE_CHECKING:
 
     Cassette = Any  # of `reader`, which comes in through here
     Session = Any
-    Load = Callable[[str, Builder, dict[str, Any], CassetteError], Sequence[str]]
+    Load = Callable[[Builder, dict[str, Any]], Sequence[str]]
     Open = Callable[[str], Cassette]
     Looks = dict[int, tuple[Any, ...]]
     Found = tuple[sqlite3.Connection, tuple[str, ...]]
 
-FOREIGN = "mcp_tape.record.foreign"  # the module whose `load` reads all other kinds of files
-AFAR = "mcp_tape.fleet.cache"  # the module whose `fetched` reads what is at a URL
 LOST: dict[str, tuple[str, ...]] = {}  # by file that was read, for whoever reports it
 _TRIES = 20
 _HEAD = 1 << 16  # bytes, by which a kind is recognized
@@ -61,7 +57,14 @@ def fetched(url: str) -> AbstractContextManager[tuple[str, str]]:
         from .. import revisions
 
         return revisions.fetched(url)
-    return import_module(AFAR).fetched(url)  # type: ignore[no-any-return]
+    from ... import extensions
+
+    stores = extensions.registered(extensions.STORES)
+    scheme = url.partition("://")[0]
+    if scheme not in stores:
+        known = ", ".join(f"{name}://" for name in stores)
+        raise CassetteError(f"nothing here reads {scheme}:// URLs. There are {known}; a package can add others")
+    return stores[scheme].load()(url)  # type: ignore[no-any-return]
 
 
 def read(path: str, label: str | None, open_left: Open, otherwise: CassetteError) -> Found:
@@ -133,16 +136,35 @@ def load(path: str, builder: Builder, otherwise: CassetteError) -> Sequence[str]
         return ()  # nothing is in the text yet
     except OSError as error:
         raise CassetteError(f"cannot read {path}: {error.strerror}") from None
-    reader: Load = import_module(FOREIGN).load
-    lost = reader(path, builder, defaults(path), otherwise)
+    lost = _reader(path, otherwise)(builder, defaults(path))
     LOST[path] = tuple(lost)
     builder.end()
     return lost
 
 
+def _reader(path: str, otherwise: CassetteError) -> Load:
+    """Return what loads the recording of another tool; `otherwise` is the error of a file that is none."""
+    from ... import extensions
+
+    readers, broken = extensions.usable(extensions.READERS)
+    found = [(package, reads) for package, one in readers if (reads := one.find(path)) is not None]
+    if not found:
+        names = ["JSON lines", *(name for _, one in readers for name in one.names)]
+        lines = f"It is no recording of another tool either. Tried: {', '.join(names)}", *broken
+        raise CassetteError("\n".join((str(otherwise), *lines)))
+    if len(found) > 1:
+        packages = " and ".join(package for package, _ in found)
+        raise CassetteError(f"{path} looks like a recording to {packages}; uninstall all but one of them")
+    reader: Load = found[0][1]
+    return reader
+
+
 def is_foreign(path: str) -> bool:
     """Return whether a file is a recording of another tool, which is only read."""
-    return bool(import_module(FOREIGN).knows(path))
+    from ... import extensions
+
+    readers, _ = extensions.usable(extensions.READERS)
+    return any(one.find(path) is not None for _, one in readers)
 
 
 def defaults(path: str) -> dict[str, Any]:

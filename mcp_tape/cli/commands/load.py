@@ -13,7 +13,7 @@ import click
 
 from ... import __version__
 from ...cassette import build, replace
-from ...cassette.schema import REMOTE
+from ...cassette.schema import is_remote
 from ...cassette.text import opening, read
 from ...errors import CassetteError, count
 from ...start.outcome import say
@@ -54,7 +54,7 @@ def command(file: str, output: str, force: bool, as_json: bool) -> None:
     if not os.path.isdir(os.path.dirname(output) or "."):
         raise CassetteError(f"cannot write {output}: there is no directory {os.path.dirname(output)}")
     click.get_current_context().with_resource(tidied_up())
-    with opening.fetched(file) if file.startswith(REMOTE) else nullcontext((file, file)) as (_, copy):
+    with opening.fetched(file) if is_remote(file) else nullcontext((file, file)) as (_, copy):
         loaded = load(copy, output)
     for session, extends in loaded.sessions.items():
         if extends is not None and extends not in loaded.sessions:
@@ -86,9 +86,7 @@ def _is_foreign(file: str) -> bool:
     with _lines(file) as data:
         if read.is_ours(b"".join(islice(data, 1))):
             return False
-    from ...record import foreign  # only where it may be one
-
-    return foreign.knows(file)
+    return opening.is_foreign(file)
 
 
 def _import(file: str, output: str) -> read.Loaded:

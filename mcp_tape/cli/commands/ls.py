@@ -12,7 +12,7 @@ from ...cassette.query.exchanges import Counts
 from ...cassette.query.parts import Links, links
 from ...cassette.query.sessions import cassettes_in, facts, server
 from ...cassette.reader import Cassette, EmptyError, Session
-from ...cassette.schema import REMOTE
+from ...cassette.schema import is_remote
 from ...errors import CassetteError, count
 from ...formats.lines import duration
 from ...start.names import data_cassettes
@@ -46,7 +46,7 @@ def command(ctx: click.Context, file: str | None, as_json: bool) -> None:
         file = "." if here or not os.path.isdir(data_cassettes()) else data_cassettes()
     if os.path.isdir(file):
         ctx.exit(_list_all(file, cassettes_in(file), as_json))
-    if file.startswith(REMOTE) and file.endswith("/"):
+    if is_remote(file) and file.endswith("/"):
         from ...fleet.finding import cassettes  # only where it is remote
 
         ctx.exit(_list_all(file, cassettes([file]), as_json))

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from ...cassette.schema import is_url
 from ...compare.base import Found, reference
 from ...compare.judging import Comparison, Unknown
 from ...compare.project import FailOn
@@ -14,7 +15,7 @@ from ...compare.sources import Live, both, parse
 from ...compare.versions import PARTS, Part, compare
 from ...errors import CassetteError
 from ...redaction.diagnostics import Discreet, Rules
-from ..finding import below, is_directory, is_url, shown
+from ..finding import below, is_directory, shown
 from .judging import Judging, made, words
 from .results import Result, counted, found, resulting, status_of
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ...cassette.reader import Cassette
-from ...cassette.schema import GIT
+from ...cassette.schema import GIT, is_url
 from ...cassette.text.opening import say
 from ...compare.judging import Comparison, Settings
 from ...compare.project import FailOn, Project
@@ -22,7 +22,6 @@ from ...verify.findings import Verified, completed, found
 from ...verify.plan import NotReadyError, Options, Plan, Server, Writes, check, planned
 from ...verify.play import Progress, verify
 from ...verify.update import forget, keep, update
-from ..finding import is_url
 from .judging import Judging, made, words
 from .results import Result, counted, resulting, status_of
 from .results import found as findings_of

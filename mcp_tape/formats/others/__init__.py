@@ -1,6 +1,5 @@
-"""Recordings of other tools, each read by a generator of one neutral stream. Knows no cassette, and hides nothing.
+"""Recordings of other tools, each read by a generator of the stream of `foreign`. Knows no cassette, and hides nothing.
 
-stream       the items of a stream, and the file that importers read
 times, hidden, http
              shared by several importers
 cassettes    the two tools named mcp-cassette
@@ -12,3 +11,9 @@ logs         Claude Desktop, VS Code
 time_travel  mcp-time-travel
 vcr          mcp-vcr
 """
+
+from ..foreign import Readers
+from . import cassettes, documents, har, inspector, lines, logs, time_travel, vcr
+
+_MODULES = (har, cassettes, lines, documents, vcr, time_travel, inspector, logs)
+READERS = Readers(*(reader for module in _MODULES for reader in module.READERS))

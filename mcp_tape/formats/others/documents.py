@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from ...wire.channels import STDIO
 from ...wire.frames import Side
+from ..foreign import INVENTED, RESERIALISED, Begin, Item, Lost, Reader, Row, Said, Source, command, in_order
+from ..foreign import rows_at as rows
 from .hidden import Hidden
-from .stream import INVENTED, RESERIALISED, Begin, Item, Lost, Reader, Row, Said, Source, command, in_order
-from .stream import rows_at as rows
 from .times import Clock, milliseconds
 
 _SENDERS: dict[str, Side] = {"client_to_server": "client", "server_to_client": "server"}

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from ...wire.framing import is_event_stream
+from ..foreign import Begin, Item, Reader, Source, WrongError, cut_off
 from . import http
 from .http import Request
-from .stream import Begin, Item, Reader, Source, WrongError, cut_off
 from .times import Clock, milliseconds, moment
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ...wire import frames, jsontext, protocol
-from .stream import Lost, Said
+from ..foreign import Lost, Said
 
 _TOKENS = "progress tokens hidden, and guessed"
 _AMBIGUOUS = "some progress cannot be told apart, as its tokens were hidden"

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from ...wire import frames, protocol
 from ...wire.channels import http_channel
 from ...wire.framing import Events, encode, is_event_stream
-from .stream import Happened, Lost, Said, cut_off
+from ..foreign import Happened, Lost, Said, cut_off
 
 _Posted = dict[tuple[str, "str | None", str], int]
 END = "the end of a body is not in the file"

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ...wire.frames import Side
+from ..foreign import RESERIALISED, Begin, Item, Lost, Reader, Row, Said, Source, WrongError
 from . import http
 from .http import Request
-from .stream import RESERIALISED, Begin, Item, Lost, Reader, Row, Said, Source, WrongError
 from .times import Clock, milliseconds, moment
 
 

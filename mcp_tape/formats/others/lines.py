@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ...wire import protocol
 from ...wire.channels import STDERR
 from ...wire.frames import Side
-from .stream import RESERIALISED, Begin, Item, Lost, Reader, Row, Said, Source, command, cut_off, line
+from ..foreign import RESERIALISED, Begin, Item, Lost, Reader, Row, Said, Source, command, cut_off, line
 from .times import Clock
 
 _SENDERS: dict[str, Side] = {"client->server": "client", "server->client": "server", "in": "client", "out": "server"}

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ...wire import frames, protocol
 from ...wire.channels import STDERR
 from ...wire.frames import Side
-from .stream import Begin, Item, Lost, Reader, Said, Source, command, cut_off
+from ..foreign import Begin, Item, Lost, Reader, Said, Source, command, cut_off
 from .times import Clock
 
 # Newer versions put the server's name first, older ones the level.

@@ -6,15 +6,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from ...wire.times import read_time
-
-_LATEST = 1 << 52  # later times are nonsense
-
-
-def microseconds(value: Any) -> int:
-    """A time in microseconds; 0 for an invalid value."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < _LATEST:
-        return 0
-    return int(value)
+from ..foreign import microseconds
 
 
 def milliseconds(value: Any) -> int:

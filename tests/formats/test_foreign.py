@@ -11,7 +11,7 @@ import pytest
 
 from mcp_tape.cassette.reader import Cassette, Session
 from mcp_tape.errors import CassetteError
-from mcp_tape.formats.others.stream import on_one_line
+from mcp_tape.formats.foreign import on_one_line
 from mcp_tape.formats.others.times import Clock, iso, moment
 from tests.support.peers import RECORDINGS
 from tests.support.reading import invoke, objects
