@@ -51,6 +51,10 @@ class ServerError(TapeError):
     exit_code = 4
 
 
+class MisuseError(Exception):
+    """Options that do not go together, in words for click to put below a usage line."""
+
+
 class TapeWarning(UserWarning):
     """Something about a tape that fails no test."""
 

@@ -21,6 +21,7 @@ ROOMS = """
     light errors values extensions
     wire model redaction cassette record replay transports options api modes
     compare verify
+    console
     formats telemetry clients contracts fleet viewer agent testing
     demo start cli pytest_plugin __main__
 """.split()

@@ -1,9 +1,8 @@
 """The command line: parse, call the API, print.
 
-It owns click, words for people and exit codes; it must not know SQL, the wire or processes, which are below it.
+It owns click and the words of commands; it must not know SQL, the wire or processes, which are below it.
 
     click_options  click's options, made from the table (mcp_tape/options.py)
-    output         lines that fit a terminal, colours, JSON, progress
     lines          a row of a session as one line
     exchange       `show FILE SEQ`: one exchange, whole
     follow         `show -f`: a session that is being recorded
@@ -26,8 +25,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .. import __version__
+from ..console import ended_by, say
 from ..errors import TapeError
-from ..start.outcome import ended_by, say
 
 if TYPE_CHECKING:
     from ..extensions import Extension

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 import click
 
 from ..cassette.schema import expect_local, is_url
+from ..errors import MisuseError
 from ..options import Option
-from ..start.outcome import MisuseError
 
 F = TypeVar("F", bound=Callable[..., Any])
 

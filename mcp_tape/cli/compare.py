@@ -12,10 +12,10 @@ import click
 
 from ..compare.report import FORMATS
 from ..compare.rules import CATEGORIES, LEVELS, RULES
+from ..console import discard_output
+from ..console.terminal import shows_colours
 from ..options import JSON_PATH, Option
-from ..start.outcome import discard_output
 from .click_options import given_as
-from .output import shows_colours
 
 if TYPE_CHECKING:
     from ..compare.judging import Comparison

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from ..cassette.reader import Cassette
+from ..console import say
+from ..console.terminal import columns, echo, echo_json, fit, writable
 from ..contracts.context import ToolCost, tool_costs
 from ..errors import count, harmless
-from ..start.outcome import say
 from ..values import size_text
-from .output import columns, echo, echo_json, fit, writable
 
 _HEAD = f"{'calls':>7}  {'definition':>17}  {'results':>17}  {'largest':>7}  tool"
 

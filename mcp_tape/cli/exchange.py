@@ -8,13 +8,13 @@ from collections.abc import Iterable
 from ..cassette.query.exchange import belonging
 from ..cassette.query.rows import Row, whole_text
 from ..cassette.reader import Cassette
+from ..console import say
+from ..console.terminal import columns, echo_json, writable
 from ..errors import harmless
 from ..formats import pretty
 from ..formats.lines import line_of
-from ..start.outcome import say
 from ..wire import protocol
 from .lines import echo_line
-from .output import columns, echo_json, writable
 
 _MARGIN = "    "
 

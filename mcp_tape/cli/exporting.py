@@ -10,8 +10,8 @@ from typing import NamedTuple
 from ..cassette.query.filters import Filter
 from ..cassette.reader import Cassette, Session
 from ..cassette.schema import expect_local
+from ..console import say
 from ..errors import count
-from ..start.outcome import say
 
 
 class Asked(NamedTuple):

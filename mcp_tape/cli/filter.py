@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 import click
 
 from ..cassette.query.filters import EVERYTHING, Filter, FilterError, parse
+from ..console.terminal import wide
 from ..errors import harmless
-from .output import wide
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")

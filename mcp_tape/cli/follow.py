@@ -15,10 +15,10 @@ from ..cassette.query.rows import Row, last_seq, session_rows
 from ..cassette.query.sessions import is_open
 from ..cassette.reader import Cassette, Session
 from ..cassette.schema import expect_local
+from ..console import say
+from ..console.terminal import columns, echo, echo_json
 from ..formats.lines import goes_without_saying, line_of
-from ..start.outcome import say
 from .lines import echo_line, is_narrow
-from .output import columns, echo, echo_json
 
 _PAUSE = 0.1  # seconds; a recorder writes as often
 

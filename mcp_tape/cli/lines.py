@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ..console.terminal import echo_one_of_many, fit, pad, wide, writable
 from ..errors import harmless
 from ..formats.lines import Line
-from .output import echo_one_of_many, fit, pad, wide, writable
 
 _WHAT, _ID = 34, 8  # columns
 _NARROW = 160

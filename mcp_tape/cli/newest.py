@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
@@ -11,11 +10,11 @@ import click
 
 from ..cassette.query.sessions import cassettes_in, server
 from ..cassette.reader import Cassette
+from ..console import say
+from ..console.terminal import fit, is_attended, laid_out, pad, pick_one
 from ..errors import CassetteError, count
 from ..start.names import data_cassettes
-from ..start.outcome import say
 from .click_options import files, read_places
-from .output import columns, echo, fit, pad, wrap, writable
 
 F = TypeVar("F", bound=Callable[..., Any])
 _OFFERED = 10
@@ -65,9 +64,8 @@ def _changed(path: str) -> float:
     return max(times, default=0.0)
 
 
-def _line(offer: _Offer, number: str = "") -> str:
-    parts = [number, *offer.about, offer.path]
-    return writable(wrap([part for part in parts if part], columns(), indent=5))
+def _parts(offer: _Offer) -> list[str]:
+    return [*offer.about, offer.path]
 
 
 def _chosen(ctx: click.Context, param: click.Parameter, value: str | None) -> str:
@@ -79,9 +77,7 @@ def _chosen(ctx: click.Context, param: click.Parameter, value: str | None) -> st
     if len(offered) == 1:
         say(f"the only cassette there is: {offered[0].path}")
         return offered[0].path
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise click.UsageError("which cassette? The newest are:\n" + "\n".join(f"  {_line(one)}" for one in offered))
-    for number, offer in enumerate(offered, 1):
-        echo(_line(offer, f"{number:>3}"), fg=None if offer.is_readable else "red")
-    number = click.prompt("Which?", type=click.IntRange(1, len(offered)), default=1)
-    return offered[number - 1].path
+    if not is_attended():
+        newest_ones = "\n".join(f"  {laid_out(_parts(one))}" for one in offered)
+        raise click.UsageError(f"which cassette? The newest are:\n{newest_ones}")
+    return offered[pick_one([(_parts(offer), None if offer.is_readable else "red") for offer in offered])].path

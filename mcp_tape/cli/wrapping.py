@@ -15,10 +15,10 @@ from ..clients import config as files
 from ..clients.entry import PROGRAM
 from ..clients.finding import Choice, Found, choose, find, find_file
 from ..clients.table import BY_NAME, PROJECT, USER, YAML
+from ..console import say
+from ..console.terminal import clip, echo, is_attended, pad, pick_several, writable
 from ..errors import TapeError, harmless
 from ..redaction.diagnostics import hidden
-from ..start.outcome import say
-from .output import clip, columns, echo, pad, wrap, writable
 
 F = TypeVar("F", bound=Callable[..., Any])
 Edit = Callable[[files.Config, files.Server], str]
@@ -61,19 +61,9 @@ def meant(
     if not due:
         say(f"there is nothing to {verb}; mcp-tape clients lists what is here")
         return []
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if not is_attended():
         raise click.UsageError(f"which servers? Name them, or give --all; mcp-tape {verb} asks only at a terminal")
-    for number, choice in enumerate(due, 1):
-        echo(writable(wrap([f"{number:>3}", *line(choice)], columns(), indent=5)))
-    answer = click.prompt(f"Which to {verb}? Numbers, or all", default="", show_default=False)
-    return due if answer.strip() == "all" else [due[number - 1] for number in _numbers(answer, len(due))]
-
-
-def _numbers(answer: str, most: int) -> list[int]:
-    words = answer.replace(",", " ").split()
-    if not all(word.isdecimal() and 0 < int(word) <= most for word in words):
-        raise click.UsageError(f"{answer!r} is no choice: give numbers from 1 to {most}, or all")
-    return [int(word) for word in dict.fromkeys(words)]
+    return [due[number] for number in pick_several(f"Which to {verb}?", [line(choice) for choice in due])]
 
 
 def line(choice: Choice) -> list[str]:

@@ -22,10 +22,10 @@ from time import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..cassette import replace
+from ..console.progress import Progress
 from ..errors import CassetteError
 from ..values import parse_size
 from . import download, remote
-from .progress import Progress
 from .remote import OFFLINE, UnreachableError, named
 
 __all__ = ["directory", "fetched", "forget", "local", "named", "prune"]

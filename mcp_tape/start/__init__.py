@@ -6,7 +6,6 @@ made from the same table and comes here with the values that it has read.
 
     words     values of a command line, or none where it is click's turn
     values    values for the API, made from those of the table
-    outcome   what is said to people, and the exit code of an error
     names     the cassette of a server, where none is named
     config    use, for a program with a configuration of several servers
     record    replay    use      the commands
@@ -20,8 +19,8 @@ from __future__ import annotations
 
 import os
 
-from ..errors import TapeError
-from .outcome import MisuseError, ended_by
+from ..console import ended_by
+from ..errors import MisuseError, TapeError
 from .words import read
 
 TYPE_CHECKING = False  # as in the package's __init__

@@ -11,13 +11,13 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from ..clients import jsonc
-from ..errors import SettingsError, TapeError, count, pasted, unchanged
+from ..console import ended_by, say
+from ..errors import MisuseError, SettingsError, TapeError, count, pasted, unchanged
 from ..options import URL, USE
 from ..testing.servers.entries import KEYS, read
 from ..testing.use import use_cassette
 from ..transports import programs
 from ..values import named_function
-from .outcome import MisuseError, ended_by, say
 from .summary import inexact_text
 
 if TYPE_CHECKING:

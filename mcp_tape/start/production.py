@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ..console import report
+from ..errors import MisuseError
 from ..record.production.sampling import drawn, parse_share
 from ..record.production.settings import HOOK_TIMEOUT, Production
 from ..wire.channels import STDIO
-from .outcome import MisuseError, report
 from .values import around
 
 if TYPE_CHECKING:

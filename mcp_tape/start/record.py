@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from .. import api
-from ..errors import ServerError
+from ..console import announce, report
+from ..errors import MisuseError, ServerError
 from ..transports.runs import named
-from .outcome import MisuseError, echo, report
 from .values import around, check_server, completed, record_from, web_from
 
 TYPE_CHECKING = False  # as in the package's __init__
@@ -41,7 +41,7 @@ def record(command: tuple[str, ...], given: dict[str, Any]) -> int:
 
         code, summary = remote.record_url_over_stdio(web, path, options, was=given["was"], warn=report)
     elif url:
-        code, summary = api.record_url(web, path, options, warn=report, started=echo)
+        code, summary = api.record_url(web, path, options, warn=report, started=announce)
     else:
         try:
             code, summary = api.record(command, path, options, around=around(given), warn=report)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .. import api
-from .outcome import echo, say
+from ..console import announce, say
 from .values import check_faults, web_from
 
 TYPE_CHECKING = False  # as in the package's __init__
@@ -19,9 +19,9 @@ def replay(file: str, given: dict[str, Any]) -> int:
     if (given["workers"] or 1) > 1:
         from ..fleet.serving import replay_web
 
-        played = replay_web(file, options, web, given["workers"], quiet=given["quiet"], say=say, started=echo)
+        played = replay_web(file, options, web, given["workers"], quiet=given["quiet"], say=say, started=announce)
     elif given["listen"]:
-        played = api.replay_web(file, options, web, say=say, started=echo)
+        played = api.replay_web(file, options, web, say=say, started=announce)
     else:
         played = api.replay(file, options, say=say)
     from .summary import report_played  # when all is over

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
+from ..console import report, say
 from ..errors import count
-from .outcome import report, say
 
 TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:

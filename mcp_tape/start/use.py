@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from .. import modes
 from ..api import replay_options
+from ..console import announce, report, say
 from ..errors import TapeError, count
-from .outcome import echo, report, say
 from .values import around, check_faults, check_server, completed, record_from, rules_from, web_from
 
 TYPE_CHECKING = False  # as in the package's __init__
@@ -28,7 +28,7 @@ def use(file: str, command: tuple[str, ...], given: dict[str, Any]) -> int:
     given = completed(given)
     replaying = replay_options(given)
     check_faults(replaying, by_web)
-    server = modes.Url(web_from(given), echo) if by_web else modes.Command(command, around(given))
+    server = modes.Url(web_from(given), announce) if by_web else modes.Command(command, around(given))
     if not quiet:
         say(f"mode {mode}: {file}")
     recording = record_from(command, given)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 
+from ..console import say
+from ..errors import MisuseError
 from ..options import HEADER_ENV, LISTENING, MAX_BODY, OVER_STDIO, USE, WORKERS, known
 from ..wire.channels import HTTP, STDIO
-from .outcome import MisuseError, say
 
 TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:

@@ -52,9 +52,10 @@ class Playing(UsedCassette):
         return streams(self._player)
 
     def _make_command(self) -> list[str]:
+        from ..console import say
         from ..transports.local import Door
 
-        door = Door(self._player)
+        door = Door(self._player, say)
         self._started.callback(door.close)
         return door.command
 

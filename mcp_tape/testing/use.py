@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .. import api, modes
 from ..cassette import schema
+from ..console import say
 from ..errors import CassetteError, TapeError
 from ..options import AROUND, MODE, REDACT, REPLAYING, USE, Option
 from ..redaction.diagnostics import Discreet, Rules, hidden
@@ -235,7 +235,7 @@ def _to_play(settings: Settings, *, can_record: bool) -> Cassette | None:
     if cassette is not None:
         with contextlib.ExitStack() as failing:
             failing.enter_context(cassette)
-            if modes.holds_whole(cassette, _say) if mode == "once" and can_record else modes.holds_closed(cassette):
+            if modes.holds_whole(cassette, say) if mode == "once" and can_record else modes.holds_closed(cassette):
                 if settings.replay.session.isdecimal():
                     cassette.session(int(settings.replay.session))
                 failing.pop_all()
@@ -244,10 +244,6 @@ def _to_play(settings: Settings, *, can_record: bool) -> Cassette | None:
         what = "nothing" if settings.replay.label is None else f"nothing of the server {settings.replay.label!r}"
         raise CassetteError(f"{path} has {what} to play, and mode none records nothing")
     return None
-
-
-def _say(text: str) -> None:
-    print(f"mcp-tape: {text}", file=sys.stderr)
 
 
 def _check_live(settings: Settings, mode: modes.Mode, blocked: bool) -> None:

@@ -31,8 +31,8 @@ _LONGEST = 100  # bytes of a socket's path; systems allow 104 or 108, see sun_pa
 class Door:
     """A Unix socket; each connection gets a player of its own, in a thread of its own."""
 
-    def __init__(self, players: Deckplace) -> None:
-        self._players = players
+    def __init__(self, players: Deckplace, say: Callable[[str], None]) -> None:
+        self._players, self._say = players, say
         self._listener, self._directory = listening()
         self._inside: set[socket.socket] = set()
         self._threads: list[threading.Thread] = []
@@ -77,7 +77,7 @@ class Door:
                 with self._players() as player:
                     code = serve.serve(player, source=client.fileno(), target=target.fileno())
             except TapeError as error:  # the client ends as with mcp-tape replay
-                print(f"mcp-tape: {error}", file=sys.stderr)
+                self._say(str(error))
                 code = error.exit_code
             if code:
                 with open(os.path.join(self._directory, str(int.from_bytes(pid, "big"))), "w") as file:

@@ -22,7 +22,7 @@ import pytest
 
 from mcp_tape.cassette.query.rows import session_rows
 from mcp_tape.cassette.reader import Cassette
-from mcp_tape.cli.output import fit, pad, wide, wrap
+from mcp_tape.console.terminal import fit, pad, wide, wrap
 from mcp_tape.formats import pretty
 from mcp_tape.formats.pretty import laid_out
 from tests.support.decks import alter

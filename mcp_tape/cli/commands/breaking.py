@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ...console import say
+from ...console.terminal import clip, echo
 from ...errors import count
 from ...fleet.finding import is_directory
 from ...options import REDACT, UPSTREAM
-from ...start.outcome import say
 from ...start.values import rules_from
 from ..click_options import files, given_as
 from ..compare import AfterDashes, is_text, judging_from, judging_options, project_from, show
-from ..output import clip, echo
 from .diff import _TIMEOUT, new_of, page, references, shown_new, versions
 
 if TYPE_CHECKING:

@@ -10,6 +10,9 @@ import click
 
 from ...cassette.query.check import Finding
 from ...cassette.reader import Cassette
+from ...console import say
+from ...console.progress import Progress, frames_of
+from ...console.terminal import echo, echo_json, writable
 from ...contracts.terms import Limit, Term, Terms, limit, term
 from ...errors import CassetteError, count, harmless
 from ...fleet.finding import cassettes
@@ -17,7 +20,6 @@ from ...fleet.many.checking import Contract, Task, checked, found, here
 from ...fleet.many.results import Result
 from ...fleet.shards import Shard
 from ...options import KNOWN, REDACT
-from ...start.outcome import say
 from ...start.values import rules_from
 from ...transports.signals import tidied_up
 from ...values import check_session, parse_duration, parse_size
@@ -25,7 +27,6 @@ from .. import has_found
 from ..click_options import files, format_option, given_as, many_options, read_by, read_places
 from ..filter import each
 from ..many.running import Run, is_asked, report
-from ..output import Progress, echo, echo_json, frames_of, writable
 
 
 def _session(text: str) -> str:

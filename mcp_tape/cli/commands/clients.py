@@ -7,10 +7,10 @@ import os
 import click
 
 from ...clients.finding import Choice, Found, find
+from ...console import say
+from ...console.terminal import columns, echo, echo_json, fit, wrap, writable
 from ...redaction.redactor import Redactor
-from ...start.outcome import say
 from ..click_options import json_option
-from ..output import columns, echo, echo_json, fit, wrap, writable
 from ..wrapping import line
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
+from ...console.terminal import echo_json
 from .. import cli
-from ..output import echo_json
 
 _SHELLS = ("bash", "zsh", "fish")
 

@@ -10,13 +10,13 @@ from ...cassette import replace
 from ...cassette.change.convert import Converted, ConvertError, convert, converted
 from ...cassette.query import filters
 from ...cassette.reader import Cassette
+from ...console import say
+from ...console.terminal import echo_json
 from ...errors import count
 from ...options import FORMATS
-from ...start.outcome import say
 from ...transports.signals import tidied_up
 from ..click_options import changed_place, files, read_places
 from ..exporting import FOR_PEOPLE, FORMS, form_of
-from ..output import echo_json
 from .export import command as export
 
 _ONE_WAY = (*FOR_PEOPLE, *FORMS)  # written by export

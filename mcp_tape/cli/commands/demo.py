@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 import click
 
+from ...console.terminal import echo
 from ...demo import client
 from ...errors import CassetteError, ServerError
-from ..output import echo
 
 _MODULE = [sys.executable, "-m", "mcp_tape"]
 _SERVER = [sys.executable, "-m", "mcp_tape.demo.server"]

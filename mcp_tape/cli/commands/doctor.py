@@ -22,17 +22,17 @@ from ...clients.finding import Found, find, is_shared
 from ...clients.remote import Remote, RemoteTape
 from ...clients.spans import Pairs
 from ...clients.table import BY_NAME, path_of
+from ...console import say
+from ...console.terminal import echo, echo_json, writable
 from ...contracts.why import reasons
 from ...errors import CassetteError, count, harmless
 from ...redaction.diagnostics import hidden
 from ...start.names import data_cassettes
-from ...start.outcome import say
 from ...testing.servers.entries import expanded
 from ...transports.process import Around
 from ...verify.probe import Probe, probe, probe_url
 from ...wire.channels import SSE
 from ..click_options import changed_place, json_option
-from ..output import echo, echo_json, writable
 
 _SLOW = 5.0  # seconds; clients begin to give up at ten
 _PATIENCE = 2.0  # seconds for the system to report the PATH of the desktop

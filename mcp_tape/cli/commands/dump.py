@@ -10,10 +10,10 @@ import click
 
 from ... import __version__
 from ...cassette.reader import Cassette
+from ...console.terminal import echo_json
 from ...errors import CassetteError
 from ...formats import dump
 from ..click_options import cassette_argument, json_option
-from ..output import echo_json
 
 
 @click.command(

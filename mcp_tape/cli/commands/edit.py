@@ -13,12 +13,13 @@ from hashlib import sha256
 
 import click
 
+from ...console import say
+from ...console.progress import Progress
+from ...console.terminal import echo_json
 from ...errors import CassetteError, TapeError, count
 from ...formats import sheet
 from ...formats.sheet import Edit, SheetError, Written
-from ...start.outcome import say
 from ..click_options import changed_cassette_argument, session_option
-from ..output import Progress, echo_json
 
 
 @click.command(

@@ -18,9 +18,9 @@ from ...cassette.query.sessions import may_be_cassette
 from ...cassette.reader import Cassette, Session
 from ...cassette.text import write
 from ...cassette.text.names import is_database
+from ...console import say
 from ...errors import CassetteError
 from ...formats import raw
-from ...start.outcome import say
 from ...wire.channels import STDIO
 from ...wire.frames import Frame
 from ..click_options import cassette_argument, files, read_places

@@ -14,9 +14,9 @@ import click
 
 from ...compare.project import read_file
 from ...compare.review import ENDING
+from ...console import say
+from ...console.terminal import echo_json
 from ...errors import TapeError
-from ...start.outcome import say
-from ..output import echo_json
 
 _DRIVER = "diff=mcp-tape"
 _KEY = "diff.mcp-tape.textconv"

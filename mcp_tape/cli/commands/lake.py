@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ...console import say
 from ...errors import count, harmless
 from ...fleet.finding import cassettes
-from ...start.outcome import say
 from ...values import size_text
 from ..click_options import files, json_option, many_options, read_places
 from ..many.running import Found, Run, report

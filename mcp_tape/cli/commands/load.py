@@ -15,11 +15,11 @@ from ... import __version__
 from ...cassette import build, replace
 from ...cassette.schema import is_remote
 from ...cassette.text import opening, read
+from ...console import say
+from ...console.terminal import echo_json
 from ...errors import CassetteError, count
-from ...start.outcome import say
 from ...transports.signals import tidied_up
 from ..click_options import changed_place, files, read_places
-from ..output import echo_json
 
 
 @click.command(

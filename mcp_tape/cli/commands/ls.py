@@ -13,12 +13,12 @@ from ...cassette.query.parts import Links, links
 from ...cassette.query.sessions import cassettes_in, facts, server
 from ...cassette.reader import Cassette, EmptyError, Session
 from ...cassette.schema import is_remote
+from ...console import say
+from ...console.terminal import columns, echo, echo_json, echo_one_of_many, fit, pad, wrap, writable
 from ...errors import CassetteError, count
 from ...formats.lines import duration
 from ...start.names import data_cassettes
-from ...start.outcome import say
 from ..click_options import files, json_option, read_places
-from ..output import columns, echo, echo_json, echo_one_of_many, fit, pad, wrap, writable
 
 _WIDTH_OF_A_PIPE = 400  # a note may be long
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
+from ...console import say
+from ...console.terminal import echo_json
 from ...errors import count, harmless
-from ...start.outcome import say
 from ...transports.signals import tidied_up
 from ..click_options import changed_place, files, json_option, read_places
-from ..output import echo_json
 
 
 @click.command(

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import click
 
 from ...cassette import replace
+from ...console import say
+from ...console.terminal import clip, columns, echo, echo_json, writable
 from ...errors import count
-from ...start.outcome import say
 from ..click_options import files, json_option
-from ..output import clip, columns, echo, echo_json, writable
 
 if TYPE_CHECKING:
     from ...fleet.many.merging import Merged

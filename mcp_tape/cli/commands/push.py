@@ -8,17 +8,18 @@ from typing import Any
 
 import click
 
+from ...console import say
+from ...console.progress import Progress
+from ...console.terminal import echo, echo_json, writable
 from ...errors import count, harmless
 from ...fleet.bucket import Outcome
 from ...fleet.finding import cassettes
 from ...fleet.many.checking import here
 from ...options import KNOWN, REDACT
-from ...start.outcome import say
 from ...start.values import rules_from
 from .. import has_found
 from ..click_options import files as of_files
 from ..click_options import given_as, json_option, read_places
-from ..output import Progress, echo, echo_json, writable
 
 
 @click.command(

@@ -11,10 +11,10 @@ from typing import Any
 
 import click
 
+from ...console.terminal import clip, echo, fit, pad, wide, writable
+from ...console.terminal import columns as columns_of_terminal
 from ...errors import harmless
 from ..click_options import cassette_argument
-from ..output import clip, echo, fit, pad, wide, writable
-from ..output import columns as columns_of_terminal
 
 _LOOKED_AT = 200  # rows, for the width of the columns; the others follow as they come
 _LONGEST = 1 << 12  # characters of a value that are looked at, to show it in a column

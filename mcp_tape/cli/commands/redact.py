@@ -11,6 +11,9 @@ import click
 from ...cassette import file as database
 from ...cassette.change.redact import Hidden, hide, would_hide
 from ...cassette.reader import Cassette
+from ...console import say
+from ...console.progress import Progress, frames_of
+from ...console.terminal import echo_json
 from ...errors import CassetteError, harmless
 from ...fleet.finding import cassettes
 from ...fleet.many.checking import here
@@ -19,13 +22,11 @@ from ...fleet.many.results import Result
 from ...fleet.shards import Shard
 from ...options import KNOWN, REDACT
 from ...redaction.redactor import Redactor
-from ...start.outcome import say
 from ...start.values import rules_from
 from ...transports.signals import tidied_up
 from ...wire.secret_names import placeholder
 from ..click_options import files, format_option, given_as, many_options, read_places
 from ..many.running import Run, is_asked, report
-from ..output import Progress, echo_json, frames_of
 
 
 @click.command(

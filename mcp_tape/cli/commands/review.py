@@ -29,9 +29,9 @@ from ...compare.review import (
     waiting,
 )
 from ...compare.rules import CATEGORIES
+from ...console.terminal import clip, echo, echo_json, shows_colours
 from ...errors import count
 from ..click_options import files, json_option
-from ..output import clip, echo, echo_json, shows_colours
 
 F = TypeVar("F", bound=Callable[..., Any])
 _KEYS: dict[str, Decision] = {"a": "accept", "r": "reject", "i": "ignore"}

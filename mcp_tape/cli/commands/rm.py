@@ -6,10 +6,10 @@ import os
 
 import click
 
-from ...start.outcome import say
+from ...console import say
+from ...console.terminal import echo_json
 from ...transports.signals import tidied_up
 from ..click_options import changed_cassette_argument, json_option
-from ..output import echo_json
 
 
 @click.command(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from ...compare.rules import RULES, SECTIONS, Rule
+from ...console.terminal import echo, echo_json
 from ..click_options import json_option
-from ..output import echo, echo_json
 
 
 @click.command("rules", epilog="\b\nExamples:\n  mcp-tape rules\n  mcp-tape rules --json")

@@ -12,11 +12,12 @@ import click
 from ...cassette.query import search as searching
 from ...cassette.query.sessions import all_or_one
 from ...cassette.reader import Cassette
+from ...console import say
+from ...console.progress import Progress, frames_of
+from ...console.terminal import can_write, columns, echo, echo_json, fit, shows_colours, wide, writable
 from ...formats.lines import line_of
-from ...start.outcome import say
 from ..click_options import cassette_argument, json_option
 from ..lines import text_of
-from ..output import Progress, can_write, columns, echo, echo_json, fit, frames_of, shows_colours, wide, writable
 
 _NO_LIMIT = 1_000
 _LEAST_EXCERPT = 60  # columns; where there are fewer, it has a line of its own

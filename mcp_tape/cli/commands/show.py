@@ -12,14 +12,14 @@ from ...cassette.query import filters
 from ...cassette.query.filters import EVERYTHING, Filter
 from ...cassette.query.rows import Row, session_rows
 from ...cassette.reader import Cassette
+from ...console import say
+from ...console.terminal import columns, echo, echo_json, writable
 from ...errors import harmless
 from ...formats.lines import goes_without_saying, line_of
-from ...start.outcome import say
 from ..click_options import json_option, session_option
 from ..filter import filter_option
 from ..lines import echo_line, is_narrow
 from ..newest import cassette_or_newest_argument
-from ..output import columns, echo, echo_json, writable
 
 
 @click.command(

@@ -9,13 +9,13 @@ from ...cassette.query.filters import Filter
 from ...cassette.query.sessions import all_or_one
 from ...cassette.query.stats import Figures
 from ...cassette.reader import Cassette
+from ...console import say
+from ...console.terminal import can_write, columns, echo, echo_json, fit, wide, writable
 from ...errors import count, harmless
 from ...formats.lines import duration
-from ...start.outcome import say
 from ...values import size_text
 from ..click_options import cassette_argument, json_option
 from ..filter import filter_option
-from ..output import can_write, columns, echo, echo_json, fit, wide, writable
 
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _LONGEST_BAR = 40

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from ...clients import config as files
-from ...start.outcome import say
+from ...console import say
 from ..wrapping import change, found, is_yaml, meant, options, say_restart
 
 

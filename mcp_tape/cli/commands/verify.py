@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...cassette.schema import expect_local
+from ...console import say
 from ...errors import TapeError
 from ...fleet.finding import cassettes
 from ...options import RECORDING, WEB, words_for
-from ...start.outcome import say
 from ...values import check_session
 from ..click_options import files as of_files
 from ..click_options import given_as, many_options, read_places

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from ...cassette.reader import Cassette
-from ...start.outcome import say
+from ...console import say
 from ..click_options import files, read_places
 from ..newest import cassette_or_newest_argument
 

@@ -6,15 +6,15 @@ import click
 
 from ...cassette.query.sessions import is_open, open_sessions
 from ...cassette.reader import Cassette
+from ...console import say
+from ...console.terminal import columns, echo, echo_json, fit, writable
 from ...contracts.run import sessions_of
 from ...contracts.why import SLOW, Reason, reasons
 from ...errors import count, harmless
-from ...start.outcome import say
 from ...values import check_session, parse_duration
 from .. import has_found
 from ..click_options import json_option, read_by
 from ..newest import cassette_or_newest_argument
-from ..output import columns, echo, echo_json, fit, writable
 
 
 def _session(text: str) -> str:

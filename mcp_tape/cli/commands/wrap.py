@@ -9,10 +9,10 @@ import click
 from ...clients import config as files
 from ...clients import yaml
 from ...clients.finding import Choice, is_shared, name_of, words_for
+from ...console import say
+from ...console.terminal import echo
 from ...errors import TapeError
 from ...start.names import path_for
-from ...start.outcome import say
-from ..output import echo
 from ..wrapping import change, found, is_yaml, meant, options, program, say_restart
 
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...compare.report.wording import View
+from ...console import say
+from ...console.terminal import echo_json
 from ...fleet.many.junit import report as junit
 from ...fleet.many.results import Result, comparisons_of
-from ...start.outcome import say
 from ..compare import is_json, show, unused_in_all
-from ..output import echo_json
 from .running import Found, Row
 
 if TYPE_CHECKING:

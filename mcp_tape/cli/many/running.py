@@ -10,14 +10,15 @@ from typing import Any, NamedTuple, TypeVar
 import click
 from click.core import ParameterSource
 
+from ...console import say
+from ...console.progress import Progress
+from ...console.terminal import echo_json
 from ...errors import count
 from ...fleet.finding import shown
 from ...fleet.jobs import each
 from ...fleet.many.results import CODES, Result, Status, row, wrong
 from ...fleet.shards import Shard, share
-from ...start.outcome import say
 from .. import has_found
-from ..output import Progress, echo_json
 
 T = TypeVar("T")
 Row = dict[str, Any]  # empty where nobody asked for rows

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from ..errors import harmless
+
+if TYPE_CHECKING:
+    from ..cassette.reader import Cassette
 
 _PATIENCE, _EVERY = 0.5, 0.1  # seconds until progress is shown, and between two updates of it
 
@@ -39,3 +44,10 @@ class Progress:
     def _write(self, text: str) -> None:
         sys.stderr.write(text)
         sys.stderr.flush()
+
+
+def frames_of(cassette: Cassette, sessions: Iterable[int] | None = None) -> int:
+    """The number of frames to look at; 0 without a terminal."""
+    from ..cassette.query.rows import frame_count
+
+    return frame_count(cassette, sessions) if sys.stderr.isatty() else 0

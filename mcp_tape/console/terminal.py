@@ -1,4 +1,4 @@
-"""Output of commands: JSON for programs; for people lines that fit their terminal, colours and progress."""
+"""The terminal: lines that fit it, colours, questions; and JSON for programs."""
 
 from __future__ import annotations
 
@@ -7,16 +7,12 @@ import re
 import shutil
 import sys
 import unicodedata
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import click
 
 from ..errors import harmless
-from ..fleet.progress import Progress as Progress
-
-if TYPE_CHECKING:
-    from ..cassette.reader import Cassette
 
 WIDTH_OF_A_PIPE = 200
 _UNUSUAL = re.compile("[^\x00-\u02ff\u2010-\u20cf\u2100-\u22ff]")  # what may not take one column each
@@ -121,8 +117,32 @@ def writable(text: str) -> str:
     return text.translate(_PLAIN).encode(encoding, "replace").decode(encoding)
 
 
-def frames_of(cassette: Cassette, sessions: Iterable[int] | None = None) -> int:
-    """The number of frames to look at; 0 where nobody wants to know."""
-    from ..cassette.query.rows import frame_count
+def is_attended() -> bool:
+    """Return whether a person is at the terminal, who can be asked."""
+    return sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
 
-    return frame_count(cassette, sessions) if sys.stderr.isatty() else 0
+
+def laid_out(parts: Sequence[str]) -> str:
+    """Join the parts of a line so that it fits the terminal."""
+    return writable(wrap([part for part in parts if part], columns(), indent=5))
+
+
+def pick_one(lines: Sequence[tuple[Sequence[str], str | None]]) -> int:
+    """Print numbered lines, each of some parts and a colour, and ask for one of them; the first is the default."""
+    for number, (parts, colour) in enumerate(lines, 1):
+        echo(laid_out([f"{number:>3}", *parts]), fg=colour)
+    chosen: int = click.prompt("Which?", type=click.IntRange(1, len(lines)), default=1)
+    return chosen - 1
+
+
+def pick_several(question: str, lines: Sequence[Sequence[str]]) -> list[int]:
+    """Print numbered lines, each of some parts, and ask for some of them, or all."""
+    for number, parts in enumerate(lines, 1):
+        echo(laid_out([f"{number:>3}", *parts]))
+    answer: str = click.prompt(f"{question} Numbers, or all", default="", show_default=False)
+    if answer.strip() == "all":
+        return [*range(len(lines))]
+    words = answer.replace(",", " ").split()
+    if not all(word.isdecimal() and 0 < int(word) <= len(lines) for word in words):
+        raise click.UsageError(f"{answer!r} is no choice: give numbers from 1 to {len(lines)}, or all")
+    return [int(word) - 1 for word in dict.fromkeys(words)]

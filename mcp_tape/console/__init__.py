@@ -1,4 +1,11 @@
-"""What a command says to people, and the exit code that an error ends it with. Needs no click: it may not be there."""
+"""Lines for people: what commands and leaves print, and the exit code of an error.
+
+Must not be known to the VCR or the diff: a function there that reports something is given a callback. This file is
+loaded by every command, so it needs neither click nor the other two.
+
+    terminal   lines that fit a terminal, colours, JSON, questions
+    progress   a line that shows how far a command is
+"""
 
 from __future__ import annotations
 
@@ -6,9 +13,9 @@ import sys
 
 from ..errors import ServerError, TapeError, harmless
 
-
-class MisuseError(Exception):
-    """Options that do not go together, in words for click to put below a usage line."""
+TYPE_CHECKING = False  # as in the package's __init__
+if TYPE_CHECKING:
+    from typing import TextIO
 
 
 def say(text: str) -> None:
@@ -16,7 +23,7 @@ def say(text: str) -> None:
     # A message may quote what a stranger's cassette says: a terminal must not act on it.
     plain = harmless(text, lambda character: character if character == "\n" else " ")
     try:
-        _echo(f"mcp-tape: {plain}", is_error=True)
+        _write(sys.stderr, f"mcp-tape: {plain}")
     except OSError:
         pass  # nobody reads our stderr; that must not stop a recording
 
@@ -29,17 +36,16 @@ def report(text: str) -> None:
         say(text)
 
 
-def echo(text: str) -> None:
-    """Print a line to stdout: the URL for clients."""
-    _echo(text, is_error=False)
+def announce(url: str) -> None:
+    """Print the URL for clients to stdout."""
+    _write(sys.stdout, url)
 
 
-def _echo(text: str, *, is_error: bool) -> None:
-    stream = sys.stderr if is_error else sys.stdout
+def _write(stream: TextIO, text: str) -> None:
     if (stream.encoding or "").lower() != "utf-8":
         import click  # knows what other encodings need
 
-        click.echo(text, err=is_error)
+        click.echo(text, stream)
         return
     stream.write(f"{text}\n")
     stream.flush()
@@ -48,7 +54,9 @@ def _echo(text: str, *, is_error: bool) -> None:
 def ended_by(error: TapeError | KeyboardInterrupt | OSError, found: int = 0) -> int:
     """Report an error that ended a command; return the exit code. `found`: the code if only our reader has left."""
     if isinstance(error, TapeError):
-        say(_discreetly(error))
+        from ..redaction.diagnostics import hidden  # a server's URL, command line and last words may hold secrets
+
+        say(hidden(str(error)) if isinstance(error, ServerError) else str(error))
         return error.exit_code
     if isinstance(error, KeyboardInterrupt):
         return 130  # as a shell has it; 1 would mean that something was found
@@ -62,15 +70,6 @@ def ended_by(error: TapeError | KeyboardInterrupt | OSError, found: int = 0) -> 
     discard_output()  # what is still buffered would fail again
     say(f"cannot write the output: {error.strerror}; free some space, or write it elsewhere")
     return 1
-
-
-def _discreetly(error: TapeError) -> str:
-    """Return an error's message without secrets, which a server's URL, command line and last words may hold."""
-    if not isinstance(error, ServerError):
-        return str(error)
-    from ..redaction.diagnostics import hidden
-
-    return hidden(str(error))
 
 
 def discard_output() -> None:
