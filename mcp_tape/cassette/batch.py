@@ -1,4 +1,4 @@
-"""Rows of a cassette, made of frames and of the messages in them, and inserted many at once."""
+"""Rows of a cassette, made from frames and the messages in them, and inserted many at once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ else:
     Row = tuple
 Entered = tuple[int, Frame, list[Entry]]  # with the session that it belongs to
 
-# Columns of the tables; of `facts` and `derived`, those beside the id.
+# Columns of the tables. Those of `facts` and `derived` come after the id.
 SESSION = (
     "id started_at ended_at transport target protocol_version client_name client_version server_name server_version "
     "exit_code recorder note extends run label incomplete key_version"
@@ -29,7 +29,7 @@ SESSION = (
 FACTS = "elapsed, sender, channel, kind, eol, redactions, head, text, data"
 DERIVED = "part, method, rpc_id, name, status, answers, exchange, cue, key"
 
-# By the length of a row: most rows need few values, and what need not be bound takes less time, NULL above all.
+# By the length of a row. Most rows need few values, and omitted ones save time, NULL above all.
 _FRAMES = {
     4: f"""INSERT INTO facts (id, elapsed, sender, text, channel, eol, redactions)
         VALUES (?, ?, ?, ?, '{STDIO}', '\n', 0)""",
@@ -45,15 +45,15 @@ _MESSAGES = {
     10: """INSERT INTO derived (id, part, method, rpc_id, name, status, answers, exchange, cue, key)
         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
 }
-_AT_ONCE = 64  # rows by one statement, a power of two: one by one takes twice as long
-_MOST_HELD = 1_000  # frames whose rows are made while others are inserted
+_AT_ONCE = 64  # rows per statement, a power of two; one by one takes twice as long
+_MOST_HELD = 1_000  # frames in one batch of `blocks`
 
 
 class Rows:
-    """Rows to be inserted in this order: value by value, as statements take them, in runs of rows of one length."""
+    """Rows to insert in this order: their values as statements take them, in runs of rows of one length."""
 
     def __init__(self, rows: Iterable[Row] = ()) -> None:
-        self.runs: list[tuple[int, list[Any]]] = []  # the length of its rows, and their values
+        self.runs: list[tuple[int, list[Any]]] = []  # the length of each row, and all values
         self._length = 0  # of the rows of the last run
         self._values: list[Any] = []
         for row in rows:
@@ -74,14 +74,14 @@ class Rows:
 
 
 class Batch:
-    """Frames and the messages in them, as rows, each with the session that it belongs to."""
+    """Frames and the messages in them as rows, each with its session."""
 
     def __init__(self, entered: Iterable[Entered] = ()) -> None:
-        """Make the rows. What nearly all have is left out, and so is what the schema implies."""
+        """Make the rows, without common values and without values that the schema implies."""
         self.frames, self.messages = frames, messages = Rows(), Rows()
         self.first: dict[int, int] = {}  # by session, the number of its first frame
-        self.again: dict[tuple[int, int], None] = {}  # sessions and numbers of requests made again: see `forget`
-        self.loses_keys = False  # of messages that are derived later
+        self.again: dict[tuple[int, int], None] = {}  # sessions and numbers of repeated requests: see `forget`
+        self.loses_keys = False  # messages derived later would lose keys
         for session, (seq, at, sender, channel, kind, text, eol, head, redactions), entries in entered:
             number, named = (session << schema.BITS) + seq, None if kind == "message" else kind
             if session not in self.first:
@@ -111,11 +111,11 @@ class Batch:
                 elif status != "retry":
                     method, name = file.storable(method), file.storable(name)
                     messages.add((number + part, part, method, rpc_id, name, status, answers, exchange, cue, key))
-                elif answers is not None:  # it says something of another message, and is none itself
+                elif answers is not None:  # about another message, and not one itself
                     self.again[session, answers] = None
 
     def messages_from(self, pending: dict[int, int]) -> Rows:
-        """Rows of the messages that are not there yet: by session, the id from which on they are to be."""
+        """The rows of messages that are still missing: by session, those from this id on."""
         if all(schema.row_id(session, seq) >= pending[session] for session, seq in self.first.items()):
             return self.messages
         return Rows(row for row in self.messages if row[0] >= pending[row[0] >> schema.BITS])
@@ -131,7 +131,7 @@ class Batch:
 
 
 def blocks(entered: Iterable[Entered]) -> Iterator[Batch]:
-    """Batches of many frames, one after the other: memory stays small."""
+    """Yield batches of many frames, so that memory stays small."""
     given = iter(entered)
     while held := list(islice(given, _MOST_HELD)):
         yield Batch(held)
@@ -146,7 +146,7 @@ def insert_messages(db: sqlite3.Connection, rows: Rows) -> None:
 
 
 def _insert_rows(db: sqlite3.Connection, statements: dict[int, str], rows: Rows) -> None:
-    """Insert rows in their order, each by the statement for its length, several of a length at once."""
+    """Insert rows in order, each by the statement for its length, several of one length at once."""
     for length, values in rows.runs:
         at, many = 0, _AT_ONCE
         while left := (len(values) - at) // length:
@@ -158,13 +158,13 @@ def _insert_rows(db: sqlite3.Connection, statements: dict[int, str], rows: Rows)
 
 @cache
 def _for_many(insert: str, rows: int) -> str:
-    """The statement that inserts so many rows as another inserts one."""
+    """A statement that inserts several rows, from one that inserts a single row."""
     head, values, one = insert.partition("VALUES ")
     return head + values + ", ".join([one] * rows)
 
 
 def _loses_key(text: bytes, entries: list[Entry]) -> bool:
-    """True if the key of a request in a frame cannot be made of that again: it was made before something was hidden."""
+    """True if a request's key cannot be made from its frame: it was made before a value was redacted."""
     return any(
         entry.key is not None and match.message_key(entry.message, text, part) != entry.key
         for part, entry in enumerate(entries)
@@ -172,7 +172,7 @@ def _loses_key(text: bytes, entries: list[Entry]) -> bool:
 
 
 def text_columns(text: bytes) -> tuple[str | None, bytes | None]:
-    """A text where SQLite can hold it without loss, else bytes."""
+    """Return a text if SQLite can hold it without loss, else bytes."""
     if b"\0" in text:
         return None, text
     try:

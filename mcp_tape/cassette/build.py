@@ -1,4 +1,4 @@
-"""A new cassette made of given sessions and frames. All that is derived is made anew, as in recording."""
+"""A new cassette made from sessions and frames. All derived rows are made as in recording."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ if TYPE_CHECKING:
     from typing import Any
 
 _BATCH_FRAMES, _BATCH_BYTES = 1_000, 4 << 20
-_COLUMNS = frozenset(SESSION) - {"key_version"}  # keys are made anew, as this version makes them
-# Facts that frames may give of their session; where they give one of a group, all of the group is theirs.
+_COLUMNS = frozenset(SESSION) - {"key_version"}  # keys are made by this version
+# Facts that frames may state. If they state one of a group, the whole group comes from them.
 _GIVEN = (("protocol_version",), ("client_name", "client_version"), ("server_name", "server_version"))
 
 
 class Builder:
-    """Writes sessions, one after the other, onto a cassette that is not there yet."""
+    """Writes sessions, one after another, into a new cassette."""
 
     def __init__(self, path: str | None) -> None:
-        """Without a path, it is in memory: `connection` leads to it."""
+        """Without a path, the cassette is in memory: see `connection`."""
         self._writer = Writer(path)
         self._row: dict[str, Any] = {}
         self._open = False
-        self._highest = 0  # of the numbers of sessions
+        self._highest = 0  # session number so far
         self.frames = 0
-        self.sessions: dict[int, int | None] = {}  # by number, the one that each extends
+        self.sessions: dict[int, int | None] = {}  # by number, the session that each one extends
 
     def begin(self, row: Mapping[str, Any]) -> None:
-        """Begin the next session; what its row leaves out, its frames decide."""
+        """Begin the next session. Its frames provide what its row leaves out."""
         self.end()
         self._row = {name: value for name, value in row.items() if name in _COLUMNS}
         number = self._row.get("id", self._highest + 1)
@@ -53,13 +53,13 @@ class Builder:
         self._http = False
 
     def say(self, row: Mapping[str, Any]) -> None:
-        """Say more of the session that was begun, which is known only behind its frames."""
+        """Add facts about the open session that are known only after its frames."""
         self._row |= {name: value for name, value in row.items() if name in _COLUMNS}
 
     def add(self, frame: Frame, messages: list[Message], keys: Mapping[int, bytes] | None = None) -> None:
-        """Add a frame, with the messages in its text. `keys`: of requests whose text no longer gives them.
+        """Add a frame, with the messages in its text. `keys`: of requests whose text no longer provides them.
 
-        It keeps its number where that is free.
+        The frame keeps its number if that is free.
         """
         frame = frame._replace(seq=self._numbers.take(frame.sender, frame.channel, len(messages), frame.seq))
         entries = self._ledger.enter(frame, messages, frame.text)
@@ -75,7 +75,7 @@ class Builder:
             self._flush()
 
     def unfounded(self) -> set[str]:
-        """Facts of the session's row that its frames might give, and do not."""
+        """Facts in the session's row that its frames could state but do not."""
         return {name for group in _GIVEN for name in group if self._row.get(name) and name not in self._ledger.facts}
 
     def forget(self, names: Iterable[str]) -> None:
@@ -83,7 +83,7 @@ class Builder:
             del self._row[name]
 
     def end(self) -> None:
-        """Close the session. Facts that its frames give win over its row."""
+        """Close the session. Facts that its frames state override its row."""
         if not self._open:
             return
         self._flush()
@@ -94,7 +94,7 @@ class Builder:
         row = {"transport": HTTP if self._http else STDIO} | self._row
         if "ended_at" not in row:
             row["ended_at"] = self._ended_at()
-        if not isinstance(row["target"], str):  # a text stays as it is, so that it comes back as it went
+        if not isinstance(row["target"], str):  # text is stored unchanged, so that it comes back unchanged
             row["target"] = jsontext.dumps(row["target"])
         self._writer.finish(self._number, row | given)
 
@@ -111,7 +111,7 @@ class Builder:
         self._entered, self._size = [], 0
 
     def _ended_at(self) -> str:
-        """When the last frame came; most texts say it themselves."""
+        """The time of the last frame, for formats that do not state the end."""
         from datetime import timedelta
 
         from ..wire.times import read_time
@@ -126,7 +126,7 @@ class Builder:
 
 @contextmanager
 def building(path: str, name: str) -> Iterator[Builder]:
-    """Make a new file, which is whole at the end; one that failed is left to the caller. `name`: for errors."""
+    """Make a new file, complete on exit. After a failure, the caller removes it. `name`: for errors."""
     try:
         with closing(Builder(path)) as builder:
             yield builder

@@ -1,7 +1,7 @@
 """Opening, checking and tidying up a cassette's SQLite file.
 
-Knows connections, journal modes and the schema's shape, and nothing of what is recorded. Checks that need no SQLite are
-in `schema` and `journals`, as a relay makes them, too; `foreign_schema` is only for a file that others have changed.
+Knows connections, journal modes and the schema's shape, but nothing of the recording. Checks without SQLite are in
+`schema` and `journals`, because a relay makes them too; `foreign_schema` is only for files that other programs changed.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from tempfile import TemporaryDirectory
 
-_MOST_BYTES = 1 << 30  # per value: a cassette may come from a stranger
+_MOST_BYTES = 1 << 30  # per value: a cassette may be untrusted
 _TRIES = 20
-_QUIET = 1.0  # seconds without a new frame: whoever records and has messages to derive adds frames all the time
+_QUIET = 1.0  # seconds without a new frame: a recorder with messages to derive keeps adding frames
 _PATIENCE = 5000  # milliseconds that SQLite itself waits for others
 _LONGEST = 0.05  # seconds that a reader keeps its lock, for which writers wait
 _VIEWS = {one for one in schema.STATEMENTS if one.startswith(("CREATE VIEW frames", "CREATE VIEW messages"))}
@@ -42,16 +42,19 @@ def version_of(db: sqlite3.Connection) -> int:
 
 
 def sessions_of(label: str) -> str:
-    """The statement after which a connection sees the sessions of one server only, whatever it asks.
+    """A statement that limits all queries of a connection to the sessions of one server.
 
-    Names are looked for among temporary ones first: https://www.sqlite.org/lang_naming.html
+    SQLite resolves names among temporary objects first: https://www.sqlite.org/lang_naming.html
     """
     quoted = label.replace("'", "''")
     return f"CREATE TEMP VIEW sessions AS SELECT * FROM main.sessions WHERE label = '{quoted}'"
 
 
 def may_be_recorded(db: sqlite3.Connection) -> bool:
-    """True if somebody may be using an open file. Closing the file after a look at it would give up our locks."""
+    """True if another process may be using an open file.
+
+    Reading the header instead would give up our locks on closing.
+    """
     return bool(db.execute("PRAGMA journal_mode").fetchone()[0] == "wal")
 
 
@@ -68,24 +71,24 @@ def in_memory() -> sqlite3.Connection:
 
 
 def connect_to_read(path: str) -> sqlite3.Connection:
-    """Open read-only. A stranger's file needs a `guard`, too."""
+    """Open read-only. An untrusted file also needs `guard`."""
     return _connected(path, "ro")
 
 
 def _connected(path: str, mode: str) -> sqlite3.Connection:
-    """Open a file, the only way to one: SQLite must not follow journals that lead it elsewhere."""
+    """Open a file; the only way to do it, because SQLite must not follow journals that lead elsewhere."""
     journals.check(path)
     return sqlite3.connect(_uri(path, mode), uri=True, isolation_level=None, check_same_thread=False)
 
 
 def attach_to_read(db: sqlite3.Connection, path: str, name: str = "new") -> None:
-    """Attach another file. Two written together would need a super-journal, which a kill leaves behind."""
+    """Attach another file read-only. Writing two together would need a super-journal, which a kill leaves behind."""
     journals.check(path)
     db.execute(f"ATTACH ? AS {name}", (_uri(path, "ro"),))
 
 
 def make_schema(db: sqlite3.Connection) -> None:
-    """Make an empty file a cassette."""
+    """Turn an empty file into a cassette."""
     db.execute(f"PRAGMA page_size = {schema.PAGE_SIZE}")
     db.execute("BEGIN IMMEDIATE")
     if version_of(db) == 0 and not objects(db):
@@ -104,7 +107,7 @@ def _uri(path: str, mode: str) -> str:
 
 
 def guard(db: sqlite3.Connection) -> None:
-    """Let nothing in a stranger's file run or be endless: https://www.sqlite.org/security.html"""
+    """Prevent an untrusted file from running code or endless queries: https://www.sqlite.org/security.html"""
     db.execute("PRAGMA trusted_schema = OFF")
     db.execute(f"PRAGMA busy_timeout = {_PATIENCE}")
     if sys.version_info >= (3, 11):
@@ -112,9 +115,9 @@ def guard(db: sqlite3.Connection) -> None:
 
 
 def at_once(db: sqlite3.Connection) -> sqlite3.Connection:
-    """A context in which all queries see one state of the file, which is locked once for all of them."""
+    """A context in which all queries see one state of the file, with a single lock."""
     db.execute("BEGIN")
-    return db  # whose own context ends the transaction
+    return db  # the connection's own context ends the transaction
 
 
 class ReadLock:
@@ -145,44 +148,47 @@ class ReadLock:
 
 
 def switch_to_wal(db: sqlite3.Connection) -> bool:
-    """Return whether it succeeded: readers and writers need not wait for each other, and nobody can switch it back."""
+    """Switch to WAL mode and return whether that worked.
+
+    In WAL mode, readers and writers need not wait for each other, and no process can switch it back.
+    """
     for _ in range(100):
         try:
             if db.execute("PRAGMA journal_mode = WAL").fetchone()[0] != "wal":
                 return False
-            # SQLite locks the file at the first look at it. Before that, a reader may have tidied it up again.
+            # SQLite locks the file on first access. Before that, a reader may have switched it back.
             db.execute("SELECT 1 FROM sqlite_master").fetchone()
             if db.execute("PRAGMA journal_mode").fetchone()[0] == "wal":
                 return True
         except sqlite3.OperationalError as error:
             if not is_locked(error):
                 return False
-            # A change of mode does not wait for others, as a transaction does.
+            # Unlike a transaction, a change of mode does not wait for others.
             db.execute("BEGIN EXCLUSIVE")
             db.execute("COMMIT")
     return False
 
 
 def is_locked(error: sqlite3.Error) -> bool:
-    """Return whether somebody else was using the file, so that it is worth trying again."""
+    """Return whether another process was using the file, so that a retry may work."""
     return "lock" in str(error)
 
 
 def is_full(error: Exception) -> bool:
-    """Return whether there was no room for what was written, so that it may be written later."""
+    """Return whether the disk was full, so that a later try may work."""
     return "disk is full" in str(error)
 
 
 def recover(path: str) -> None:
-    """Apply a journal of either kind that was left behind."""
+    """Apply a leftover journal of either kind."""
     with closing(connect(path)) as db:
-        with suppress(sqlite3.Error):  # somebody is writing; the next one to read reports anything worse
-            db.execute("PRAGMA schema_version").fetchone()  # a look is enough for SQLite to roll back
+        with suppress(sqlite3.Error):  # another process is writing; the next reader reports anything worse
+            db.execute("PRAGMA schema_version").fetchone()  # any access makes SQLite roll back
         settle(db)
 
 
 def is_left(db: sqlite3.Connection) -> bool:
-    """Wait to see whether those who record sessions with messages to be derived are gone: they would add frames."""
+    """Wait to see whether the recorders of sessions with underived messages are gone: they would add frames."""
     span = f"BETWEEN s.id << {schema.BITS} AND (s.id << {schema.BITS}) + {schema.MOST}"
     sql = f"SELECT id, (SELECT max(id) FROM facts WHERE id {span}) FROM sessions s WHERE {schema.PENDING}"
     before, end = db.execute(sql).fetchall(), monotonic() + _QUIET
@@ -194,12 +200,12 @@ def is_left(db: sqlite3.Connection) -> bool:
 
 
 def settle(db: sqlite3.Connection) -> None:
-    """Go back to one file, if nobody else is using it."""
-    with suppress(sqlite3.Error):  # somebody reads or records: the last one out does it
+    """Return to a single file, if no other process uses it."""
+    with suppress(sqlite3.Error):  # another process reads or records: the last one does it
         db.execute("PRAGMA busy_timeout = 0")
         ((busy, *_),) = db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         ((level,),) = db.execute("PRAGMA synchronous")
-        if not busy:  # all is on the disk, and a power cut may leave the new mode there or the old
+        if not busy:  # all data is on disk, and a power cut may leave either mode
             db.execute("PRAGMA synchronous = OFF")
         db.execute("PRAGMA journal_mode = DELETE")
         db.execute(f"PRAGMA synchronous = {level}")
@@ -207,7 +213,7 @@ def settle(db: sqlite3.Connection) -> None:
 
 def in_a_directory(make: Callable[[str], None]) -> TemporaryDirectory[str]:
     """Make a file to read: `cassette.db` in a directory of its own."""
-    from tempfile import TemporaryDirectory  # start-up does without it
+    from tempfile import TemporaryDirectory  # not needed at start-up
 
     place = TemporaryDirectory(prefix="mcp-tape-")
     try:
@@ -219,12 +225,12 @@ def in_a_directory(make: Callable[[str], None]) -> TemporaryDirectory[str]:
 
 
 def copy_with_journals(path: str, copy: str) -> None:
-    """Make a consistent copy, put in order, also while somebody writes."""
+    """Make a consistent copy with journals applied, even during writes."""
     import shutil
 
     path = os.path.realpath(path)
     journals.check(path)
-    if journals.super_journal(path) is not None:  # the copy's would lead SQLite back to the files here
+    if journals.super_journal(path) is not None:  # the copy's would lead SQLite back to the original files
         raise CassetteError(f"{path} cannot be read where it cannot be written: it must be put in order first")
     for _ in range(_TRIES):
         before = look(path)
@@ -234,7 +240,7 @@ def copy_with_journals(path: str, copy: str) -> None:
                 os.unlink(copy + ending)
             with suppress(FileNotFoundError):
                 shutil.copyfile(path + ending, copy + ending)
-        # A writer adds to a journal first: while the file stays as it is, file and journal belong together.
+        # A writer adds to a journal first: while the file is unchanged, file and journal belong together.
         if look(path) == before:
             recover(copy)
             return
@@ -242,7 +248,7 @@ def copy_with_journals(path: str, copy: str) -> None:
 
 
 def look(path: str) -> tuple[int, ...] | None:
-    """Inode, size and time of a file, which change when it does; None where there is none."""
+    """Inode, size and time of a file, which change with it; None without a file."""
     try:
         found = os.stat(path)
     except FileNotFoundError:
@@ -251,8 +257,8 @@ def look(path: str) -> tuple[int, ...] | None:
 
 
 def tidy(path: str) -> None:
-    """Apply what a recorder left, if it left something and we may write."""
-    with suppress(OSError, CassetteError):  # it is no longer there, or not to be touched
+    """Apply a killed recorder's journal, if there is one and we may write."""
+    with suppress(OSError, CassetteError):  # gone, or must not be touched
         if header_says_wal(path) and may_write(path):
             recover(path)
 
@@ -263,7 +269,7 @@ def may_write(path: str) -> bool:
 
 
 def identity(path: str | int) -> tuple[int, int] | None:
-    """The file that a path or a descriptor leads to, by device and inode; None where there is none."""
+    """The device and inode of the file behind a path or a descriptor; None without a file."""
     try:
         file = os.stat(path)
     except OSError:
@@ -272,7 +278,7 @@ def identity(path: str | int) -> tuple[int, int] | None:
 
 
 def check(db: sqlite3.Connection, path: str) -> None:
-    """Refuse a file that is no cassette, or one that a stranger has tampered with."""
+    """Refuse a file that is not a cassette, or that was tampered with."""
     if db.execute("PRAGMA application_id").fetchone()[0] != schema.APPLICATION_ID:
         raise CassetteError(f"{path} is a SQLite database, but not a cassette")
     schema.check_version(path, version_of(db))
@@ -284,11 +290,11 @@ def check(db: sqlite3.Connection, path: str) -> None:
         raise CassetteError(f"{path} holds SQL triggers, which a cassette never does; it was left alone")
     statements = {sql for *_, sql in found if sql is not None}
     if not schema.STATEMENTS.issuperset(statements):
-        from . import foreign_schema  # only where it is not ours word for word
+        from . import foreign_schema  # only if it differs from ours
 
         foreign_schema.check(db, path, found)
     if not statements.issuperset(_VIEWS):
-        for view in _VIEWS:  # those of the file are not used: a stranger's may be endless
+        for view in _VIEWS:  # the file's own views are not used: they may be endless
             db.execute(view.replace("CREATE VIEW", "CREATE TEMP VIEW IF NOT EXISTS", 1))
 
 
@@ -296,7 +302,7 @@ def objects(db: sqlite3.Connection) -> list[tuple[str, str, str | None]]:
     """The objects of a schema: type, name and SQL."""
     try:
         return db.execute("SELECT type, name, sql FROM sqlite_master").fetchall()
-    except UnicodeDecodeError:  # SQLite's message quotes a name with a stray byte in it
+    except UnicodeDecodeError:  # SQLite's message quotes a name with a stray byte
         raise sqlite3.DatabaseError("malformed database schema") from None
 
 
@@ -310,5 +316,5 @@ def unreadable(path: str, error: Exception) -> str:
 
 
 def storable(text: str | None) -> str | None:
-    """The text with half a surrogate pair replaced, as a method or name may have it: SQLite cannot store that."""
+    """A text that SQLite can store: lone surrogates, which a method or name may contain, are replaced."""
     return text if text is None or text.isascii() else text.encode("utf-8", "replace").decode()

@@ -1,8 +1,7 @@
-"""Check of a schema that others have changed: a cassette's all the same, if not word for word.
+"""The check of a schema that other programs have changed: still a cassette's, but not word for word.
 
-Others may add tables, views, columns and plain indices, and tools write a table anew in words of their own. But a table
-or index in the place of ours may only store: an expression in it would run, and may be endless. So all of its words
-have to be known.
+They may add tables, views, columns and plain indices, and tools rewrite a table in other words. But a table or index in
+place of ours must only store: an expression in it would run, and may be endless. So all of its words must be known.
 """
 
 from __future__ import annotations
@@ -15,13 +14,13 @@ from contextlib import closing
 from ..errors import CassetteError, pasted
 from .schema import SCHEMA, STATEMENTS, TABLES
 
-# Names in quotation marks, words, and all else, mark by mark: https://www.sqlite.org/lang_keywords.html
+# Quoted names, words, and all other marks one by one: https://www.sqlite.org/lang_keywords.html
 _TOKEN = re.compile(r'"((?:[^"]|"")*)"|\[([^\]]*)\]|`([^`]*)`|([^\W\d]\w*)|(\S)')
 _MADE = re.compile(r"\s*CREATE\s+(?:UNIQUE\s+|VIRTUAL\s+|TEMP\s+|TEMPORARY\s+)?(TABLE|INDEX|VIEW|TRIGGER)\b", re.I)
 _WORDS = {"create", "if", "not", "exists", "null", "unique", "asc", "(", ")", ",", ";"}
 _OF_TABLES = _WORDS | set("table integer int text blob primary key references foreign without rowid strict".split())
 _OF_INDICES = _WORDS | set("index on desc where is and".split())
-_ACTS = set("as check collate conflict default generated on using virtual".split())  # though somebody may be called so
+_ACTS = set("as check collate conflict default generated on using virtual".split())  # also when used as names
 
 Made = tuple[str, str, str | None]  # type, name and SQL, as SQLite keeps them
 
@@ -49,12 +48,12 @@ def _odd(db: sqlite3.Connection, made: list[Made]) -> Iterator[tuple[str, str]]:
     for kind, name, sql in made:
         what = _MADE.match(str(sql))
         if sql is not None and (what is None or what[1].lower() != kind):
-            yield str(kind), str(name)  # SQLite goes by the statement, whatever its type column has
+            yield str(kind), str(name)  # SQLite uses the statement, whatever its type column says
     statements = {(kind, name): str(sql) for kind, name, sql in made}
     own = _own_columns()
     for table, columns in own.items():
         found = _columns(db, table)
-        names = {*found, *own, "id"}  # what it refers to
+        names = {*found, *own, "id"}  # names in references
         if not columns <= found or not _is_known(statements.get(("table", table), "?"), _OF_TABLES, names):
             yield "table", table
         for index, origin in db.execute(f"SELECT name, origin FROM pragma_index_list('{table}')").fetchall():
@@ -71,7 +70,7 @@ def _own_columns() -> dict[str, set[str]]:
 
 
 def _columns(db: sqlite3.Connection, table: str) -> set[str]:
-    """The columns that are stored and not computed: https://www.sqlite.org/gencol.html"""
+    """The stored columns, without computed ones: https://www.sqlite.org/gencol.html"""
     return {name for (name,) in db.execute(f"SELECT name FROM pragma_table_xinfo('{table}') WHERE hidden = 0")}
 
 

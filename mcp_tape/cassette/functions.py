@@ -1,7 +1,7 @@
 """SQL functions of a cassette's connection (https://www.sqlite.org/appfunc.html), and joins that several queries need.
 
-The functions are about texts: a message of a batch, the words behind escapes, the request that a message cancels.
-Arguments come as they stand in a table: bytes where they are not UTF-8, anything where a stranger wrote them.
+The functions work on texts: a message of a batch, the words in escaped text, the request that a message cancels.
+Arguments are the values in a table: bytes if they are not UTF-8, and anything in an untrusted file.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     from typing import Any
 
 _ESCAPE = pattern(r"(?s)\\(?:u([0-9A-Fa-f]{4})|(.))")
-_MOST = (1 << 63) - 1  # of SQLite's numbers
+_MOST = (1 << 63) - 1  # the largest integer of SQLite
 _SHORT = {"b": " ", "f": " ", "n": "\n", "r": "\r", "t": "\t"}
-EXAMINED = 100  # cancels, for each request of a server
+EXAMINED = 100  # cancels to examine, for each request of a server
 _KEPT = 16  # batches whose cancels are remembered
-_MOST_TEXT = 16 << 20  # characters remembered; more where one batch has them, or two
+_MOST_TEXT = 16 << 20  # characters remembered; one or two larger batches are kept too
 
 
-# The rows of a frame's messages are those from its own number on, up to the next frame's.
+# The rows of a frame's messages: from its own number up to the next frame's.
 BEFORE_NEXT = f"{{}}.id < coalesce((SELECT n.id FROM facts n WHERE n.id > ? ORDER BY n.id LIMIT 1), {_MOST})"
 
 
 def text_of(frame: str, part: str) -> str:
-    """SQL for the text of a message in a row of `facts`: of a batch, its part."""
+    """SQL for the text of a message in a row of `facts`; in a batch, its part."""
     text = f"coalesce({frame}.text, {frame}.data)"
     return f"CASE {frame}.kind WHEN 'batch' THEN part_of({frame}.id, {part}) ELSE {text} END"
 
@@ -41,7 +41,7 @@ def messages_of(frame: str) -> str:
 
 
 def question_of(message: str) -> str:
-    """SQL that joins `q`, the request that a message answers, and `qf`, the frame of that."""
+    """SQL that joins `q`, the request that a message answers, and `qf`, its frame."""
     asked = f"({message}.session << {schema.BITS}) + {message}.answers"
     return f"LEFT JOIN messages q ON q.id = {asked} LEFT JOIN facts qf ON qf.id = q.frame"
 
@@ -52,23 +52,23 @@ def answer_of(request: str) -> str:
     plain = f"""SELECT min(d.id) FROM derived d WHERE d.cue = {number} AND d.id BETWEEN {request}.id AND {last}
         AND d.answers IS NULL AND d.exchange IS NULL AND d.method IS NULL AND d.status IS NOT NULL"""
     named = f"SELECT min(d.id) FROM derived d WHERE d.answers = {number} AND d.id BETWEEN {request}.id AND {last}"
-    # A message that is no request needs no look at the index.
+    # Other messages need no look at the index.
     return (
         f"""LEFT JOIN messages a ON a.id = CASE {request}.kind WHEN 'request' THEN coalesce(({plain}), ({named})) END"""
     )
 
 
 def of_method(method: str) -> str:
-    """SQL that compares a method so that the index is used, which leaves out the one that most requests have."""
+    """SQL that compares a method by the index, which omits the most common method."""
     return "method = ?" if method == protocol.CALL else f"method = ? AND method <> '{protocol.CALL}'"
 
 
 def of_key(key: str, value: str = "?") -> str:
-    """SQL that compares a key so that the index is used, which has the first bytes of each; a `?` takes it twice."""
+    """SQL that compares a key by the index, which holds the first bytes of each. A `?` needs the value twice."""
     return f"substr({key}, 1, 4) = substr({value}, 1, 4) AND {key} = {value}"
 
 
-# The messages of the exchange that a request of the client opened, and that; of a batch, those of all its requests.
+# The messages of the exchange that a client request opened, with the request; of a batch, those of all its requests.
 MEMBERS = f"""SELECT id FROM derived WHERE cue = ? AND exchange IS NULL AND id BETWEEN ? AND ?
     UNION ALL SELECT id FROM derived WHERE exchange = ? AND id BETWEEN ? AND ?
     UNION ALL SELECT id FROM derived WHERE id >= ? AND cue IS NULL AND exchange IS NULL AND method IS NOT NULL
@@ -100,7 +100,7 @@ class _Batch(NamedTuple):
 
 
 class Batches:
-    """A memory of the batches read last, forgotten when somebody else writes to the file."""
+    """A memory of the batches read last, cleared when another process writes to the file."""
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db
@@ -108,13 +108,13 @@ class Batches:
         self._batches: dict[int, _Batch] = {}  # the newest is the last
 
     def part_of(self, frame: Any, part: Any) -> Any:
-        """One message of a batch, verbatim; the whole text where it has no such part."""
+        """One message of a batch, verbatim; the whole text if it has no such part."""
         self._refresh()
         text, spans = self._batches.get(frame) or self._read(frame)
         return text[slice(*spans[part])] if isinstance(part, int) and 0 <= part < len(spans) else text
 
     def called_off(self, number: Any, part: Any, sender: Any, rpc_id: Any) -> bool:
-        """Return whether the side that made a request of a batch cancelled it later."""
+        """Return whether the sender of a batched request cancelled it later."""
         self._refresh()
         return bool(self._cancels(number - part, sender).get(rpc_id, 0) > number)
 
@@ -123,7 +123,7 @@ class Batches:
         return lru_cache(_KEPT)(partial(_cancels, self._db))
 
     def _refresh(self) -> None:
-        # The same throughout a query: https://www.sqlite.org/pragma.html#pragma_data_version
+        # Constant throughout a query: https://www.sqlite.org/pragma.html#pragma_data_version
         ((version,),) = self._db.execute("PRAGMA data_version")
         if version != self._version:
             self._version = version
@@ -150,12 +150,12 @@ def _cancels(db: sqlite3.Connection, frame: int, sender: str) -> dict[Any, int]:
 
 
 def says(text: Any, words: bytes) -> bool:
-    """Return whether a text has some words, however it writes them: in lower case (A to Z), as SQLite's lower()."""
+    """Return whether a text contains some words, escaped or not; in lower case (A to Z), as in SQLite's lower()."""
     return words in readable(text).encode("utf-8", "surrogatepass").lower()
 
 
 def readable(text: Any) -> str:
-    """A text as people mean it: `caf\\u00e9` is `café`, and a line end no letter n; also in JSON within a string."""
+    """A text without escapes: `caf\\u00e9` is `café`, and a line end no letter n; also in JSON within a string."""
     plain = text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
     once = _unescaped(plain)
     twice = _unescaped(once)
@@ -166,11 +166,11 @@ def _unescaped(text: str) -> str:
     if "\\" not in text:
         return text
     found = _ESCAPE.sub(lambda m: chr(int(m[1], 16)) if m[1] else _SHORT.get(m[2], m[2]), text)
-    return found.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # two halves are one character
+    return found.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # joins the halves of surrogate pairs
 
 
 def cancelled_by(text: Any, part: Any) -> str | None:
-    """The id of the request that a message cancels, as JSON text; None where a stranger wrote something else."""
+    """The id of the request that a message cancels, as JSON text; None in an untrusted text without one."""
     try:
         body = jsontext.loads(text)
         message = body[part] if isinstance(body, list) else body
@@ -181,7 +181,7 @@ def cancelled_by(text: Any, part: Any) -> str | None:
 
 
 def add_to(db: sqlite3.Connection) -> None:
-    """Add the functions to a connection, which they refer to until it is closed."""
+    """Add the functions to a connection. They refer to it until it is closed."""
     batches = Batches(db)
     for function, values in (says, 2), (cancelled_by, 2), (batches.part_of, 2), (batches.called_off, 4):
         db.create_function(function.__name__, values, function, deterministic=True)

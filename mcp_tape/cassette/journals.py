@@ -1,7 +1,7 @@
-"""The files that SQLite keeps beside a cassette, checked before it is opened. Needs no SQLite, as a relay has none.
+"""The files that SQLite keeps beside a cassette, checked before it is opened. Works without SQLite, as in a relay.
 
-SQLite trusts them. It deletes the file that a rollback journal names as its super-journal, wherever that is, and it
-truncates its own files, which may be hard links to others. A cassette may come from a stranger, with all of them.
+SQLite trusts these files. It deletes the file that a rollback journal names as its super-journal, wherever that is, and
+it truncates its own files, which may be hard links to others. An untrusted cassette may come with all of them.
 
 https://www.sqlite.org/fileformat2.html#the_rollback_journal
 https://www.sqlite.org/atomiccommit.html#_multi_file_commit
@@ -16,12 +16,12 @@ from ..errors import CassetteError, pasted
 
 ENDINGS = ("-journal", "-wal", "-shm")
 _MAGIC = bytes.fromhex("d9d505f920a163d7")  # begins a journal's header, and ends the name of a super-journal
-_TAIL = 16  # bytes behind the name: its length, its checksum, the magic
+_TAIL = 16  # bytes after the name: its length, its checksum, the magic
 _LONGEST = 1 << 16
 
 
 def check(path: str) -> None:
-    """Refuse a cassette whose journals would lead SQLite to other files. Nothing is touched."""
+    """Refuse a cassette whose journals would lead SQLite to other files. Touches nothing."""
     path = os.path.realpath(path)  # SQLite looks beside the file itself
     for ending in ENDINGS:
         _expect_plain(path, path + ending)
@@ -30,7 +30,7 @@ def check(path: str) -> None:
         return
     import re
 
-    # SQLite looks for the name at the end of any journal, also of one that is not hot, when it rolls back.
+    # On a rollback SQLite looks for the name at the end of any journal, even one that is not hot.
     if not re.fullmatch(re.escape(path) + "-mj[0-9A-F]{9}", name):
         raise _refused(path, f"{path}-journal", f"would have SQLite delete another file, {pasted(ascii(name)[1:-1])}")
     _expect_plain(path, name)
@@ -42,7 +42,7 @@ def check(path: str) -> None:
 
 
 def is_hot(path: str) -> bool:
-    """Return whether there is a journal to be rolled back, should nobody be writing just now.
+    """Return whether there is a journal to roll back, unless a process is writing just now.
 
     https://www.sqlite.org/lockingv3.html#hot_journals
     """
@@ -52,7 +52,7 @@ def is_hot(path: str) -> bool:
 
 
 def super_journal(path: str) -> str | None:
-    """The name at the end of the journal of a file, which is given by its real path; valid or not."""
+    """The name at the end of a file's journal, valid or not. `path` is a real path."""
     journal = f"{path}-journal"
     tail = _read(journal, -_TAIL, _TAIL)
     if len(tail) < _TAIL or tail[8:] != _MAGIC:
@@ -65,7 +65,7 @@ def _expect_plain(path: str, beside: str) -> None:
     try:
         found = os.lstat(beside)
     except OSError:
-        return  # there is none, or SQLite cannot reach it either
+        return  # missing, or unreachable for SQLite too
     if not stat.S_ISREG(found.st_mode):
         raise _refused(path, beside, "is not a regular file")
     if found.st_nlink > 1:
@@ -80,7 +80,7 @@ def _refused(path: str, beside: str, why: str) -> CassetteError:
 
 
 def _read(path: str, offset: int, size: int) -> bytes:
-    """Bytes of a file, from its start or, with a negative offset, its end; none where it is not there or too short."""
+    """Bytes of a file, from its start or, with a negative offset, its end; empty if it is missing or too short."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:

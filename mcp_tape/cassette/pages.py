@@ -1,6 +1,6 @@
-"""The one way to read more rows than memory should hold: page by page, each by a query of its own.
+"""The one way to read more rows than memory should hold: page by page, each with its own query.
 
-A query is never left open while the consumer takes its time: outside of WAL mode it would lock recorders out, see
+No query stays open while the consumer works: outside of WAL mode it would lock recorders out, see
 https://www.sqlite.org/lockingv3.html. `Cassette.pages` reports errors as those of a cassette.
 """
 
@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 Values = Sequence[Any]  # of a row
 
-BEFORE_ALL = -(1 << 63)  # SQLite's least number
+BEFORE_ALL = -(1 << 63)  # SQLite's least integer
 _PAGE_ROWS, _PAGE_BYTES = 1_000, 4 << 20
 
 
@@ -31,13 +31,13 @@ def pages(
     first: int | None = None,
     text: int | Sequence[int] = (),
 ) -> Iterator[list[T]]:
-    """The rows of a query, some at a time, each page by a query of its own that is over when the page is given out.
+    """Yield the rows of a query in pages, each from its own query, which is closed before the page is yielded.
 
-    `sql` ends with its WHERE condition. `key`: the columns of whole numbers that order its rows, and their places in a
-    row; NULL is before all. `within`: the least and the greatest value of the first of them, such as the ids of a
-    session. `after`: the key to go on behind. A page has at most `most` rows (the first one `first`), and with `text`,
-    the place of a column or of several, ends when their values have some megabytes. Rows that are written meanwhile are
-    read, too, if they come behind. Refuses a file whose rows do not go on: reading it would never end.
+    `sql` ends with its WHERE condition. `key`: the integer columns that order its rows, with their places in a row;
+    NULL is before all. `within`: the least and the greatest value of the first of them, such as the ids of a session.
+    `after`: the key to continue after. A page has at most `most` rows (the first one `first`). With `text`, the place
+    of one column or of several, a page also ends when their values have some megabytes. Rows written meanwhile are read
+    too, if they come later. Refuses a file whose keys do not increase: reading it would never end.
     """
     last = tuple(after) or (BEFORE_ALL,) * len(key)
     least, *greatest = within or (BEFORE_ALL,)
@@ -51,7 +51,7 @@ def pages(
         if not page:
             return
         yield page
-        del page  # before there is another
+        del page  # frees memory before the next page
         size = most
 
 
@@ -62,7 +62,7 @@ def _page(
     last: tuple[int, ...],
     texts: tuple[int, ...],
 ) -> tuple[list[T], tuple[int, ...]]:
-    """Rows behind a key, and the key of the last of them."""
+    """Return the rows after a key, and the key of the last one."""
     page: list[T] = []
     size = 0
     with closing(cursor):
@@ -80,9 +80,9 @@ def _page(
 
 
 def _behind(key: tuple[str, ...]) -> str:
-    """The condition of rows behind a key."""
+    """The condition for rows after a key."""
     # Not as a row value, for which SQLite uses an index only within a table: https://www.sqlite.org/rowvalue.html
-    # What is searched for by an index comes first: of several lower bounds, SQLite takes that, and walks to the others.
+    # The indexed bound comes first: of several lower bounds, SQLite uses the first, and scans to the others.
     column, *more = key
     return f"{column} >= ? AND ({column} > ? OR {_behind(tuple(more)) if more else 0})"
 

@@ -1,9 +1,9 @@
-"""Cassettes on disk, for reading. Never writes; what a killed recorder left is tidied up first.
+"""Cassettes on disk, for reading. Writes only to finish the work of a killed recorder.
 
-`Session` and `MessageRow` are columns of `sessions` and `messages`; `FRAME_COLUMNS` give the fields of `Frame`. SELECT
-lists are made of them (`columns`), and so are checks (`types_of`, `row_maker`): SQLite takes any type in any column,
-and a stranger may have put it there. The rows of a session are a range of ids: `schema.row_ids`. What may be too much
-for memory is read by `Cassette.pages`.
+`Session` and `MessageRow` are columns of `sessions` and `messages`; `FRAME_COLUMNS` hold the fields of `Frame`. SELECT
+lists are made from them (`columns`), and so are checks (`types_of`, `row_maker`): SQLite accepts any type in any
+column, and a cassette may be untrusted. The rows of a session are a range of ids: `schema.row_ids`. `Cassette.pages`
+reads rows that may not fit in memory.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
     from .pages import T, Values
     from .query.exchanges import Counts
 
-Types = tuple[type, ...]  # that a value may be of
+Types = tuple[type, ...]  # the types that a value may have
 
 _BY_NAME: dict[str, type] = {"int": int, "str": str, "bytes": bytes, "None": type(None)}
-_DATA = (str, bytes)  # a text, whether or not it is UTF-8
+_DATA = (str, bytes)  # a text, UTF-8 or not
 _PAGE_SESSIONS = 500
-_UNREADABLE = (sqlite3.Error, OverflowError)  # the latter of a number beyond SQLite's, computed from one on the tape
+_UNREADABLE = (sqlite3.Error, OverflowError)  # OverflowError: a number beyond SQLite's, computed from one on the tape
 
 
 class EmptyError(CassetteError):
-    """Nothing was ever recorded into the file; not even its tables are there."""
+    """A file that nothing was ever recorded into; even its tables are missing."""
 
 
 class Session(NamedTuple):
@@ -89,14 +89,14 @@ def columns(fields: Sequence[str], table: str = "") -> str:
 
 
 def types_of(row_type: type) -> tuple[Types, ...]:
-    """The types that each field of a row type may be of, by its annotations."""
-    # get_type_hints would take a hundred times as long, and start-up counts.
+    """The types that each field of a row type may have, by its annotations."""
+    # get_type_hints would take a hundred times as long, which start-up cannot afford.
     annotations = (str(getattr(hint, "__forward_arg__", hint)) for hint in row_type.__annotations__.values())
     return tuple(tuple(_BY_NAME[name] for name in text.split(" | ")) for text in annotations)
 
 
 def row_maker(row_type: type[T], table: str | None = None) -> Callable[[Values], T]:
-    """A function that makes a row of a type from its values, and refuses values of other types."""
+    """A function that makes a row from its values, and refuses values of other types."""
     types, make = types_of(row_type), row_type._make  # type: ignore[attr-defined]
 
     def made(values: Values) -> T:
@@ -139,9 +139,9 @@ class Cassette:
         self.path = self.local = os.fspath(path)  # of a remote one, `local` is a copy
         self.label = label
         self._copy: TemporaryDirectory[str] | None = None
-        self.closing: ExitStack | None = None  # what lasts as long as this is open
+        self.closing: ExitStack | None = None  # released on exit
         self._for_queries: Database | None = None
-        self.lost: tuple[str, ...] = ()  # of what it says, as its form has no place for it
+        self.lost: tuple[str, ...] = ()  # losses of its format, in words
         if schema.is_remote(self.path):
             from .text import opening
 
@@ -150,7 +150,7 @@ class Cassette:
             self._begin()
 
     def _begin(self) -> None:
-        self._database: str | None = self.local  # the SQLite file; none where it is in memory
+        self._database: str | None = self.local  # the SQLite file; None if it is in memory
         try:
             _check_readable(self.local, self.path)
             self._db = self._open()
@@ -173,18 +173,18 @@ class Cassette:
         self._drop_copy()
         if self.closing is not None:
             self.closing.close()
-        file.tidy(self.path)  # a recorder that left while we were reading could not
+        file.tidy(self.path)  # a recorder that ended during the read could not
 
     @property
     def is_writable(self) -> bool:
-        """True if a recorder can add to it: it is a file here, and no recording of another tool."""
-        from .text import opening  # only where something is reported
+        """True if a recorder can add to it: a local file, not another tool's recording."""
+        from .text import opening  # only for reports
 
         return self.local == self.path and (self._database is not None or not opening.is_foreign(self.path))
 
     @property
     def connection(self) -> sqlite3.Connection:
-        """The read-only connection, for SQL of others."""
+        """The read-only connection, for other modules' SQL."""
         return self._db
 
     @property
@@ -201,7 +201,7 @@ class Cassette:
 
     @property
     def source(self) -> str:
-        """The file that is read: the cassette or a copy of it."""
+        """The file to read: the cassette or a copy of it."""
         if self._database is None and self._copy is None:
             from .text import opening
 
@@ -212,17 +212,17 @@ class Cassette:
         return list(self.each_session())
 
     def each_session(self) -> Iterator[Session]:
-        """Every session, in recorded order, one at a time."""
+        """Yield every session, in recorded order."""
         return chain.from_iterable(self.session_blocks())
 
     def session_blocks(self, after: int | None = None) -> Iterator[list[Session]]:
-        """Every session, or those behind one, some at a time, as there may be very many."""
+        """Yield every session, or those after one, in blocks, because there may be many."""
         behind = () if after is None else (after,)
         return self.pages(f"{_SESSIONS} 1", (), {"id": 0}, _session, after=behind, most=_PAGE_SESSIONS)
 
     def session(self, number: int | None = None) -> Session:
-        """One session; without a number the newest."""
-        # The number as text, as it may be too large for SQLite.
+        """One session; the newest without a number."""
+        # The number as text, because it may be too large for SQLite.
         which, values = ("1", ()) if number is None else ("id = ?", (str(number),))
         found: list[Session] = self.rows(f"{_SESSIONS} {which} ORDER BY id DESC LIMIT 1", values, _session)
         if found:
@@ -232,37 +232,37 @@ class Cassette:
 
     def counts(self, session: int) -> dict[str, int]:
         """Frames, exchanges, open requests and errors of a session."""
-        from .query.exchanges import counts  # as `exchanges`
+        from .query.exchanges import counts  # as in `exchanges`
 
         return counts(self, session)
 
     def counts_of(self, first: int, last: int) -> dict[int, Counts]:
-        """Counts of the sessions from one to another, but for empty ones."""
+        """Counts of the sessions in a range, except empty ones."""
         from .query.exchanges import counts_of
 
         return counts_of(self, first, last)
 
     def exchanges(self, session: int) -> list[Exchange]:
         """Every request of a session, of either side, with its answer."""
-        from .query.exchanges import exchanges  # replay starts without it
+        from .query.exchanges import exchanges  # not needed at the start of a replay
 
         return list(exchanges(self, session))
 
     def frames(self, session: int) -> Iterator[Frame]:
-        """Every frame of a session, in order, verbatim."""
+        """Yield every frame of a session, in order, verbatim."""
         text, key = Frame._fields.index("text"), {"id": len(Frame._fields)}
         bounds = {"within": schema.row_ids(session), "text": text}
         return chain.from_iterable(self.pages(f"{_FRAMES} 1", (), key, frame_of, **bounds))
 
     def frame(self, session: int, seq: int) -> Frame | None:
-        """One frame of a session; None where it has no such frame."""
+        """One frame of a session; None if it does not exist."""
         return next(iter(self.rows(f"{_FRAMES} id = ?", (schema.row_id(session, seq),), frame_of)), None)
 
     def pages(
         self, sql: str, values: Sequence[Any], key: Mapping[str, int], make: Callable[[Values], T], **bounds: Any
     ) -> Iterator[list[T]]:
-        """The rows of a query, some at a time: see `pages.pages`."""
-        from .pages import pages  # replay starts without it
+        """Yield the rows of a query in pages: see `pages.pages`."""
+        from .pages import pages  # not needed at the start of a replay
 
         try:
             yield from pages(self._db, sql, values, key, make, **bounds)
@@ -270,18 +270,18 @@ class Cassette:
             raise self._unreadable(error) from None
 
     def expected(self, rows: list[Any], types: Sequence[Types], table: str = "messages") -> list[Any]:
-        """The rows, if each of their values is of one of these types."""
+        """The rows, if each of their values has one of these types."""
         for column, expected in zip(zip(*rows, strict=True), types, strict=True) if rows else ():
             if not set(map(type, column)).issubset(expected):
                 raise self.odd(table)
         return rows
 
     def odd(self, table: str | None = "messages") -> CassetteError:
-        """The error of a row that no recorder has written."""
+        """The error for a row that no recorder has written."""
         return self._unreadable(OddRowError(table))
 
     def rows(self, sql: str, values: Any = (), make: Callable[[Values], Any] | None = None) -> list[Any]:
-        """All rows of a query, as tuples or made into something else."""
+        """All rows of a query, as tuples or converted by `make`."""
         try:
             found = self._db.execute(sql, values).fetchall()
             return found if make is None else list(map(make, found))
@@ -294,10 +294,10 @@ class Cassette:
 
     def _open(self) -> sqlite3.Connection:
         if file.header_says_wal(self.local) or journals.is_hot(self.local):
-            # Journals that were left behind are applied; in a copy where we may not write.
+            # Leftover journals are applied; in a copy if we may not write.
             file.recover(self.local) if self._may_write() else self._read_a_copy()
             _check_readable(self.source, self.path)  # it is empty if the first recorder was killed at its start
-        # Not while it is open: closing the file after a look at it would give up the locks that SQLite has on it.
+        # Not while it is open: closing the file after reading it would give up SQLite's locks on it.
         # https://www.sqlite.org/howtocorrupt.html#_posix_advisory_locks_canceled_by_a_separate_thread_doing_close_
         may_be_recorded = file.header_says_wal(self.source)
         db, is_whole = self._connect()
@@ -310,8 +310,8 @@ class Cassette:
         return self._connect()[0]
 
     def _read(self, error: CassetteError) -> sqlite3.Connection:
-        """Read what is no SQLite, such as JSON lines, into memory."""
-        from .text import opening  # only where there is such a file
+        """Read another format, such as JSON lines, into memory."""
+        from .text import opening  # only for such a file
 
         self._database = None
         db, self.lost = opening.read(self.local, self.label, type(self), error)
@@ -319,7 +319,7 @@ class Cassette:
         return db
 
     def _connect(self) -> tuple[sqlite3.Connection, bool]:
-        """Return a connection, and whether all messages are there."""
+        """Return a connection, and whether all messages are derived."""
         db = file.connect_to_read(self.source)
         try:
             file.guard(db)
@@ -335,7 +335,10 @@ class Cassette:
             raise
 
     def _complete(self, db: sqlite3.Connection, may_be_recorded: bool) -> None:
-        """Derive what a killed recorder put off; in a copy where we may not write. One that lives does so itself."""
+        """Derive messages that a killed recorder left; in a copy if we may not write.
+
+        A live recorder does so itself.
+        """
         from .writer import complete  # only after a kill
 
         if may_be_recorded and not file.is_left(db):
@@ -361,12 +364,12 @@ def _stored(db: sqlite3.Connection, session: int) -> Iterator[Frame]:
 
 
 def _check_readable(path: str, name: str) -> None:
-    """Refuse a file that is missing, empty or no cassette. Errors call it by `name`."""
+    """Refuse a file that is missing, empty or not a cassette. Errors call it `name`."""
     is_there = os.path.exists(path)
     if is_there and (os.path.getsize(path) or not os.path.isfile(path)):
         schema.check_header(path)
     elif schema.is_there(path):
-        raise schema.NoDatabaseError(f"{name} is empty")  # but what was recorded is beside it
+        raise schema.NoDatabaseError(f"{name} is empty")  # but its recording is beside it
     elif is_there:
         raise EmptyError(f"{name} is empty", f"; record into it with: mcp-tape record -o {pasted(name)} -- SERVER")
     else:

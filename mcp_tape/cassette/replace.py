@@ -1,8 +1,8 @@
 """Replacing files: the one way to do it.
 
-A new file is made in a private directory beside the old one, under a name that nobody can know before, and renamed
-over it when it is whole: `beside`, then `Part.put`. The directory is locked while its maker lives, so that the next
-one removes what a killed one has left.
+A new file is made in a private directory beside the old one, under an unpredictable name, and renamed over it when
+complete: `beside`, then `Part.put`. The directory is locked while its maker lives, so that later calls can remove what
+a killed one left.
 """
 
 from __future__ import annotations
@@ -22,32 +22,34 @@ from .text.names import is_database, is_text
 
 _ENDING = ".part"
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)  # not every file system has them
-LOCK = "-lock"  # ends the name of the lock of a database that is recorded into for a text
+LOCK = "-lock"  # suffix of the lock for a database that is recorded into for a text
 
 
 class TakenError(TapeError):
-    """An output that is there already."""
+    """The output already exists."""
 
     exit_code = 2
 
 
 def expect_room(output: str, overwrite: bool) -> None:
-    """Refuse to replace a file without leave. A pipe or a terminal is written to, and not replaced."""
+    """Refuse to replace a file without permission. A pipe or a terminal is written to, not replaced."""
     is_stream = os.path.exists(output) and not os.path.isfile(output) and not os.path.isdir(output)
     if os.path.lexists(output) and not is_stream and not overwrite:
         raise TakenError(f"{output} is there already, and stays as it is; choose another name, or add --force")
 
 
 class Part:
-    """A file in the making, and the path at which it is to be. Where that is a text, a database becomes one."""
+    """A file in the making, and its future path. If that path is a text's, a database is converted."""
 
     def __init__(self, file: str, path: str) -> None:
         self.file, self.path, self.is_handed_over = file, path, False
 
     def put(self, to: str | None = None, *, as_text: bool | None = None, keep_times: bool = False) -> None:
-        """Take the place, or one beside it, whole or not at all, with mode and owner of what is at the path.
+        """Replace the file at the path, or one beside it, atomically.
 
-        `as_text`: whatever the place says. `keep_times`: of frames that are as they were in a text there.
+        The new file gets the mode and owner of the file at the path.
+
+        `as_text`: write text, whatever the name. `keep_times`: of frames that are unchanged from an existing text.
         """
         target = to or self.path
         _expect_no_journal(target)
@@ -56,18 +58,18 @@ class Part:
         try:
             with suppress(FileNotFoundError):
                 was = os.stat(self.path)
-                is_root = os.geteuid() == 0  # who runs sudo still wants to read it
+                is_root = os.geteuid() == 0  # a user of sudo still wants to read it
                 os.chown(self.file, was.st_uid if is_root else -1, was.st_gid if is_root else -1)
                 os.chmod(self.file, stat.S_IMODE(was.st_mode))
             _sync(self.file)
             os.replace(self.file, target)
         except OSError as error:
             raise CassetteError(f"{unchanged(target)}: {error.strerror}") from None
-        with suppress(OSError):  # not every file system can
-            _sync(os.path.dirname(target))  # the new name is kept, too, should the machine stop now
+        with suppress(OSError):  # some file systems cannot
+            _sync(os.path.dirname(target))  # makes the new name durable
 
     def put_first(self) -> bool:
-        """Take the place if nobody has it; return whether that was so."""
+        """Move to the path if it is free; return whether it was."""
         if os.path.lexists(self.path):
             return False
         _expect_no_journal(self.path)  # of a database that is gone
@@ -87,10 +89,10 @@ class Part:
         return True
 
     def become_text(self, *, keep_times: bool = False) -> None:
-        """Make lines of a database. What was recorded into the old text and is not in it yet, is no longer to be."""
+        """Convert a database to lines. Drop data of the old text's working database that is not in the text yet."""
         if not is_database(self.file):
             return
-        from .text import write  # which reads cassettes
+        from .text import write  # imported late: it reads cassettes
 
         text = os.path.join(os.path.dirname(self.file), f"text-{os.path.basename(self.path)}")
         keep_times = keep_times and is_text(self.path) and schema.is_there(self.path)
@@ -102,12 +104,12 @@ class Part:
             unlock(left + LOCK, held)
 
     def hand_over(self) -> str:
-        """Leave it to another process, which makes a `Part` of it again. To everybody else it is a leftover."""
+        """Leave it to another process, which makes a `Part` from it. Any other process treats it as a leftover."""
         self.is_handed_over = True
         return self.file
 
     def drop(self) -> None:
-        """Remove its private directory, with all that is left there."""
+        """Remove its private directory and everything in it."""
         directory = os.path.dirname(self.file)
         if directory.endswith(_ENDING):
             _remove_directory(directory)
@@ -115,7 +117,7 @@ class Part:
 
 @contextmanager
 def beside(path: str, *, follow: bool = True) -> Iterator[Part]:
-    """Make a place for what is to be at a path, or where a link there leads. All that is not put there is removed."""
+    """Make a private place for a new file at a path, or at the target of a link there. Unless put, it is removed."""
     schema.expect_local(path)
     path = os.path.realpath(path) if follow else path
     try:
@@ -134,7 +136,7 @@ def beside(path: str, *, follow: bool = True) -> Iterator[Part]:
 
 
 def copy(path: str, to: str) -> None:
-    """Copy a cassette, whole even if somebody is adding to it. Of a text, it is a database."""
+    """Copy a cassette consistently, even while it is recorded. A text is copied as a database."""
     if is_text(path):
         from .reader import Cassette
 
@@ -146,7 +148,7 @@ def copy(path: str, to: str) -> None:
 
 
 def is_private(directory: str) -> bool:
-    """Return whether only its owner can put something into a directory, and that is us. Then nobody else reads it."""
+    """Make a directory private. Return False unless it is ours, and only we can write to it."""
     found = os.lstat(directory)
     if found.st_uid != os.geteuid() or not stat.S_ISDIR(found.st_mode) or found.st_mode & 0o022:
         return False
@@ -156,7 +158,7 @@ def is_private(directory: str) -> bool:
 
 def _expect_no_journal(path: str) -> None:
     """A journal of the old file must not be applied to the new one."""
-    # The file itself is not opened without need: closing it would give up the locks that we may have on it.
+    # The file itself is not opened without need: closing it would give up our locks on it.
     # https://www.sqlite.org/howtocorrupt.html#_posix_advisory_locks_canceled_by_a_separate_thread_doing_close_
     if _has_journal(path) and os.path.exists(path) and not os.path.islink(path):
         file.recover(path)
@@ -170,7 +172,7 @@ def drop_journal(path: str) -> None:
     """Remove an empty journal, whose owner was killed before it was needed; roll back any other."""
     before = file.identity(path)
     with closing(file.connect(path)) as db:
-        db.execute("BEGIN IMMEDIATE")  # nobody else writes now, so the journal is nobody's
+        db.execute("BEGIN IMMEDIATE")  # no other process writes now, so the journal has no owner
         if file.identity(path) == before:
             with suppress(FileNotFoundError):
                 os.unlink(f"{os.path.realpath(path)}-journal")
@@ -181,20 +183,20 @@ def _has_journal(path: str) -> bool:
 
 
 def _made(path: str) -> tuple[str, int]:
-    """Make a private directory; its path, and a descriptor that keeps it locked."""
+    """Make a private directory; return its path, and a descriptor that keeps it locked."""
     place, name = os.path.split(path)
     while True:
         directory = os.path.join(place, f".{name}.{os.urandom(4).hex()}{_ENDING}")
         os.mkdir(directory, 0o700)
-        with suppress(FileNotFoundError):  # somebody took it for a leftover before it was locked
+        with suppress(FileNotFoundError):  # another process removed it as a leftover before the lock
             return directory, _locked(directory, os.O_RDONLY | os.O_DIRECTORY, fcntl.LOCK_EX)
 
 
 def _remove_leftovers(path: str) -> None:
-    """Remove what killed commands have left beside a file. Those that live keep theirs locked."""
+    """Remove leftovers of killed commands beside a file. Live commands keep theirs locked."""
     place, name = os.path.split(path)
     pattern = re.compile(re.escape(f".{name}.") + "[0-9a-f]{8}" + re.escape(_ENDING))
-    with suppress(OSError):  # a directory in which we may write need not be one that we may list
+    with suppress(OSError):  # a writable directory need not be readable
         for directory in (os.path.join(place, entry) for entry in os.listdir(place or ".") if pattern.fullmatch(entry)):
             with suppress(OSError):
                 lock = _locked(directory, os.O_RDONLY | os.O_DIRECTORY, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -220,11 +222,11 @@ def _sync(path: str) -> None:
 
 
 class _GoneError(FileNotFoundError):
-    """Its last owner removed it while it was being locked."""
+    """The last owner removed the file while it was being locked."""
 
 
 def lock(path: str, *, wait: bool = False, shared: bool = False) -> int | None:
-    """Lock a file that is made for that; a descriptor for `unlock`, or None while another process has it."""
+    """Lock a lock file; return a descriptor for `unlock`, or None while another process holds the lock."""
     how = (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB)
     while True:
         try:
@@ -236,9 +238,9 @@ def lock(path: str, *, wait: bool = False, shared: bool = False) -> int | None:
 
 
 def is_last(descriptor: int) -> bool:
-    """Turn a lock that is shared into one that is not, and return True, if nobody else has it.
+    """Turn a shared lock into an exclusive one and return True, if no other process shares it; else release it.
 
-    Else give it up; but where somebody just does what the last one does, wait for that.
+    If another process is just doing the work of the last owner, wait for that first.
     """
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -250,7 +252,7 @@ def is_last(descriptor: int) -> bool:
 
 
 def remove(database: str) -> None:
-    """Remove a database, its journals first: alone, they would be applied to the next of its name."""
+    """Remove a database, its journals first: left alone, they would be applied to the next one of that name."""
     for name in (*(database + ending for ending in journals.ENDINGS), database):
         with suppress(FileNotFoundError):
             os.unlink(name)
@@ -264,13 +266,13 @@ def unlock(path: str, descriptor: int) -> None:
 
 
 def _locked(path: str, flags: int, how: int) -> int:
-    """Lock what is at a path, but no link; OSError where it cannot be, or is no longer there."""
+    """Lock the file or directory at a path, but not a link; OSError if that fails or it was removed."""
     descriptor = os.open(path, flags | os.O_NOFOLLOW, 0o600)
     try:
         try:
             fcntl.flock(descriptor, how)
         except OSError:
-            # A directory of some network mounts cannot be locked: what is left there stays.
+            # Some network mounts cannot lock directories: leftovers there stay.
             if how != fcntl.LOCK_EX:
                 raise
         if file.identity(descriptor) != file.identity(path):

@@ -1,4 +1,4 @@
-"""Files in a revision of git, as in `git:v1.2:tapes/tape.db`: each is read through a copy, as long as it is in use."""
+"""Files in a revision of git, as in `git:v1.2:tapes/tape.db`: each is read through a temporary copy."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _LFS = b"version https://git-lfs"
 
 @contextmanager
 def fetched(reference: str) -> Iterator[tuple[str, str]]:
-    """A reference, and a copy of the file that it names. Errors name the file in git, and not the copy."""
+    """Yield a reference and a copy of its file. Errors name the reference rather than the copy."""
     revision, path = split(reference)
     blob = _blob(revision, path)
-    name = os.path.basename(path)  # git may have what no file here can be called
+    name = os.path.basename(path)  # git may have names that are invalid here
     with tempfile.TemporaryDirectory(prefix="mcp-tape-") as directory:
         copy = os.path.join(directory, name if 0 < len(os.fsencode(name)) <= _LONGEST_NAME else "tape.db")
         with open(copy, "wb") as file:
@@ -35,7 +35,7 @@ def fetched(reference: str) -> Iterator[tuple[str, str]]:
 
 
 def split(reference: str) -> tuple[str, str]:
-    """Return the revision and the path that a reference names."""
+    """Return the revision and the path in a reference."""
     revision, colon, path = reference[len(GIT) :].partition(":")
     if not colon or not revision or not path:
         raise CassetteError(f"{reference!r} does not name a file in git; write it as git:REVISION:path/tape.db")
@@ -45,7 +45,7 @@ def split(reference: str) -> tuple[str, str]:
 
 
 def _blob(revision: str, path: str) -> bytes:
-    """Read a file of a revision, by its path from the repository's root or else from the working directory."""
+    """Read a file of a revision, by its path from the repository's root, or else from the working directory."""
     whys = []
     for name in (f"{revision}:{path}", f"{revision}:./{path}"):
         done = git("cat-file", "blob", name)
@@ -58,7 +58,7 @@ def _blob(revision: str, path: str) -> bytes:
 
 
 def _smudged(name: str, revision: str) -> bytes:
-    """Read the file that a pointer of git LFS stands for."""
+    """Read the file behind a pointer of git LFS."""
     found = git("cat-file", "--filters", name).stdout
     if not found or found.startswith(_LFS):
         raise CassetteError(

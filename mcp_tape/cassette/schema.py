@@ -1,7 +1,7 @@
-"""The cassette's schema, and the check of a file's first bytes. Needs no SQLite, as a relay has none.
+"""The cassette's schema, and the check of a file's first bytes. Works without SQLite, as in a relay.
 
-`facts` is what crossed the wire, stored once; `derived` follows from it and can be rebuilt. `frames` and `messages` are
-views of the two, for people and for queries. The header: https://www.sqlite.org/fileformat2.html
+`facts` holds what crossed the wire, stored once; `derived` follows from it and can be rebuilt. `frames` and `messages`
+are views of the two, for people and queries. The header: https://www.sqlite.org/fileformat2.html
 """
 
 from __future__ import annotations
@@ -13,29 +13,29 @@ from ..errors import CassetteError
 
 APPLICATION_ID = 0x4D435054  # "MCPT"
 VERSION = 1
-TEXT = ".jsonl"  # ends the name of a cassette that is text
-GIT = "git:"  # begins a file in a revision, read through a copy: see `revisions`
-LEFT = ".db"  # ends, behind that, the name of what is recorded and not in the text yet: see `text.working`
+TEXT = ".jsonl"  # suffix of a cassette that is text
+GIT = "git:"  # prefix of cassettes in git, read through a copy: see `revisions`
+LEFT = ".db"  # second suffix of a text's working database: see `text.working`
 TABLES = frozenset(("sessions", "facts", "derived"))
 MAGIC = b"SQLite format 3\0"
 _TRY = "A cassette is made by: mcp-tape record -o FILE -- CMD"
 
-# A row is named by one number: its session, and behind that its number in the session. So neither needs a column or an
-# index of its own, and all of a session stands together.
+# One number identifies a row: its session, followed by its number in the session. So neither needs its own column or
+# index, and the rows of a session are adjacent.
 BITS = 32
 MOST = (1 << BITS) - 1  # frames and messages of a session
 MOST_SESSIONS = (1 << 31) - 1
 PENDING = "pending IS NOT NULL"  # of a session: messages of frames from this number on are not derived yet
 
 # No STRICT tables, no ->> and no typeof(): old sqlite3 shells, DuckDB and ClickHouse read a cassette too. Each column
-# has one type, so bytes that are no UTF-8 have their own. The views look into a text only where it is JSON, and take
-# out objects only: a string may hold a lone surrogate, which no client could fetch. Casts are for what compares by
-# types: SQLite with a parameter that is a text, DuckDB a text with JSON, which need not be one to it.
+# has one type, so bytes that are not UTF-8 have their own. The views parse a text only if it is JSON, and extract
+# objects only: a string may contain a lone surrogate, which no client could fetch. Casts are for comparisons that
+# depend on types: SQLite compares a parameter as text, DuckDB a text as JSON, which it need not be.
 #
-# What nearly every row has is left out of it: the kind of a frame that is a message, the exchange that a cue is the
-# request of, the request that a response to its cue answers. The views put it in. A `cue` is what the server's rows
-# have and the client's do not; 0 is none, -1 is never played. An `exchange` of 0 is none. The index of keys, which
-# are hashes, has the first bytes of each: see `functions.of_key`.
+# Values that nearly every row shares are left out, and the views restore them: the kind of a frame that is a message,
+# the exchange that a cue opened, the request that a response to its cue answers. Server rows have a `cue`, client rows
+# do not; 0 means none, -1 never played. An `exchange` of 0 means none. The index of keys, which are hashes, holds the
+# first bytes of each: see `functions.of_key`.
 SCHEMA = """
 CREATE TABLE sessions (
 id INTEGER PRIMARY KEY,
@@ -178,7 +178,7 @@ def absolute(path: str) -> str:
 
 
 def expect_local(path: str) -> None:
-    """Refuse to write what is only read, through a copy."""
+    """Refuse to write a cassette that is read through a copy."""
     if path.startswith(GIT):
         raise CassetteError(f"{path} is a file of a revision, and only read; to change it, check it out")
     if is_url(path):
@@ -186,22 +186,22 @@ def expect_local(path: str) -> None:
 
 
 def is_there(path: str) -> bool:
-    """Return whether something was recorded: a file that is not empty, or what is not in its text yet."""
+    """Return whether a recording exists: a file that is not empty, or a text's working database."""
     return (os.path.exists(path) and os.path.getsize(path) > 0) or (path.endswith(TEXT) and os.path.exists(path + LEFT))
 
 
 class NoDatabaseError(CassetteError):
-    """The file is no SQLite; it may be a cassette in another form: see `text`."""
+    """The file is not SQLite; it may be a cassette in another form: see `text`."""
 
 
 def check_header(path: str) -> None:
-    """Refuse a file that is no cassette, by its first bytes. A missing or empty one is fine."""
+    """Refuse a file that is not a cassette, by its first bytes. A missing or empty one is fine."""
     if (version := version_of(path)) is not None:
         check_version(path, version)
 
 
 def version_of(path: str) -> int | None:
-    """The schema version of a cassette, by its first bytes; None where it is missing or empty."""
+    """The schema version of a cassette, by its first bytes; None if it is missing or empty."""
     head = first_bytes(path)
     if not head:
         return None
@@ -230,7 +230,7 @@ def first_bytes(path: str) -> bytes:
 
 
 def check_version(path: str, version: int) -> None:
-    """Refuse every schema but today's."""
+    """Refuse any schema but the current one."""
     if version < VERSION:
         raise CassetteError(f"{path} has schema {version}, which no version of mcp-tape writes; it was left alone")
     if version > VERSION:

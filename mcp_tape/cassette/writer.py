@@ -1,9 +1,9 @@
 """Cassettes on disk, for recording. Sessions are appended; several recorders may share one file.
 
-Frames are facts, and are stored at once. Messages follow from them, and may be stored later: `sessions.pending` is the
-number of the first frame whose messages are not there yet, and NULL where all are. It alone counts: what somebody else
-has derived meanwhile is not stored twice, and what a killed recorder has left is derived by whoever opens the cassette
-next (see `complete`). So a key that its frame no longer gives is stored with the frame.
+Frames are facts, and are stored at once. Messages follow from them and may be stored later: `sessions.pending` is the
+number of the first frame whose messages are missing, and NULL if none are. Only this column counts: messages that
+another process derived meanwhile are not stored twice, and the next process to open the cassette derives those that a
+killed recorder left (see `complete`). So a key that cannot be derived from its frame again is stored with the frame.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 
 _NEVER_CLOSED = "never closed: still being recorded, or the recorder was stopped"
 
-_MOST_OWED = 10_000  # messages: they have to be there soon after a kill, too
-_PAID_AT_ONCE = 4_000  # by one transaction: others may have to wait for it
+_MOST_OWED = 10_000  # messages: they must be there soon after a kill, too
+_PAID_AT_ONCE = 4_000  # messages per transaction, because other processes may wait for it
 _ALL = 1 << 62
 _CACHE = 512  # kibibytes: a recorder writes much and reads little
-_CHECKPOINT = 16 << 10  # pages: each takes several syncs of the disk, which a recorder waits for
-# A request that was made again; of a batch, all of them.
+_CHECKPOINT = 16 << 10  # pages: each checkpoint syncs the disk several times, and the recorder waits
+# A repeated request; in a batch, all of them.
 _FORGET = f"""UPDATE derived SET key = NULL, status = 'retry' WHERE id >= :frame AND cue IS NULL
     AND id < coalesce((SELECT min(id) FROM facts WHERE id > :frame), :frame + {schema.MOST})
     AND method IS NOT NULL AND rpc_id IS NOT NULL"""
-# What waited for it waits for the client's last message before it that is still to be found.
+# Messages that waited for it wait for the last client message before it that is still on the tape.
 _WAIT_FOR_EARLIER = f"""UPDATE derived SET cue = coalesce((
         SELECT (id - part) & {schema.MOST} FROM derived WHERE id < :frame AND id > :first AND cue IS NULL
         AND (method IS NULL OR rpc_id IS NULL OR key IS NOT NULL) ORDER BY id DESC LIMIT 1), 0)
@@ -41,7 +41,7 @@ _WAIT_FOR_EARLIER = f"""UPDATE derived SET cue = coalesce((
 
 
 class RemovedError(sqlite3.IntegrityError):
-    """Somebody removed a session while it was being recorded."""
+    """A session was removed while it was being recorded."""
 
     def __init__(self, session: int) -> None:
         super().__init__(f"session {session} was removed while it was being recorded")
@@ -49,16 +49,16 @@ class RemovedError(sqlite3.IntegrityError):
 
 
 class ReplacedError(sqlite3.OperationalError):
-    """Somebody put another file in its place, or removed it, while it was being opened."""
+    """The file was replaced or removed while it was being opened."""
 
 
 class Writer:
-    """Writes sessions onto one cassette. Raises sqlite3.Error when it cannot; nothing is half written."""
+    """Writes sessions to one cassette. Raises sqlite3.Error if it cannot; nothing is half written."""
 
     def __init__(self, path: str | None, known: Collection[int] = ()) -> None:
-        """Without a path, it is in memory. `known`: sessions that are elsewhere, and these go on from."""
+        """Without a path, the cassette is in memory. `known`: sessions elsewhere, after which new numbers continue."""
         self._known = known
-        self._began: dict[int, str | None] = {}  # by session: when
+        self._began: dict[int, str | None] = {}  # by session, its start
         self._owed: list[Batch] = []  # oldest first
         self._path = path
         if path is None:
@@ -68,18 +68,18 @@ class Writer:
         before = file.identity(path)
         self._db = file.connect(path)
         try:
-            if before is None:  # there is nothing in it yet that a power cut could harm
+            if before is None:  # it is empty, so a power cut does no harm
                 self._db.execute("PRAGMA synchronous = OFF")
             self.warning = self._prepare(path)
             self._file = file.identity(path)
-            if before not in (None, self._file):  # while we waited for those who made it anew: ours is the old one
+            if before not in (None, self._file):  # it was replaced while we waited: ours is the old one
                 raise ReplacedError("database is locked: another file has taken its place; try again")
         except BaseException:
             self._db.close()
             raise
 
     def begin(self, facts: dict[str, Any]) -> int:
-        """Begin a session; its number."""
+        """Begin a session; return its number."""
         row = facts | {"incomplete": _NEVER_CLOSED, "key_version": match.KEY_VERSION}
         row["target"] = jsontext.dumps(row["target"])
         with self._transaction() as db:
@@ -94,9 +94,9 @@ class Writer:
         return session
 
     def append(self, entered: Iterable[Entered], facts: dict[int, dict[str, str]], later: bool = False) -> None:
-        """Add frames and the facts that they gave of their sessions, in one transaction, and their messages.
+        """Add frames, the session facts that they state, and their messages, in one transaction.
 
-        `later`: more frames wait to be stored, so the messages of these may be `owed`.
+        `later`: more frames are waiting, so the messages of these may be `owed`.
         """
         batch = Batch(entered)
         later = later and not batch.again and not batch.loses_keys and bool(self._owed or batch.messages)
@@ -126,11 +126,11 @@ class Writer:
 
     @property
     def owed(self) -> int:
-        """Number of messages whose frames are stored, and which are still to be."""
+        """The number of messages still to store, whose frames are stored."""
         return sum(len(owed.messages) for owed in self._owed)
 
     def _pay(self, db: sqlite3.Connection, least: int) -> list[Batch]:
-        """Store at least so many of the messages that are owed, oldest first; return what is then left to be."""
+        """Store at least this many of the messages that are owed, oldest first; return the rest."""
         left, paid = list(self._owed), []
         while left and (least > 0 or not left[0].messages):
             least -= len(left[0].messages)
@@ -143,7 +143,7 @@ class Writer:
         for owed in paid:
             insert_messages(db, owed.messages_from(pending))
         for session in sessions:
-            if pending[session] < schema.row_ids(session)[1]:  # else somebody has derived them all
+            if pending[session] < schema.row_ids(session)[1]:  # else another process has derived them all
                 then = next((owed.first[session] for owed in left if session in owed.first), None)
                 db.execute("UPDATE sessions SET pending = ? WHERE id = ?", (then, session))
         return left
@@ -155,7 +155,7 @@ class Writer:
 
     @property
     def size(self) -> int:
-        """Bytes of the cassette, with what is still in its journal."""
+        """Bytes of the cassette, including its journal."""
         pages, each = (self._db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size"))
         return int(pages * each)
 
@@ -163,7 +163,7 @@ class Writer:
         with self._transaction() as db:
             self._expect({session})
             (why,) = db.execute("SELECT incomplete FROM sessions WHERE id = ?", (session,)).fetchone()
-            kept = LEFT_OUT if why == LEFT_OUT else None  # by a redaction meanwhile, and still true
+            kept = LEFT_OUT if why == LEFT_OUT else None  # set by a redaction meanwhile, and still true
             update_session(db, session, facts | {"incomplete": facts.get("incomplete") or kept})
 
     @contextmanager
@@ -179,7 +179,7 @@ class Writer:
             raise
 
     def _expect(self, sessions: Iterable[int]) -> None:
-        """Refuse to go on where somebody removed a session of ours; its number may have gone to another."""
+        """Raise RemovedError if one of our sessions was removed; its number may have been reused."""
         for session in sessions:
             found = self._db.execute("SELECT started_at FROM sessions WHERE id = ?", (session,)).fetchone()
             if found != (self._began[session],):
@@ -192,23 +192,23 @@ class Writer:
         return self._db
 
     def is_in_place(self) -> bool:
-        """True if the cassette is still where it was: nobody moved, deleted or replaced it."""
+        """True if the cassette was not moved, deleted or replaced."""
         return self._path is None or file.identity(self._path) == self._file
 
     def close(self) -> None:
-        """Leave one file behind, if nobody else is using it."""
+        """Leave a single file, if no other process uses it."""
         file.settle(self._db)
         self._db.close()
         if self._path is not None:
-            file.tidy(self._path)  # of two that leave at once, each may have been in the other's way
+            file.tidy(self._path)  # of two that leave at once, each may have blocked the other
 
     def _prepare(self, path: str) -> str | None:
-        # The schema is written before WAL is switched on, so that the file's own header shows what it is.
+        # The schema is written before the switch to WAL, so that the file's own header identifies it.
         db = self._db
         file.make_schema(db)
         file.check(db, path)
         db.execute(f"PRAGMA cache_size = -{_CACHE}")
-        if file.switch_to_wal(db):  # from now on, nobody can make it anew under us
+        if file.switch_to_wal(db):  # from now on, no process can replace it
             db.execute("PRAGMA synchronous = NORMAL")
             db.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT}")
             return None
@@ -218,10 +218,10 @@ class Writer:
 
 
 def mark_incomplete(path: str, sessions: Iterable[int], why: str) -> None:
-    """Note why sessions are not whole, when the writer no longer can."""
+    """Note why sessions are incomplete, if the writer no longer can."""
     with closing(file.connect(path)) as db:
         for session in sessions:
-            # Its number may be another's by now, which was whole.
+            # Its number may have been reused for a complete session.
             db.execute("UPDATE sessions SET incomplete = ? WHERE id = ? AND ended_at IS NULL", (why, session))
         file.settle(db)
 
@@ -242,20 +242,20 @@ def _values(row: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def complete(path: str, read: Callable[[sqlite3.Connection, int], Iterable[Frame]]) -> None:
-    """Derive what recorders have put off; `read` gives the frames of a session. Whoever else does so finds it done."""
-    with closing(file.connect(path)) as db, suppress(sqlite3.Error):  # somebody writes, or it cannot be read
+    """Derive messages that recorders left pending; `read` returns the frames of a session. Safe to run twice."""
+    with closing(file.connect(path)) as db, suppress(sqlite3.Error):  # another process is writing, or it cannot be read
         file.guard(db)
-        db.execute("PRAGMA cache_spill = OFF")  # others who read it meanwhile wait for the commit only
+        db.execute("PRAGMA cache_spill = OFF")  # other readers then wait for the commit only
         db.execute("BEGIN IMMEDIATE")
         for session, first in db.execute(f"SELECT id, pending FROM sessions WHERE {schema.PENDING}").fetchall():
-            known = isinstance(first, int) and 0 <= first <= schema.MOST  # a stranger may have written it
+            known = isinstance(first, int) and 0 <= first <= schema.MOST  # it may be untrusted
             derive_from(db, session, first if known else 0, read(db, session))
         db.execute("COMMIT")
         file.settle(db)
 
 
 def derive_from(db: sqlite3.Connection, session: int, first: int, frames: Iterable[Frame]) -> Ledger:
-    """Make the messages of a session anew, from a frame on; return the ledger of all of its frames, which are given."""
+    """Derive the messages of a session again, from a frame on; return the ledger of all its frames."""
     _, end = schema.row_ids(session)
     db.execute("DELETE FROM derived WHERE id BETWEEN ? AND ?", (schema.row_id(session, first), end))
     ledger = Ledger()
@@ -271,7 +271,7 @@ def derive_from(db: sqlite3.Connection, session: int, first: int, frames: Iterab
 
 
 def forget(db: sqlite3.Connection, requests: Iterable[tuple[int, int]]) -> None:
-    """Take requests off the tape, each by its session and number; what waited for them waits for earlier ones."""
+    """Stop matching requests, each by its session and number; messages that waited for them wait for earlier ones."""
     for session, seq in requests:
         first, last = schema.row_ids(session)
         named = {"frame": schema.row_id(session, seq), "seq": seq, "first": first, "last": last}

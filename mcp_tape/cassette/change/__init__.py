@@ -1,15 +1,15 @@
-"""Changes to a cassette that is there.
+"""Changes to an existing cassette.
 
-Every file that is replaced is so by `cassette.replace`, every one that is changed by `connect`. Must not know commands,
-nor formats other than the cassette's own.
+`cassette.replace` replaces every file, and `connect` opens every one to change. Must not know commands, nor formats
+other than the cassette's own.
 
-    connect   connections to what is to be changed: a copy, or where it is in use, the file in its place
-    edit      sessions replaced by others, or by what came back from an editor
+    connect   connections for changes: to a copy or, if the cassette is in use, to the file itself
+    edit      sessions replaced by others, or by an edited version
     convert   a cassette in another form: SQLite or text
-    same      whether two recordings say the same
-    merge     the sessions of several cassettes on one
+    same      whether two recordings have the same content
+    merge     the sessions of several cassettes in one
     remove    sessions removed
     derive    messages derived from frames again
-    redact    secrets hidden after the fact
-    secrets   where secrets stand, and their frames without them
+    redact    secrets hidden after recording
+    secrets   places of secrets, and their frames without them
 """

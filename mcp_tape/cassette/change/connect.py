@@ -1,9 +1,9 @@
-"""Connections to a cassette whose rows are to be changed, whether or not it is in use.
+"""Connections to a cassette whose rows will change, in use or not.
 
-`changed` makes such a file of a cassette that nobody uses: a copy, changed, and written anew from what is left in it,
-so that no page holds what was taken out. While it is made, nobody can record into the cassette. Where somebody records
-or reads, a new file would part them from theirs: then the cassette is changed in its place, in transactions, and all
-of its pages are written anew. `opened` changes some rows in their place, without writing the rest anew.
+If no process uses the cassette, `changed` edits a copy and rewrites it from its remaining rows, so that no page holds
+removed data. Meanwhile no process can record into the cassette. If one records or reads, a new file would separate it
+from the cassette: then the cassette is changed in place, in transactions, and all of its pages are rewritten. `opened`
+changes some rows in place, without rewriting the rest.
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ from ..text import working
 from ..text.names import is_text
 
 _PATIENCE, _A_MOMENT = 30.0, 0.1  # seconds
-_SPARE = 16 << 20  # bytes, for what is recorded meanwhile
+_SPARE = 16 << 20  # bytes, for frames recorded meanwhile
 
-Check = Callable[[sqlite3.Connection, str], None]  # refuses what must not be changed
+Check = Callable[[sqlite3.Connection, str], None]  # refuses files that must not be changed
 
 
 class InUseError(CassetteError):
-    """Somebody records into the cassette, or reads it."""
+    """Another process records into the cassette, or reads it."""
 
     def __init__(self, path: str) -> None:
         super().__init__(f"{path} is in use, so it stays as it was; end what records or reads it, then try again")
 
 
 class NoChange(Exception):  # noqa: N818 - it is none
-    """Raised within `changed`: leave the cassette as it is."""
+    """Raised within `changed`: leave the cassette unchanged."""
 
 
 def only_ours(db: sqlite3.Connection, path: str) -> None:
-    """Refuse a cassette with tables of others, such as a full-text index: what is taken out may be in there, too."""
+    """Refuse a cassette with foreign tables, such as a full-text index: they may hold the data to remove."""
     file.check(db, path)
     foreign_schema.expect_no_tables(db, path)
 
 
 @contextmanager
 def changed(path: str, check: Check = only_ours, *, also_in_use: bool = True) -> Iterator[sqlite3.Connection]:
-    """Connect to what is to be changed. Of a cassette in use, each transaction counts at once: keep them short."""
+    """Connect for changes. In a cassette in use, each transaction takes effect at once: keep them short."""
     schema.expect_local(path)
     path = os.path.realpath(path)
     with ExitStack() as stack:
@@ -64,14 +64,14 @@ def changed(path: str, check: Check = only_ours, *, also_in_use: bool = True) ->
 
 @contextmanager
 def transaction(db: sqlite3.Connection) -> Iterator[None]:
-    """Wait for others who write. What goes wrong in it closes the connection, and with that nothing of it counts."""
+    """Wait for other writers. An error within it closes the connection, which discards the transaction."""
     _is_done(lambda: db.execute("BEGIN IMMEDIATE"))
     yield
     db.execute("COMMIT")
 
 
 def still_open(db: sqlite3.Connection) -> set[int]:
-    """Sessions that somebody may be recording: none of a copy, which is made where nobody uses the cassette."""
+    """Sessions that may be recording: none in a copy, which is made only if no process uses the cassette."""
     if not file.may_be_recorded(db):
         return set()
     return {number for (number,) in db.execute("SELECT id FROM sessions WHERE ended_at IS NULL")}
@@ -79,7 +79,7 @@ def still_open(db: sqlite3.Connection) -> set[int]:
 
 @contextmanager
 def opened(path: str) -> Iterator[sqlite3.Connection]:
-    """Connect to a cassette some rows of which are to be changed in their place, in one transaction."""
+    """Connect to a cassette to change some rows in place, in one transaction."""
     if is_text(path):
         with _of_text(os.path.realpath(path)) as db:
             yield db
@@ -88,7 +88,7 @@ def opened(path: str) -> Iterator[sqlite3.Connection]:
         with closing(file.connect(path)) as db:
             file.guard(db)
             file.check(db, path)
-            db.execute("PRAGMA secure_delete = ON")  # what is taken out may be a secret
+            db.execute("PRAGMA secure_delete = ON")  # removed data may be a secret
             yield db
     except sqlite3.Error as error:
         raise CassetteError(f"{path} stays as it was: {error}") from None
@@ -97,10 +97,10 @@ def opened(path: str) -> Iterator[sqlite3.Connection]:
 
 @contextmanager
 def private(path: str) -> Iterator[sqlite3.Connection]:
-    """Connect to a file that nobody else knows; at the end, it is written anew without the pages that are not used."""
+    """Connect to a private file. On exit it is rewritten without unused pages."""
     with closing(file.connect(path)) as db:
         file.guard(db)
-        db.execute("PRAGMA journal_mode = OFF")  # a journal would hold what is taken out
+        db.execute("PRAGMA journal_mode = OFF")  # a journal would hold the removed data
         db.execute("PRAGMA synchronous = OFF")
         db.execute("PRAGMA secure_delete = ON")
         yield db
@@ -111,7 +111,7 @@ def private(path: str) -> Iterator[sqlite3.Connection]:
 
 @contextmanager
 def _of_text(path: str) -> Iterator[sqlite3.Connection]:
-    """Connect to a database made of a text. When all went well, what is left in it is the text."""
+    """Connect to a database made from a text. On success, it is written back as text."""
     if os.path.exists(path) and not file.may_write(path):
         raise CassetteError(f"{path} cannot be changed: it, or its directory, may not be written")
     try:
@@ -130,19 +130,19 @@ def _of_text(path: str) -> Iterator[sqlite3.Connection]:
 
 @contextmanager
 def _in_a_copy(path: str, check: Check) -> Iterator[sqlite3.Connection]:
-    """Connect to a copy. When all went well, what is left in it is the cassette."""
+    """Connect to a copy. On success, it replaces the cassette."""
     if not file.may_write(path):
         raise CassetteError(f"{path} cannot be changed: it, or its directory, may not be written")
     try:
         if os.path.exists(f"{path}-journal"):
-            with suppress(sqlite3.Error):  # somebody writes
+            with suppress(sqlite3.Error):  # another process is writing
                 drop_journal(path)
         with connected(path, check, hold), beside(path) as part:
-            copy(path, part.file)  # not by the connection that holds the cassette, for which SQLite would wait
+            copy(path, part.file)  # not by the holding connection, for which SQLite would wait
             held = file.identity(path)
             with private(part.file) as db:
                 yield db
-            if file.identity(path) != held:  # somebody put another file in its place
+            if file.identity(path) != held:  # another process replaced the file
                 raise InUseError(path)
             part.put()
     except NoChange:
@@ -153,7 +153,7 @@ def _in_a_copy(path: str, check: Check) -> Iterator[sqlite3.Connection]:
 
 @contextmanager
 def connected(path: str, check: Check, claim: Check) -> Iterator[sqlite3.Connection]:
-    """Connect to a cassette, and claim it. What somebody puts in its place until then is not what is connected."""
+    """Connect to a cassette and claim it. If it is replaced before that, raise InUseError."""
     before = file.identity(path)
     with closing(file.connect(path)) as db:
         file.guard(db)
@@ -165,40 +165,43 @@ def connected(path: str, check: Check, claim: Check) -> Iterator[sqlite3.Connect
 
 
 def hold(db: sqlite3.Connection, path: str) -> None:
-    """Keep everybody else from writing to the cassette while this is connected."""
+    """Prevent others from writing to the cassette while this is connected."""
     file.settle(db)
     try:
         db.execute("BEGIN IMMEDIATE")
     except sqlite3.OperationalError as error:
         raise (InUseError(path) if file.is_locked(error) else error) from None
-    if file.may_be_recorded(db):  # looked at only now: until it was locked, a recorder could still have begun
+    if file.may_be_recorded(db):  # checked only now: until the lock, a recorder could still have begun
         raise InUseError(path)
 
 
 def _share(db: sqlite3.Connection, path: str) -> None:
-    """Keep everybody else from making the cassette anew while this is connected."""
+    """Prevent others from replacing the cassette while this is connected."""
     if not file.switch_to_wal(db):
         raise InUseError(path)
 
 
 @contextmanager
 def _in_place(path: str, check: Check) -> Iterator[sqlite3.Connection]:
-    """Connect beside others."""
+    """Connect while other processes use the cassette."""
     try:
         with connected(path, check, _share) as db:
             _expect_room(db, path)
             db.execute("PRAGMA secure_delete = ON")
-            with suppress(NoChange):  # one that was stopped may have left something in the pages
+            with suppress(NoChange):  # a stopped change may have left data in the pages
                 yield db
             _write_anew(db, path)
     except sqlite3.Error as error:
         raise CassetteError(f"{path}: {error}; what is not changed yet stays as it was, so try again") from None
     finally:
-        file.tidy(path)  # whoever used it may have left meanwhile
+        file.tidy(path)  # other processes may have finished meanwhile
 
 
 def _expect_room(db: sqlite3.Connection, path: str) -> None:
-    """A full disk would stop the recorder, too. SQLite writes a file anew elsewhere, and then into its journal."""
+    """Require enough disk space: a full disk would stop the recorder too.
+
+    SQLite rewrites a file elsewhere first, and then into its journal.
+    """
     size = db.execute("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size").fetchone()[0]
     free, needed = shutil.disk_usage(os.path.dirname(path)).free, 2 * size + _SPARE
     if free < needed:
@@ -209,7 +212,7 @@ def _expect_room(db: sqlite3.Connection, path: str) -> None:
 
 
 def _write_anew(db: sqlite3.Connection, path: str) -> None:
-    """No page of the file, and none of its journal, may hold what was taken out."""
+    """Rewrite the file, so that no page of it or of its journal holds removed data."""
     said = f"it is gone from what {path} says, but may still be in its file"
     try:
         _is_done(lambda: db.execute("VACUUM"))
@@ -227,13 +230,13 @@ def _write_anew(db: sqlite3.Connection, path: str) -> None:
 
 
 def _is_checkpointed(db: sqlite3.Connection) -> bool:
-    """True if the journal is empty. Who waits for readers keeps recorders waiting, so each try is short."""
+    """True if the journal is empty. Each try is short, because waiting for readers blocks recorders."""
     db.execute(f"PRAGMA busy_timeout = {round(_A_MOMENT * 1000)}")
     return not db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
 
 
 def _is_done(act: Callable[[], object]) -> bool:
-    """Try until others leave room for it, or for as long as a person waits. `act` gives False where it has to wait."""
+    """Try until other processes allow it, or time runs out. `act` returns False if it must wait."""
     end = monotonic() + _PATIENCE
     while True:
         is_last = monotonic() >= end

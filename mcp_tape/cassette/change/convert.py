@@ -1,4 +1,4 @@
-"""A cassette in another form: SQLite or text, made of whatever can be read."""
+"""A cassette in another form: SQLite or text, from any readable source."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from . import connect
 
 
 class ConvertError(TapeError):
-    """The output would replace something that is to be kept."""
+    """The output would replace a file that must be kept."""
 
     exit_code = 2
 
 
 class Converted(NamedTuple):
-    """The numbers of what was converted."""
+    """How much was converted."""
 
     sessions: int
     frames: int
 
 
 def convert(path: str, output: str, *, as_text: bool, overwrite: bool = False) -> Converted:
-    """Make a cassette of another, whole or not at all."""
+    """Make a cassette from another, as a whole or not at all."""
     expect_room(output, overwrite)
     try:
         with replace.beside(output) as part:
@@ -35,7 +35,7 @@ def convert(path: str, output: str, *, as_text: bool, overwrite: bool = False) -
                 cassette.connection.backup(copy)
                 made = converted(cassette)
             with connect.private(part.file):
-                pass  # written anew: a copy has the journal mode of a cassette in use
+                pass  # rewritten: a copy has the journal mode of a cassette in use
             part.put(as_text=as_text)
     except (sqlite3.Error, OSError) as error:
         raise CassetteError(f"{output} was not made: {getattr(error, 'strerror', None) or error}") from None
@@ -43,14 +43,14 @@ def convert(path: str, output: str, *, as_text: bool, overwrite: bool = False) -
 
 
 def converted(cassette: Cassette) -> Converted:
-    """The numbers of a cassette that is converted as a whole."""
+    """The counts of a cassette that is converted as a whole."""
     numbers = [session.id for session in cassette.each_session()]
     frames = sum(cassette.counts(number)["frames"] for number in numbers)
     return Converted(len(numbers), frames)
 
 
 def expect_room(output: str, overwrite: bool) -> None:
-    """Refuse an output that is there, unless it is a cassette that may be replaced."""
+    """Refuse an existing output, unless it is a cassette that may be replaced."""
     replace.expect_room(output, overwrite)
     try:
         opening.expect_cassette(output)

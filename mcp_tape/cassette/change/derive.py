@@ -1,7 +1,7 @@
-"""Derived rows made anew from the frames, by the function that recording uses: the ledger's.
+"""Derived rows made again from frames, by the function that recording uses: the ledger's.
 
-What cannot be made anew is the key of a request in which a value was hidden because it had been seen under a
-secret key before: that key was made of the text as it was. Where it differs, the stored key is the better one.
+One value cannot be made again: the key of a request with a value that was hidden because it had appeared under a secret
+key before. That key was made from the original text. Where keys differ, the stored one is better.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _WITH_HIDDEN = f"""FROM messages m JOIN facts f ON f.id = m.frame
 
 
 def rebuild_session(db: sqlite3.Connection, session: int) -> None:
-    """Make the messages of one session anew, and its facts, within the caller's transaction.
+    """Derive the messages of one session again, and its facts, within the caller's transaction.
 
-    Keys of requests in which something was hidden stay, if they were made as ours are.
+    Keys of redacted requests stay, if this key version made them.
     """
     span = schema.row_ids(session)
     made_as_ours = "AND (SELECT key_version FROM sessions WHERE id = m.session) = ?"
@@ -48,7 +48,7 @@ def stored_frames(db: sqlite3.Connection, session: int, last: int | None = None)
 
 
 def hidden_keys(cassette: Cassette, session: int) -> Keys:
-    """Keys that cannot be made of their frames again, because something in these was hidden."""
+    """Keys that cannot be made from their frames again, because the frames were redacted."""
     keys: dict[int, dict[int, bytes]] = {}
     sql = f"SELECT m.seq, m.part, m.key {_WITH_HIDDEN}"
     types = tuple(MESSAGE_TYPES[name] for name in ("seq", "part", "key"))

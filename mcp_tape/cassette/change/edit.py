@@ -1,7 +1,7 @@
-"""Sessions of a cassette replaced by others. Their numbers stay, so that names of them do.
+"""Sessions of a cassette replaced by others. They keep their numbers, so references to them stay valid.
 
-Either as a whole, in a copy that takes the cassette's place (`replace_sessions`) or waits beside it for a review
-(`propose`); or one of them in its place, in a transaction (`put_back`), whoever uses the cassette.
+Either all at once, in a copy that replaces the cassette (`replace_sessions`) or waits beside it for a review
+(`propose`); or one session in place, in a transaction (`put_back`), even while the cassette is in use.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from ..functions import answer_of
 from ..reader import OF_SESSION, Cassette, Session
 from . import connect, derive
 
-# A session keeps what places it among the others; all else is the new recording's.
+# A session keeps its place among the others; everything else comes from the new recording.
 _KEPT = ("id", "extends", "run", "label", "note")
 _TAKEN = ", ".join(name for name in Session._fields if name not in _KEPT)
 _NOTED = "CREATE TABLE verified (session INTEGER PRIMARY KEY, look TEXT NOT NULL)"
 _WAITS = "the request in frame {} waits for its answer; edit it when that has come"
 
-New = Mapping[int, tuple[str, int]]  # by session, the cassette that has the one to take its place, and its number
+New = Mapping[int, tuple[str, int]]  # by session, the cassette with its replacement, and the number there
 Digests = Mapping[int, str]  # by session
 
 
 class ChangedError(TapeError):
-    """A session is not what it was when it was to be replaced."""
+    """A session changed before it could be replaced."""
 
 
 def digest(frames: Iterable[Frame], of: str = "") -> str:
-    """Digest of frames, and of a text `of` their session."""
+    """A digest of frames, and of a text `of` their session."""
     found = hashlib.sha256(of.encode())
     for frame in frames:
         found.update(repr(frame).encode())
@@ -64,7 +64,7 @@ def expect(cassette: Cassette, digests: Digests, name: str) -> None:
 
 
 def replace_sessions(path: str, new: New, otherwise: str, digests: Digests | None = None) -> None:
-    """Put others in the place of sessions that still have these digests. An error begins with `otherwise`."""
+    """Replace sessions that still have these digests. An error begins with `otherwise`."""
     path = os.path.realpath(path)
     with replace.beside(path) as part:
         _make(path, part.file, new, otherwise, digests)
@@ -72,34 +72,34 @@ def replace_sessions(path: str, new: New, otherwise: str, digests: Digests | Non
 
 
 def propose(path: str, new: New, otherwise: str, to: str) -> None:
-    """Put the changed cassette beside the old one instead, with the digests of the sessions that it replaces."""
+    """Put the changed cassette beside the old one, with the digests of the sessions that it replaces."""
     with Cassette(path) as cassette:
         digests = {number: session_digest(cassette, number) for number in new}
-    # In the directory of `to`, also where the cassette is a link to elsewhere.
+    # In the directory of `to`, even if the cassette is a link to elsewhere.
     with replace.beside(path, follow=False) as part:
         _make(path, part.file, new, otherwise)
         with contextlib.closing(file.connect(part.file)) as db:
-            db.execute("DROP TABLE IF EXISTS verified")  # of a proposal that was verified in its turn
+            db.execute("DROP TABLE IF EXISTS verified")  # of a proposal that was verified itself
             db.execute(_NOTED)
             db.executemany("INSERT INTO verified VALUES (?, ?)", digests.items())
-        part.put(to)  # a link of that name is not followed: nobody but us has made it
+        part.put(to)  # a link with that name is not followed: it is ours
 
 
 def proposed(new: Cassette) -> dict[int, str]:
-    """Digests of the sessions that a proposal replaces; none where it is no proposal."""
+    """The digests of the sessions that a proposal replaces; empty if it is not a proposal."""
     noted = new.rows("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'verified'")
     return dict(new.rows("SELECT session, look FROM verified ORDER BY session")) if noted else {}
 
 
 def withdraw(new: str) -> None:
-    """Remove a proposal, if it is there."""
+    """Remove a proposal, if there is one."""
     replace.remove(new)
 
 
 def _make(path: str, part: str, new: New, otherwise: str, digests: Digests | None = None) -> None:
-    """Write a copy with other sessions. A change that somebody makes meanwhile would be lost, so it is refused."""
+    """Write a copy with other sessions. Fail if the cassette changes meanwhile, because that change would be lost."""
     with Cassette(path):
-        pass  # opening it tidies up what a killed recorder left
+        pass  # opening removes the remains of a killed recorder
     before = file.look(path)
     try:
         replace.copy(path, part)
@@ -117,10 +117,10 @@ def _make(path: str, part: str, new: New, otherwise: str, digests: Digests | Non
 
 
 def put_back(path: str, session: int, new: str, known: str, last: int | None, unfounded: Iterable[str]) -> None:
-    """Put a session as `new` has it in its place, if it is still the one that has this digest.
+    """Replace a session by the one in `new`, if it still has this digest.
 
-    `last`: of its frames, where it is still being recorded; what came since then stays. `unfounded`: facts that its
-    frames no longer give.
+    `last`: its last frame when it was read, if it is still being recorded; later frames stay. `unfounded`: facts that
+    its frames no longer state.
     """
     with connect.opened(path) as db, attached(db, new):
         if digest(derive.stored_frames(db, session, last)) != known:
@@ -154,7 +154,7 @@ def attached(db: sqlite3.Connection, source: str) -> Iterator[None]:
 
 
 def take_over(db: sqlite3.Connection, session: int, number: int) -> None:
-    """Put a session of `new` in the place of one."""
+    """Replace a session by one of `new`."""
     for table in ("derived", "facts"):
         db.execute(f"DELETE FROM {table} WHERE {OF_SESSION}", schema.row_ids(session))
     db.execute(
@@ -170,10 +170,10 @@ def take_over(db: sqlite3.Connection, session: int, number: int) -> None:
 
 
 def _amend(db: sqlite3.Connection, session: int, last: int) -> list[int]:
-    """Make the frames of a session those that `new` has of it, each in its place, up to the last; their messages go.
+    """Replace the frames of a session by those in `new`, each in its place, up to the last; delete their messages.
 
-    More may be recorded behind them meanwhile, so none gets another number. Returns which of the changed ones hold a
-    request that waits for its answer: the recorder will look for it as it was, so that the caller must refuse.
+    More frames may be recorded meanwhile, so none gets another number. Return the changed frames with a request that
+    waits for its answer: the recorder will look for the original, so the caller must refuse.
     """
     values = {"first": schema.row_id(session, 0), "last": schema.row_id(session, last)}
     place = "id BETWEEN :first AND :last AND id NOT IN "

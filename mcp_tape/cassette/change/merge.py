@@ -1,7 +1,7 @@
-"""Sessions of several cassettes put on one, in the order in which they were recorded.
+"""Sessions of several cassettes combined in one, in recorded order.
 
-A session that was copied is on several of them, and taken once. Copies are found by their facts and the number of their
-frames first, and then by a digest of these.
+A copied session occurs in several of them, and is taken once. Copies are found first by their facts and number of
+frames, and then by a digest of the frames.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from ..writer import Writer
 from . import connect
 from .edit import attached, digest, take_over
 
-_Place = tuple[int, int]  # which of the files, and the session's number there
+_Place = tuple[int, int]  # the index of the file, and the session's number there
 _Kind = tuple[_Place | None, str]
 _KEPT = ", ".join(name for name in Session._fields if name not in ("id", "extends"))
 
 
 class MergeError(TapeError):
-    """The output would replace something that is to be kept."""
+    """The output would replace a file that must be kept."""
 
     exit_code = 2
 
 
 class Merged(NamedTuple):
-    """A session of the new cassette, and where it came from."""
+    """A session of the new cassette, and its origin."""
 
     session: int
     file: str
@@ -45,7 +45,7 @@ class Merged(NamedTuple):
 
 
 class _Found(NamedTuple):
-    """A session, and which of the files it is in."""
+    """A session, and the index of its file."""
 
     file: int
     tape: Cassette
@@ -57,23 +57,23 @@ class _Found(NamedTuple):
 
     @property
     def base(self) -> _Place | None:
-        """Place of the session that it extends."""
+        """The place of the session that it extends."""
         return None if self.session.extends is None else (self.file, self.session.extends)
 
     @property
     def look(self) -> object:
-        """Facts that copies have in common, and hardly any others: times have microseconds."""
+        """Facts that copies share, and other sessions hardly ever do: times have microseconds."""
         return self.session._replace(id=0, extends=None), self.tape.counts(self.session.id)["frames"]
 
 
 def merge(paths: Sequence[str], output: str, *, overwrite: bool = False) -> list[Merged]:
-    """Make a cassette of the sessions of others."""
+    """Make a cassette from the sessions of others."""
     _check_place(paths, output, overwrite)
     return _merged(paths, output)
 
 
 def add(source: str, path: str, *, instead_of: str | None = None) -> None:
-    """Add the sessions of one cassette to another, in place of those of a server. Others who do so have to wait."""
+    """Add the sessions of one cassette to another, in place of those of a server. Only one process at a time."""
     lock = f"{path}.lock"
     held = replace.lock(lock, wait=True)
     try:
@@ -98,7 +98,7 @@ def _merged(paths: Sequence[str], output: str, instead_of: str | None = None) ->
 def _make(output: str, tapes: Sequence[Cassette], instead_of: str | None) -> list[_Found]:
     """Write the sessions of cassettes to a new file; return them in the order of their new numbers.
 
-    `instead_of`: a server whose sessions on the first of them are left out.
+    `instead_of`: a server whose sessions in the first cassette are left out.
     """
     every = (_Found(file, tape, session) for file, tape in enumerate(tapes) for session in tape.sessions())
     found = [one for one in every if one.file or instead_of is None or one.session.label != instead_of]
@@ -112,7 +112,7 @@ def _make(output: str, tapes: Sequence[Cassette], instead_of: str | None) -> lis
 
 
 def _moment(text: str) -> tuple[float, str]:
-    """Where a time comes among others, whatever its zone; what is no time comes first."""
+    """A sort key for a time, whatever its zone. Invalid times come first."""
     found = read_time(text)
     return (0.0, text) if found is None else (found.timestamp(), "")
 
@@ -141,24 +141,24 @@ def _check_place(paths: Sequence[str], output: str, overwrite: bool) -> None:
 def _origins(found: Sequence[_Found]) -> dict[_Place, _Place]:
     """By session, the one that it is a copy of, or itself."""
     copies = _Copies({entry.place for entry in found})
-    # Those come last whose files do not have what they extend: a copy in another file may have it.
+    # Sessions whose base is missing in their file come last: a copy in another file may have it.
     for entry in sorted(found, key=lambda entry: (copies.is_alone(entry), entry.place)):
         copies.add(entry)
     return copies.origins
 
 
-_Free = dict[_Kind, deque[_Found]]  # what copies may be found of, in the order in which it is looked through
+_Free = dict[_Kind, deque[_Found]]  # sessions that others may be copies of, in search order
 
 
 class _Copies:
-    """Copies, found file by file. A session is one only if the session that it extends is one, too."""
+    """Copies, found file by file. A session is a copy only if the session that it extends is one too."""
 
     def __init__(self, there: set[_Place]) -> None:
         self.origins: dict[_Place, _Place] = {}
         self._there = there
         self._known: dict[object, list[_Found]] = {}
-        self._claimed: set[tuple[int, _Place]] = set()  # no two sessions of a file are copies of the same
-        self._free: dict[tuple[object, int, bool], _Free] = {}  # by look, file, and whether those are alone
+        self._claimed: set[tuple[int, _Place]] = set()  # two sessions of a file are not copies of the same one
+        self._free: dict[tuple[object, int, bool], _Free] = {}  # by look, file, and whether the bases are missing
 
     def add(self, entry: _Found) -> None:
         look = entry.look
@@ -169,14 +169,14 @@ class _Copies:
             self._known.setdefault(look, []).append(entry)
 
     def is_alone(self, entry: _Found) -> bool:
-        """True if it extends a session that is not there."""
+        """True if it extends a session that is missing."""
         return entry.base is not None and entry.base not in self._there
 
     def _origin(self, entry: _Found, look: object) -> _Found | None:
-        """Find the first session of another file that it is a copy of, and that no other of its own file is."""
+        """Return the first session of another file that it is a copy of, if no other session of its file is."""
         alone = self.is_alone(entry)
         free = self._free.get((look, entry.file, alone))
-        if free is None:  # files come one after the other: what another one has is known by now
+        if free is None:  # files come one after another: earlier ones are complete
             free = self._free[look, entry.file, alone] = {}
             for other in self._known.get(look, ()):
                 if other.file != entry.file and (entry.file, other.place) not in self._claimed:
@@ -185,7 +185,7 @@ class _Copies:
         return same.popleft() if same else None
 
     def _kind(self, entry: _Found, alone: bool) -> _Kind:
-        """All else that copies have in common: what they extend, where that is known, and their frames."""
+        """Other facts that copies share: the session that they extend, if known, and their frames."""
         extended = None if alone or entry.base is None else self.origins.get(entry.base, entry.base)
         return extended, digest(entry.tape.frames(entry.session.id))
 

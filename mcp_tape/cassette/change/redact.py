@@ -1,7 +1,7 @@
-"""Secrets of a cassette hidden after the fact.
+"""Secrets of a cassette hidden after recording.
 
-The rules are those of recording, with one advantage: all of it can be read before anything is hidden. So a value under
-a secret key is hidden also where it turned up before.
+The rules are those of recording, with one advantage: everything can be read before anything is hidden. So a value under
+a secret key is hidden even where it occurred before.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from . import derive
 from .connect import NoChange, changed, still_open, transaction
 from .secrets import Change, Fact, Progress, Stored, added, blocks, changes, facts, stored_frame
 
-_ROUNDS = 3  # what was recorded or edited during one is in the next; without an end, a fast recorder would be ahead
+_ROUNDS = 3  # each has the frames of the previous one's time; unbounded, a fast recorder would stay ahead
 
 
 class Hidden(NamedTuple):
-    """Number of values hidden by kind, number of frames, and whether somebody may still be recording."""
+    """The number of hidden values by kind, the number of frames, and whether a session may still be recording."""
 
     kinds: Counter[str]
     frames: int
@@ -33,9 +33,9 @@ class Hidden(NamedTuple):
 
 
 def hide(path: str, redactor: Redactor, progress: Progress = lambda done: None) -> Hidden:
-    """Hide what the redactor finds, in every page of the file."""
+    """Hide everything that the redactor finds, in every page of the file."""
     with changed(path) as db:
-        # Keys of an older version cannot stand beside ours in one session.
+        # Keys of two versions cannot be mixed in one session.
         older = db.execute("SELECT id FROM sessions WHERE key_version IS NOT ?", (match.KEY_VERSION,))
         _rebuild(db, [number for (number,) in older])
         seen = _learn(db, redactor, progress)
@@ -83,25 +83,25 @@ def _rebuild(db: sqlite3.Connection, sessions: Iterable[int]) -> None:
 
 
 def _learn(db: sqlite3.Connection, redactor: Redactor, progress: Progress) -> int:
-    """Read all before anything is hidden; return the number of frames."""
+    """Read everything before anything is hidden; return the number of frames."""
     seen = 0
     for block in blocks(db, progress):
         seen += len(block)
         for stored in block:
             try:
                 redactor.learn(stored.frame.text, stored.frame.channel)
-            except Exception:  # the frame is looked at again, and left out if it fails then
+            except Exception:  # the frame is redacted later, and left out if that fails
                 pass
     return seen
 
 
 def _put(db: sqlite3.Connection, redactor: Redactor, block: list[Stored], odd: set[int]) -> Iterator[Change]:
-    """Hide what is in some frames, in one transaction. Sessions whose messages have to be derived anew become odd."""
+    """Redact some frames, in one transaction. Add sessions whose messages must be derived again to `odd`."""
     found = changes(redactor, block)
     if not found:
         return
     with transaction(db):
-        # What somebody has edited meanwhile is looked at once more.
+        # Frames that were edited meanwhile are redacted again.
         others = [change for change in found if not _is_there(db, change.stored)]
         for other in others:
             found.remove(other)
@@ -111,13 +111,13 @@ def _put(db: sqlite3.Connection, redactor: Redactor, block: list[Stored], odd: s
 
 
 def _is_there(db: sqlite3.Connection, stored: Stored) -> bool:
-    """True if a frame is still what it was: others may change the cassette, too."""
+    """True if a frame is unchanged: other processes may edit the cassette too."""
     sql = f"SELECT 1 FROM facts WHERE id = ? AND CAST({TEXT} AS BLOB) IS ? AND CAST(head AS BLOB) IS ?"
     return db.execute(sql, (stored.id, stored.frame.text, stored.frame.head)).fetchone() is not None
 
 
 def _store(db: sqlite3.Connection, change: Change) -> bool:
-    """Put the new text in the place of the old one; return whether its session has to be derived anew."""
+    """Store the new text; return whether the messages of its session must be derived again."""
     stored, frame, text = change.stored, change.stored.frame, change.redacted.text
     kind, messages = frames.parse(text)
     is_message = frame.kind in ("message", "batch")
@@ -130,7 +130,7 @@ def _store(db: sqlite3.Connection, change: Change) -> bool:
     if not is_message:
         return frame.kind == "control"
     if derive.is_pending(db, stored.session, frame.seq):
-        return True  # its recorder would store them as they were
+        return True  # its recorder would store the original ones
     before = frames.parse(frame.text)[1]
     if [_place(m) for m in messages] != [_place(m) for m in before]:
         return True
@@ -141,7 +141,7 @@ def _store(db: sqlite3.Connection, change: Change) -> bool:
 
 
 def _place(message: Message) -> tuple[Any, ...]:
-    """All of a message that decides about its place among the others."""
+    """The parts of a message that decide its place among the others."""
     body, params = message.body, message.body.get("params")
     named = [protocol.member(params, name) for name in ("progressToken", "requestId")]
     asked = protocol.progress_token_asked(body), protocol.subscription_id(body)
@@ -165,8 +165,8 @@ def _put_messages(db: sqlite3.Connection, change: Change, messages: list[Message
 
 
 def _put_facts(db: sqlite3.Connection, session: int, old: Message, new: Message) -> None:
-    """Replace the facts that the session has from the old message by those of the new one."""
-    method = new.method or protocol.INITIALIZE  # of answers only those to it, and their like, give facts
+    """Replace session facts that came from the old message by those of the new one."""
+    method = new.method or protocol.INITIALIZE  # only answers to such methods state facts
     before, now = protocol.session_facts(method, old.body), protocol.session_facts(method, new.body)
     for name, fact in before.items():
         if now.get(name) != fact:

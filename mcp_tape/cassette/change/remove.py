@@ -1,4 +1,4 @@
-"""Sessions removed from a cassette, so that nothing of them is left in the file; or all of it removed."""
+"""Sessions removed from a cassette without a trace in the file; or the whole cassette removed."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from .. import file, schema
 from ..reader import OF_SESSION, Cassette
 from .connect import changed, connected, hold, still_open, transaction
 
-_SHOWN = 20  # sessions that a message names
+_SHOWN = 20  # sessions to list in a message
 
 
 class ExtendedError(TapeError):
-    """Other sessions add to one that is to go."""
+    """Other sessions extend one that would be removed."""
 
     exit_code = 2
 
 
 class RecordedError(TapeError):
-    """Somebody records what is to go."""
+    """A session that would be removed is being recorded."""
 
     exit_code = 2
 
 
 def remove(path: str, sessions: Iterable[int], *, force: bool = False) -> list[int]:
-    """Remove sessions; return the numbers of all that are gone.
+    """Remove sessions; return the numbers of all removed ones.
 
     `force`: also those that extend them, and those that are still being recorded.
     """
@@ -46,9 +46,11 @@ def remove(path: str, sessions: Iterable[int], *, force: bool = False) -> list[i
 
 
 def discard(path: str) -> None:
-    """Remove a whole cassette that nobody uses: who begins to meanwhile makes it anew. CassetteError: it stays.
+    """Remove a whole cassette that no process uses; CassetteError if it stays.
 
-    One without a session stays: somebody has just made it, to record into it.
+    A process that starts now makes a new one.
+
+    A cassette without a session stays: a recorder has just made it.
     """
     try:
         with connected(path, file.check, hold) as db:

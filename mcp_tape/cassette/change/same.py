@@ -1,9 +1,9 @@
-"""Whether two recordings say the same: then a new one need not take the old one's place.
+"""Whether two recordings have the same content, so that a new one need not replace the old one.
 
-Times, numbers and the run do not count, nor who recorded it. All else does, verbatim: also an id that a server has made
-up anew is a change. Frames are compared in their order on each channel, as two channels are not ordered to each other;
-nor are the ends that each side reports. The sessions of each server are compared in their order: two servers that a
-client connects to at once may begin in either.
+Times, numbers, the run and the recorder are ignored. Everything else counts, verbatim: a newly minted id is a change.
+Frames are compared in order within each channel, because channels are not ordered among each other, and neither are the
+ends that each side reports. Sessions are compared in order within each server: two servers that a client starts at once
+may begin in either order.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _FACTS = [name for name in Session._fields if name not in _ASIDE]
 
 
 def says_the_same(new: str, old: str, label: str | None = None) -> bool:
-    """Return whether a new cassette says what an old one does; with a label, what that does of one server."""
+    """Return whether two cassettes have the same content; with a label, only that server's sessions of the old one."""
     if not schema.is_there(old):
         return False
     with Cassette(new) as one, Cassette(old, label) as other:
@@ -31,17 +31,17 @@ def says_the_same(new: str, old: str, label: str | None = None) -> bool:
 
 
 def _server(session: Session) -> tuple[bool, str]:
-    """What sessions are sorted by, so that those of a server stay in their order."""
+    """A sort key that keeps the sessions of each server in order."""
     return session.label is not None, session.label or ""
 
 
 def facts(session: Session) -> list[Any]:
-    """All that counts of a session beside its frames."""
+    """The facts of a session that count, besides its frames."""
     return [getattr(session, name) for name in _FACTS]
 
 
 def _extended(session: Session, sessions: list[Session]) -> int | None:
-    """The place of the session that one extends."""
+    """The index of the session that this one extends."""
     return next((place for place, other in enumerate(sessions) if other.id == session.extends), None)
 
 

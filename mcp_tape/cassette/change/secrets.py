@@ -1,6 +1,6 @@
-"""Secrets on a cassette that recording would have hidden: where they stand, and their frames without them.
+"""Secrets on a cassette that recording would have hidden: their places, and their frames without them.
 
-Reads only; `redact` is what changes a cassette.
+Read-only; `redact` changes a cassette.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Fact = tuple[int, str, str, str]  # the session, the column, the old text and th
 
 
 class Place(NamedTuple):
-    """Where a secret stands: `seq` is None for a fact of a session. `kind` names the rule that found it."""
+    """The place of a secret: `seq` is None for a fact of a session. `kind` names the rule that found it."""
 
     session: int
     seq: int | None
@@ -44,7 +44,7 @@ class Place(NamedTuple):
 
 
 class Stored(NamedTuple):
-    """A frame by its number in the table and its session."""
+    """A frame with its session and its id in the table."""
 
     id: int
     session: int
@@ -52,20 +52,20 @@ class Stored(NamedTuple):
 
 
 class Change(NamedTuple):
-    """A frame, and its text and head without secrets."""
+    """A frame, with its redacted text and head."""
 
     stored: Stored
     redacted: Redacted
     head: bytes | None
 
     def kinds(self) -> list[str]:
-        """Rules that found what is hidden."""
+        """The rules that found the hidden values."""
         frame = self.stored.frame
         return added(_plain(frame.text), _plain(self.redacted.text)) + _added_to_head(frame, self.head)
 
 
 def secrets(db: sqlite3.Connection, redactor: Redactor, progress: Progress = lambda done: None) -> Iterator[Place]:
-    """Find everything that recording would hide."""
+    """Yield everything that recording would hide."""
     for block in blocks(db, progress):
         for (_, session, frame), redacted, head in changes(redactor, block):
             for path, kind in _places(frame.text, redacted.text):
@@ -78,14 +78,14 @@ def secrets(db: sqlite3.Connection, redactor: Redactor, progress: Progress = lam
 
 
 def changes(redactor: Redactor, block: Iterable[Stored]) -> list[Change]:
-    """Redact frames; those that it changes."""
+    """Redact frames; return those that change."""
     found = (Change(it, _redacted(redactor, it.frame.text, it), _hidden_head(redactor, it)) for it in block)
     return [new for new in found if (new.redacted.text, new.head) != (new.stored.frame.text, new.stored.frame.head)]
 
 
 def blocks(db: sqlite3.Connection, progress: Progress, done: int = 0, rounds: int = 1) -> Iterator[list[Stored]]:
-    """Read all frames, in the order in which they were recorded. A further round has what came during the last one."""
-    read: dict[int, int] = {}  # by session, up to which id
+    """Read all frames in recorded order. A further round has the frames recorded during the previous one."""
+    read: dict[int, int] = {}  # by session, the last id read
     for _ in range(rounds):
         for (session,) in db.execute("SELECT id FROM sessions ORDER BY id").fetchall():
             first, last = schema.row_ids(session)
@@ -99,7 +99,7 @@ def blocks(db: sqlite3.Connection, progress: Progress, done: int = 0, rounds: in
 
 
 def stored_frame(db: sqlite3.Connection, number: int) -> list[Stored]:
-    """Read one frame, if it is there."""
+    """Read one frame, if it exists."""
     return [_stored(row) for row in db.execute(f"{_STORED} id = ?", (number,)).fetchall()]
 
 
@@ -125,12 +125,12 @@ def _hidden_head(redactor: Redactor, stored: Stored) -> bytes | None:
 def _redacted(redactor: Redactor, text: bytes, stored: Stored) -> Redacted:
     try:
         return redactor.redact(text, stored.frame.channel, stored.session)
-    except Exception:  # fails closed: whatever went wrong, the text must not be kept
+    except Exception:  # fails closed: after any error, the text must not be kept
         return Redacted(FAILED, FAILED, 1)
 
 
 def facts(db: sqlite3.Connection, redactor: Redactor) -> Iterator[Fact]:
-    """Redact the facts of sessions; those that it changes."""
+    """Redact the facts of sessions; yield those that change."""
     for number, target, *texts in db.execute(f"SELECT id, target, {', '.join(_FACTS)} FROM sessions ORDER BY id"):
         pairs = [("target", target, _target(redactor, target))]
         named = zip(_FACTS, texts, strict=True)
@@ -140,19 +140,19 @@ def facts(db: sqlite3.Connection, redactor: Redactor) -> Iterator[Fact]:
 
 def _target(redactor: Redactor, text: Any) -> Any:
     if not isinstance(text, str):
-        return text  # a stranger's
+        return text  # untrusted
     try:
         target = jsontext.loads(text)
         command = target.get("command", [])
         plain = all(isinstance(word, str) for word in command)
     except (ValueError, RecursionError, TypeError, AttributeError):
-        return redactor.text(text)  # not ours, but somebody's
+        return redactor.text(text)  # not ours, but possibly secret
     hidden = redactor.target(target) if plain else target
     return text if hidden == target else orjson.dumps(hidden).decode()
 
 
 def _places(old: bytes, new: bytes) -> Iterator[tuple[str, str]]:
-    """Path and kind of each value that is hidden in a text; the path is `$` where that is not JSON."""
+    """Yield path and kind of each value hidden in a text. The path is `$` if the text is not JSON."""
     if old == new:
         return
     places = Places()
@@ -163,7 +163,7 @@ def _places(old: bytes, new: bytes) -> Iterator[tuple[str, str]]:
 
 
 def _strings(text: str, places: Places) -> dict[int, str]:
-    """Strings of a JSON text by their places; the text itself where it is not JSON."""
+    """The strings of a JSON text by place; the text itself if it is not JSON."""
     if not is_json(text, deep=False) and not jsontext.is_well_formed(text):
         return {0: text}
     found = jsontext.walk(text, 0, places.down)
@@ -171,7 +171,7 @@ def _strings(text: str, places: Places) -> dict[int, str]:
 
 
 def added(old: str, new: str) -> list[str]:
-    """Kinds of the placeholders that a text has got."""
+    """The kinds of the placeholders added to a text."""
     kinds = _sources(new)
     if len(kinds) < 2 and MARK not in old:
         return kinds

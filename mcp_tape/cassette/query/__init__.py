@@ -1,6 +1,6 @@
-"""Questions of people and commands about a cassette.
+"""Queries of people and commands about a cassette.
 
-Reads only, a page at a time. Must not know terminals or formats.
+Read-only, a page at a time. Must not know terminals or formats.
 
     rows      a session as rows, one per message and event, and labels for frames
     exchanges requests with their answers, as plain values
@@ -10,7 +10,8 @@ Reads only, a page at a time. Must not know terminals or formats.
     search    words in all texts
     sql       queries of people in SQL
     stats     calls, errors, durations and bytes, by tool and method
-    calls     requests and their answers, as compare and verify read them
+    calls     requests and their answers, for compare and verify
     texts     messages and calls with their whole texts
-    check     findings: damage, rows that do not fit, secrets
+    parts     sessions that continue in another cassette
+    check     findings: damage, inconsistent rows, secrets
 """

@@ -1,4 +1,4 @@
-"""The calls of a session, as comparing and verifying read them: requests with their answers, and what came beside.
+"""The calls of a session for compare and verify: requests with their answers, and other server messages.
 
 Rows are light, and texts are read one at a time: a cassette may be larger than memory.
 """
@@ -17,7 +17,7 @@ from ..functions import MEMBERS, answer_of, members_of, of_key, text_of
 from ..pages import Values
 from ..reader import OF_SESSION, TEXT, Cassette, row_maker
 
-# A + before a column keeps SQLite from choosing the index that starts with it: https://www.sqlite.org/optoverview.html
+# A + before a column keeps SQLite from choosing the index on it: https://www.sqlite.org/optoverview.html
 _REQUESTS = f"""SELECT q.session, q.seq, q.part, q.method, q.name, q.key, q.frame,
     a.seq, a.frame, a.part, a.status, af.elapsed - qf.elapsed, q.id
     FROM messages q CROSS JOIN facts qf ON qf.id = q.frame
@@ -35,7 +35,7 @@ _LATE = f"""SELECT (SELECT min(id) FROM facts WHERE id BETWEEN :first AND :last
         WHERE m.id BETWEEN :first AND :last AND m.sender = 'client' AND m.method IN (:one, :other)
         AND q.channel LIKE '{POST}%')"""
 
-# A response to a question of the server is given by any client; whatever else an answer waited for is not.
+# Any client responds to a question of the server; other messages that an answer waited for are not repeated.
 _REPLIES = f"""SELECT q.seq, q.rpc_id, af.kind IS 'batch', af.text IS NOT NULL,
     EXISTS (SELECT 1 FROM messages c WHERE c.id = (a.session << {schema.BITS}) + a.cue AND a.cue <> q.seq
         AND c.kind <> 'response')
@@ -44,7 +44,7 @@ _REPLIES = f"""SELECT q.seq, q.rpc_id, af.kind IS 'batch', af.text IS NOT NULL,
 
 
 class Asked(NamedTuple):
-    """A request of the client, and the place of its answer. `answer` is None where there was none."""
+    """A client request, and the place of its answer. `answer` is None without one."""
 
     session: int
     seq: int
@@ -65,7 +65,7 @@ class Asked(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """The way an answer was given. `after_more`: it waited for more than its request and what the server asked."""
+    """The form of an answer. `after_more`: it waited for client messages other than its request and responses."""
 
     in_batch: bool
     is_text: bool
@@ -73,7 +73,7 @@ class Reply(NamedTuple):
 
 
 class Question(NamedTuple):
-    """A request of the server. `exchange`: the place of the client's request during which it came."""
+    """A server request. `exchange`: the place of the client request during which it came."""
 
     session: int
     seq: int
@@ -84,7 +84,7 @@ class Question(NamedTuple):
 
 
 class MethodCount(NamedTuple):
-    """A number of messages of one method, in one exchange or none."""
+    """The number of messages of one method, in one exchange or in none."""
 
     exchange: int | None
     method: str
@@ -97,12 +97,12 @@ _count = row_maker(MethodCount, "messages")
 
 
 def place_of(asked: Asked | Question) -> tuple[int, int, int]:
-    """Session, seq and part: the order of all that is asked."""
+    """Session, seq and part: the order of all requests."""
     return asked[:3]
 
 
 def requests(cassette: Cassette, session: int) -> Iterator[Asked]:
-    """Every request of the client that reached the server, in order. Repeated words are kept once."""
+    """Yield every client request that reached the server, in order. Equal strings are shared."""
     words: dict[str, str] = {}
 
     def make(row: Values) -> Asked:
@@ -113,7 +113,7 @@ def requests(cassette: Cassette, session: int) -> Iterator[Asked]:
 
 
 def unreached(cassette: Cassette, session: int) -> list[Asked]:
-    """The requests that the server never got, or that were to be made again: these have no key."""
+    """The requests that never reached the server, or that the client had to repeat: these have no key."""
     return cassette.rows(_TRIED, schema.row_ids(session), _asked)
 
 
@@ -126,19 +126,19 @@ def is_made_again(cassette: Cassette, session: int, asked: Asked) -> bool:
 
 
 def message_text(cassette: Cassette, frame: int, part: int) -> bytes:
-    """The text of a message, of a batch its part; empty where there is none."""
+    """The text of a message, in a batch its part; empty if it is missing."""
     rows = cassette.rows(f"SELECT CAST({text_of('f', '?')} AS BLOB) FROM facts f WHERE f.id = ?", (part, frame))
     return bytes(rows[0][0] or b"") if rows else b""
 
 
 def replies(cassette: Cassette, session: int) -> dict[tuple[int | None, str | None], Reply]:
-    """How each request of the client was answered, by its seq and id."""
+    """The form of each answer to a client request, by the request's seq and id."""
     rows = cassette.rows(_REPLIES, schema.row_ids(session))
     return {(seq, rpc_id): Reply(*map(bool, facts)) for seq, rpc_id, *facts in rows}
 
 
 def unasked_answers(cassette: Cassette, session: int) -> int:
-    """Number of answers that no request waited for. A complaint about an unreadable text has no request either."""
+    """The number of answers that no request waited for. A complaint about an unreadable text has no request either."""
     sql = f"""SELECT count(*) FROM messages WHERE {OF_SESSION} AND sender = 'server' AND kind = 'response'
              AND answers IS NULL AND rpc_id IS NOT NULL AND rpc_id <> 'null'"""
     return int(cassette.rows(sql, schema.row_ids(session))[0][0])
@@ -178,7 +178,7 @@ def cancelled(cassette: Cassette, session: int) -> set[tuple[int, int]]:
 
 
 def answer_statuses(cassette: Cassette, session: int | None = None, method: str | None = None) -> set[str]:
-    """Statuses of the answers to all requests, or to those of a session or a method."""
+    """The statuses of the answers to all requests, or to those of a session or a method."""
     given: dict[str, tuple[object, ...]] = {}
     if session is not None:
         given[f"answer.{OF_SESSION}"] = schema.row_ids(session)
@@ -192,7 +192,7 @@ def answer_statuses(cassette: Cassette, session: int | None = None, method: str 
 
 
 def client_noise(cassette: Cassette, session: int) -> list[tuple[int, bytes]]:
-    """Lines on the client's pipe that are no message, by seq."""
+    """Lines on the client's pipe that are not messages, by seq."""
     sql = f"""SELECT seq, CAST({TEXT} AS BLOB), eol FROM frames
              WHERE {OF_SESSION} AND sender = 'client' AND kind = 'noise' AND channel = ?"""
     rows = cassette.rows(sql, (*schema.row_ids(session), STDIO))
@@ -200,7 +200,7 @@ def client_noise(cassette: Cassette, session: int) -> list[tuple[int, bytes]]:
 
 
 def redacted_texts(cassette: Cassette, session: int) -> dict[int, bytes]:
-    """By the id of their frame, the client's texts in which something was hidden."""
+    """The client's redacted texts, by the id of their frame."""
     sql = f"SELECT id, CAST({TEXT} AS BLOB) FROM facts WHERE {OF_SESSION} AND sender = 'client' AND redactions > 0"
     return {number: bytes(text) for number, text in cassette.rows(sql, schema.row_ids(session))}
 
@@ -210,7 +210,7 @@ def is_redacted(cassette: Cassette, frame: int) -> bool:
 
 
 def request_head(cassette: Cassette, session: int, channel: str, before: int) -> Any:
-    """The text that has verb, path and headers of the HTTP request of a message; None where there is none."""
+    """The text with verb, path and headers of a message's HTTP request; None without one."""
     sql = f"""SELECT text FROM facts WHERE {OF_SESSION} AND channel = ? AND kind = 'control' AND sender = 'client'
              ORDER BY id DESC LIMIT 1"""
     span = schema.row_id(session, 0), schema.row_id(session, before - 1)
@@ -218,9 +218,9 @@ def request_head(cassette: Cassette, session: int, channel: str, before: int) ->
 
 
 def listened_late(cassette: Cassette, session: int) -> bool:
-    """Return whether the client's stream over HTTP stood only when the server knew already that it was initialized.
+    """Return whether the client opened its HTTP stream only after the server knew that it was initialized.
 
-    What a server says at once is then not on the tape, and is no news.
+    Messages that a server sends at once are then missing on the tape, and are not new.
     """
     one, other = protocol.INITIALIZED_NAMES
     first, last = schema.row_ids(session)

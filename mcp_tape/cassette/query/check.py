@@ -1,4 +1,4 @@
-"""A cassette checked: the file, its schema, its sessions, its derived rows, and its secrets."""
+"""The check of a cassette: the file, its schema, its sessions, its derived rows, and its secrets."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from ..functions import BEFORE_NEXT
 from ..reader import OF_SESSION, Cassette, MessageRow, Session, columns
 from .rows import frame_count
 
-IMPORTED = "imported from "  # begins what a session of another tool never had
-_MOST = 20  # of one kind in one session: whoever has so many wants to know how many, not which
+IMPORTED = "imported from "  # begins a note about data that another tool's session never had
+_MOST = 20  # of one kind in one session; beyond that, the number matters
 
 Progress = Callable[[int], None]
 
@@ -30,13 +30,13 @@ _BELONGING = (
     ("frames", "sessions", f"id >> {schema.BITS} NOT IN (SELECT id FROM sessions)"),
     ("messages", "frames", "frame NOT IN (SELECT id FROM facts)"),
     ("sessions", "sessions", "extends NOT IN (SELECT id FROM sessions)"),
-)  # rows, what they belong to, and the condition of those that do not
+)  # rows, their parents, and the condition of orphans
 
 
 class Finding(NamedTuple):
-    """Something that is not as it should be. `what`: file, schema, session, messages or secret.
+    """A defect. `what`: file, schema, session, messages or secret.
 
-    An import is no finding, but is shown: nobody can have what the format of another tool does not hold.
+    An import is shown, but is not a defect: the format of the other tool could not hold the missing data.
     """
 
     what: str
@@ -47,12 +47,12 @@ class Finding(NamedTuple):
 
     @property
     def counts(self) -> bool:
-        """Whether it is a fault of the cassette."""
+        """Whether it is a defect of the cassette."""
         return self.what != "import"
 
 
 def check(cassette: Cassette, redactor: Redactor, progress: Progress = lambda done: None) -> Iterator[Finding]:
-    """Report everything that there is to find. A damaged file is looked at no further."""
+    """Yield all findings. The check of a damaged file stops there."""
     damage = list(_file(cassette))
     yield from damage
     if damage:
@@ -70,7 +70,7 @@ def check(cassette: Cassette, redactor: Redactor, progress: Progress = lambda do
 
 
 def _file(cassette: Cassette) -> Iterator[Finding]:
-    """Report what SQLite finds wrong with it, and whether it was cut off."""
+    """Report SQLite's complaints, and truncation."""
     size, pages = (cassette.rows(f"PRAGMA {name}")[0][0] for name in ("page_size", "page_count"))
     there = os.path.getsize(cassette.source)
     if there < size * pages and not file.may_be_recorded(cassette.connection):  # else the newest pages are beside it
@@ -95,10 +95,10 @@ def _schema(cassette: Cassette) -> Iterator[Finding]:
 
 
 def _objects(rows: Callable[[str], Any]) -> dict[tuple[str, str], Any]:
-    """Objects of a schema: tables by their columns, all else by its text."""
+    """The objects of a schema: tables by their columns, others by their text."""
     found: dict[tuple[str, str], Any] = {}
     for kind, name, sql in list(rows("SELECT type, name, sql FROM sqlite_master")):
-        if str(name).startswith("sqlite_"):  # its own
+        if str(name).startswith("sqlite_"):  # SQLite's own
             continue
         quoted = str(name).replace('"', '""')
         columns = list(rows(f'PRAGMA table_info("{quoted}")')) if kind == "table" else None
@@ -116,9 +116,9 @@ def _session(session: Session) -> Iterator[Finding]:
 
 
 def _messages(cassette: Cassette, session: Session) -> Iterator[tuple[int, list[Finding]]]:
-    """Number of frames looked at, and findings in their messages."""
+    """Yield the number of checked frames, and findings in their messages."""
     sql = f"SELECT seq FROM messages WHERE {OF_SESSION} AND kind = 'request' AND status = 'retry'"
-    forgotten = {seq for (seq,) in cassette.rows(sql, schema.row_ids(session.id))}  # made again: the last try counts
+    forgotten = {seq for (seq,) in cassette.rows(sql, schema.row_ids(session.id))}  # repeated: the last attempt counts
     ledger, wrong = Ledger(), 0
     for done, frame in enumerate(cassette.frames(session.id)):
         stored = _stored(cassette, session.id, frame.seq)
@@ -142,7 +142,7 @@ def _stored(cassette: Cassette, session: int, seq: int) -> list[MessageRow]:
 def _derived(
     session: Session, frame: Frame, entries: list[Entry], stored: list[MessageRow], forgotten: set[int]
 ) -> list[MessageRow]:
-    """Rows as they should be. A key that cannot be made anew from the frame counts as right."""
+    """The rows as they should be. A key that cannot be made from the frame again counts as correct."""
     number = schema.row_id(session.id, frame.seq)
     rows = [
         MessageRow(
@@ -168,17 +168,17 @@ def _rows_of_nobody(cassette: Cassette) -> Iterator[Finding]:
 
 
 def secrets_in(cassette: Cassette, redactor: Redactor, progress: Progress = lambda done: None) -> Iterator[Finding]:
-    """Report values that look like secrets, by their places."""
+    """Report values that look like secrets, with their places."""
     try:
         for place in secrets.secrets(cassette.connection, redactor, progress):
-            path = redactor.text(place.path)  # what stands on the way to a secret may be one, too
+            path = redactor.text(place.path)  # the path to a secret may contain one too
             yield Finding("secret", f"looks like a secret ({place.kind})", place.session, place.seq, path)
     except sqlite3.Error as error:
         raise CassetteError(file.unreadable(cassette.path, error)) from None
 
 
 def can_hold_wal(directory: str) -> bool:
-    """Return whether SQLite can write ahead on this file system: a network mount often cannot.
+    """Return whether SQLite's WAL mode works on this file system: on a network mount it often does not.
 
     https://www.sqlite.org/wal.html#advantages
     """

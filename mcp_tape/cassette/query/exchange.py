@@ -1,4 +1,4 @@
-"""One exchange and what belongs to it, as `show FILE SEQ` and agents read it: messages, HTTP around them, stderr."""
+"""One exchange with all that belongs to it, for `show FILE SEQ` and agents: messages, HTTP around them, stderr."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from ..reader import Cassette
 from .rows import Row, end_of_exchange, exchange_rows, frame_row, frame_rows, rows_around
 
 _MEANWHILE = 1_000  # lines of stderr
-_BEFORE = 10  # frames: the HTTP request comes before what it carries
+_BEFORE = 10  # frames; an HTTP request comes before its messages
 
 
 def belonging(cassette: Cassette, session: int, seq: int, on_more: Callable[[], None]) -> Iterator[Row]:
     """Rows of the exchanges of a frame, in order; the frame alone if it belongs to none.
 
-    `on_more` is called where more was said on stderr meanwhile than is read.
+    `on_more` is called if stderr has more lines than are read.
     """
     rows = frame_rows(cassette, session, seq) if 0 <= seq <= schema.MOST else []
     if not rows:
@@ -49,7 +49,7 @@ def _exchange(cassette: Cassette, session: int, root: int, on_more: Callable[[],
     opened = frame_row(cassette, session, root)
     channel = opened.channel if opened else STDIO
     messages = exchange_rows(cassette, session, root)
-    # Without an answer, whatever follows may be the reason.
+    # Without an answer, anything that follows may be the reason.
     last = end_of_exchange(cassette, session, root, opened.sender if opened else "client")
     meanwhile = _at_most(_MEANWHILE, rows_around(cassette, session, root, last, channel), on_more)
     yield from _before(cassette, session, root, channel)
@@ -63,6 +63,6 @@ def _at_most(number: int, rows: Iterator[Row], on_more: Callable[[], None]) -> I
 
 
 def _before(cassette: Cassette, session: int, root: int, channel: str) -> Iterator[Row]:
-    """The HTTP request that brought a message."""
+    """The HTTP request that carried a message."""
     found = rows_around(cassette, session, root - _BEFORE, root - 1, channel)
     return (row for row in found if row.frame_kind == "control" and row.seq < root)

@@ -1,4 +1,4 @@
-"""Requests with their answers, as plain Python values, and how many there are: replay starts without them."""
+"""Requests with their answers as plain Python values, and their counts. Not loaded at the start of a replay."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..functions import answer_of, text_of
 if TYPE_CHECKING:
     from ..pages import Values
 
-    Cassette = Any  # of `reader`, which loads this
+    Cassette = Any  # of `reader`, which loads this module
 
 FAILED = ("error", "tool-error", "refused")  # statuses of an answer
 _SQL = f"""SELECT q.session, q.seq, q.sender, q.method, q.name, q.rpc_id,
@@ -27,7 +27,7 @@ _TYPES = (
     *((str, bytes, _NONE), (int,), (str, bytes, _NONE), (int, _NONE), (int,)),
 )
 
-# A request that was made again has lost its key, and does not count, whatever its answer.
+# A repeated request has no key and does not count, whatever its answer.
 _COUNTS = f"""WITH again AS (SELECT id FROM derived
         WHERE id BETWEEN :first AND :last AND status = 'retry')
     SELECT session, count(CASE WHEN kind = 'request' AND key IS NOT NULL THEN 1 END),
@@ -35,7 +35,7 @@ _COUNTS = f"""WITH again AS (SELECT id FROM derived
         AND (session << {schema.BITS}) + answers NOT IN again THEN 1 END),
     count(CASE WHEN status IN {FAILED} THEN 1 END)
     FROM messages WHERE id BETWEEN :first AND :last GROUP BY session"""
-# `elapsed` is that of the row with the maximum: https://www.sqlite.org/lang_select.html#bareagg
+# `elapsed` comes from the row with the maximum: https://www.sqlite.org/lang_select.html#bareagg
 _SIZES = """SELECT session, count(*), max(id), elapsed FROM frames
     WHERE id BETWEEN :first AND :last GROUP BY session"""
 
@@ -51,7 +51,7 @@ class Counts(NamedTuple):
 
 
 def exchanges(cassette: Cassette, session: int) -> Iterator[Exchange]:
-    """Every request of a session, of either side, with its answer; some megabytes at a time."""
+    """Yield every request of a session, of either side, with its answer; reads some megabytes at a time."""
     answer, key = len(_TYPES) - 3, {"q.id": len(_TYPES) - 1}
     for page in cassette.pages(_SQL, (), key, tuple, within=schema.row_ids(session), text=answer):
         yield from map(_exchange, cassette.expected(page, _TYPES))
@@ -64,7 +64,7 @@ def _exchange(row: Values) -> Exchange:
 
 
 def _member(text: Any, part: int, name: str) -> Any:
-    """A member of a message as plain Python values; None where there is none."""
+    """A member of a message as plain Python values; None without one."""
     try:
         body = jsontext.loads(text)
         message = body[part] if isinstance(body, list) else body
@@ -80,7 +80,7 @@ def counts(cassette: Cassette, session: int) -> dict[str, int]:
 
 
 def counts_of(cassette: Cassette, first: int, last: int) -> dict[int, Counts]:
-    """Counts of the sessions from one to another, but for empty ones."""
+    """Counts of the sessions in a range, except empty ones."""
     span = {"first": schema.row_ids(first)[0], "last": schema.row_ids(last)[1]}
     found = {
         session: Counts(frames, microseconds=at if isinstance(at, int) else None)

@@ -1,8 +1,7 @@
 """The filter grammar of show, stats, export and the viewer: `tool:search status:error -method:ping dur:>50`.
 
-Owns the meaning of a filter. It becomes one SQL expression over the rows of `ROWS`, and that expression is exact:
-nothing is left to check afterwards, so that a filter never reads more than SQLite does. Knows nothing of how rows are
-shown.
+Defines the meaning of a filter as one exact SQL expression over the rows of `ROWS`: no row needs a check afterwards, so
+a filter never reads more than SQLite does. Does not know how rows are shown.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ if TYPE_CHECKING:
 
 Sql = tuple[str, tuple[Any, ...]]
 
-# One row per message, and one per frame that holds none. `f` is the frame and `m` its message; `q` is the request that
-# `m` answers, `a` the answer to `m`. Every join goes by an index.
+# One row per message, and one per frame without messages. `f` is the frame and `m` its message; `q` is the request that
+# `m` answers, `a` the answer to `m`. Every join uses an index.
 _CALL = f"""{question_of("m")} {answer_of("m")} LEFT JOIN facts af ON af.id = a.frame"""
 ROWS = f"frames f {messages_of('f')} {_CALL}"
 ROWS_OF_MESSAGES = f"messages m CROSS JOIN frames f ON f.id = m.frame {_CALL}"
 
-# A cancellation names the id of a request of its own side. A client's is in the exchange of its request; a server's may
-# be in none, and is looked for among the next few only, as all of them for each request could take hours.
+# A cancellation names the id of a request of its own side. A client's is in the exchange of its request. A server's may
+# be in none, and is searched for only among the next few, because searching all for each request could take hours.
 # https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/cancellation
 _CANCELLED = f"""CASE WHEN f.kind = 'batch' THEN called_off(m.id, m.part, m.sender, m.rpc_id)
     WHEN m.sender = 'client' THEN EXISTS (
@@ -47,7 +46,7 @@ _CANCELLED = f"""CASE WHEN f.kind = 'batch' THEN called_off(m.id, m.part, m.send
         CROSS JOIN facts cf ON cf.id = few.id - few.part
         WHERE few.cue IS NOT NULL AND cancelled_by({text_of("cf", "few.part")}, few.part) = m.rpc_id) END"""
 
-# Columns about the call of a row, alike for a request and its answer.
+# Columns about the call of a row, the same for a request and its answer.
 METHOD = "coalesce(m.method, q.method)"
 NAME = "coalesce(m.name, q.name)"
 TEXT = text_of("f", "m.part")
@@ -67,7 +66,7 @@ _OF_MESSAGES = ("request", "response", "notification")
 _OF_FRAMES = ("batch", "noise", "stderr", "control")
 _MOST_CHARACTERS = 10_000
 _FEW = 100
-_MOST = 1 << 62  # SQLite compares no larger ones as integers
+_MOST = 1 << 62  # SQLite compares larger numbers not as integers
 _TERM = re.compile(r'(?P<minus>-?)(?:(?P<field>[A-Za-z_]+):)?(?P<value>"(?:[^"\\]|\\.)*"(?=\s|$)|[^\s"]\S*|)', re.S)
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?)([a-zA-Zµμ]*)")
 _METHOD = re.compile(r"[\w$-]+(?:/[\w*$-]+)+")
@@ -75,7 +74,7 @@ _DUR_UNITS = {"": DURATIONS["ms"]} | DURATIONS
 
 
 class FilterError(ValueError):
-    """A filter that does not parse: the reason, and the character."""
+    """A filter that does not parse: the reason, and the position."""
 
     def __init__(self, message: str, position: int) -> None:
         super().__init__(message)
@@ -89,16 +88,16 @@ class Filter(NamedTuple):
     names_sessions: bool = False  # one of the terms is about sessions
 
     def sql(self) -> Sql:
-        """A WHERE expression over `ROWS` that is true for what the filter keeps, and its values."""
-        terms = tuple(dict.fromkeys(self.terms))  # once each
+        """A WHERE expression over `ROWS` that selects the rows to keep, and its values."""
+        terms = tuple(dict.fromkeys(self.terms))  # without duplicates
         return _all([sql for sql, _ in terms]) or "1", tuple(v for _, values in terms for v in values)
 
     def so_far(self) -> Filter:
-        """The filter for a session that goes on: a request without an answer may still get one."""
+        """The filter for a session in progress: a request without an answer may still get one."""
         return self._replace(terms=tuple((sql.replace(STATUS, _SO_FAR), values) for sql, values in self.terms))
 
     def unanswered(self) -> Filter:
-        """The filter for requests without an answer, of those that this one keeps."""
+        """The filter for the unanswered requests among the rows that this one keeps."""
         return self._replace(terms=(*self.terms, _status("unanswered", 0)))
 
 
@@ -114,7 +113,7 @@ def _all(conditions: list[str]) -> str:
 
 
 def parse(text: str, *, methods: bool = False) -> Filter:
-    """The filter of a text; raises FilterError where it is none. `methods`: a bare word with a slash is a method."""
+    """Parse a filter; FilterError if it is invalid. `methods`: a bare word with a slash is a method."""
     if len(text) > _MOST_CHARACTERS:
         raise FilterError(f"longer than {_MOST_CHARACTERS} characters", _MOST_CHARACTERS)
     terms, fields = [], set()
@@ -134,14 +133,14 @@ def parse(text: str, *, methods: bool = False) -> Filter:
 
 
 def sessions(cassette: Cassette, kept: Filter, number: int | None = None) -> list[int]:
-    """The sessions to read: the one asked for; else all, for a filter about sessions; else the newest."""
+    """The sessions to read: the given one; or all, for a filter about sessions; or the newest."""
     if number is not None or not kept.names_sessions:
         return [cassette.session(number).id]
     return [session.id for session in cassette.each_session()]
 
 
 def frames(cassette: Cassette, session: int, kept: Filter = EVERYTHING) -> Iterator[Frame]:
-    """The frames of a session with a row that the filter keeps, in order, verbatim."""
+    """Yield the frames of a session with a row that the filter keeps, in order, verbatim."""
     if not kept.terms:
         yield from cassette.frames(session)
         return
@@ -156,7 +155,7 @@ def frames(cassette: Cassette, session: int, kept: Filter = EVERYTHING) -> Itera
 
 
 def seqs(cassette: Cassette, session: int, kept: Filter) -> Iterator[int]:
-    """The numbers of those frames."""
+    """Yield the numbers of those frames."""
     where, values = kept.sql()
     sql, key = f"SELECT f.id, m.part, f.seq FROM {ROWS} WHERE {where}", {"f.id": 0, "m.part": 1}
     pages = cassette.pages(sql, values, key, itemgetter(2), within=schema.row_ids(session))
@@ -194,7 +193,7 @@ def _condition(field: str, found: re.Match[str]) -> Sql:
 
 
 def _text(value: str, at: int) -> Sql:
-    """A text, verbatim or behind escapes. These are decoded only where one may stand for a character of it."""
+    """A condition on text, verbatim or escaped. Escapes are decoded only where one may stand for a character of it."""
     escapes = {"\\u00" if value.isascii() else "\\u"} | {_ESCAPES[each] for each in value if each in _ESCAPES}
     escaped, hints = _any(f"instr({TEXT}, ?) > 0", sorted(escapes))
     sql = f"(instr(lower({TEXT}), ?) > 0 OR ({escaped} AND says({TEXT}, ?)))"
@@ -202,7 +201,7 @@ def _text(value: str, at: int) -> Sql:
 
 
 def _lower(text: str) -> str:
-    """Lower case as SQLite's lower() has it, of A to Z: https://www.sqlite.org/lang_corefunc.html#lower"""
+    """Lower case as in SQLite's lower(), of A to Z: https://www.sqlite.org/lang_corefunc.html#lower"""
     return re.sub("[A-Z]+", lambda found: found[0].lower(), text)
 
 

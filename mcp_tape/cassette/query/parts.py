@@ -1,4 +1,4 @@
-"""Sessions that go on in another cassette: what the next part begins with, and what a part says of those beside it."""
+"""Sessions that continue in another cassette: the beginning of the next part, and a part's links to its neighbours."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _KNOWN = f"""SELECT {FRAME_COLUMNS} FROM frames WHERE {OF_SESSION} AND kind = 'c
 
 
 def in_force(db: sqlite3.Connection, session: int, requests: Iterable[int], channels: Iterable[str]) -> list[Frame]:
-    """Return the frames without which nobody could understand what follows them.
+    """Return the frames that a reader needs to understand the next part.
 
-    They are the newest introductions with their answers, `requests` (by number), and what is known of their channels
-    and of `channels`.
+    They are the newest introductions with their answers, `requests` (by number), and the control frames of their
+    channels and of `channels`.
     """
     span = schema.row_ids(session)
     sql = "SELECT frame FROM messages WHERE id = ?"
@@ -40,14 +40,14 @@ def in_force(db: sqlite3.Connection, session: int, requests: Iterable[int], chan
 
 
 class Links(NamedTuple):
-    """The parts beside one, each by the name of its cassette."""
+    """The neighbouring parts, by the names of their cassettes."""
 
     continues: str | None = None
     continued: str | None = None
 
 
 def links(cassette: Cassette, session: int) -> Links:
-    """Return where a session goes on from, and where it goes on."""
+    """Return the cassettes that a session continues from, and in."""
     sql = f"SELECT {FRAME_COLUMNS} FROM frames WHERE {OF_SESSION} ORDER BY id {{}} LIMIT 1"
     ends = (cassette.rows(sql.format(order), schema.row_ids(session), frame_of) for order in ("", "DESC"))
     first, last = (_note(found[0]) if found else {} for found in ends)

@@ -1,6 +1,6 @@
-"""A session as rows for people: one per message, noise and event, with status and duration of its call.
+"""A session as rows for people: one per message, noise and event, with the status and duration of its call.
 
-Reads pages of rows, and never more of a text than is shown. `Label` is the little that formats say of a frame's
+Reads rows in pages, and of each text only the part to show. `Label` holds the few facts that formats need of a frame's
 messages. Knows nothing of terminals.
 """
 
@@ -20,12 +20,12 @@ from . import filters
 from .exchanges import FAILED
 from .filters import EVERYTHING, Filter
 
-EXCERPT = 4096  # characters of a text that are read for one line
+EXCERPT = 4096  # characters of a text to read for one line
 _FACTS = 1 << 20  # characters of a control frame, which is short
 _FIRST = 100  # rows of the first page: people want to see something at once
 _OF_ONE_FRAME = 1_000
 ALL_PARTS = 1 << 62
-_LABELLED, _LABELLED_BYTES = 500, 4 << 20  # frames at a time
+_LABELLED, _LABELLED_BYTES = 500, 4 << 20  # frames and bytes at a time
 _A_LITTLE = 10  # frames
 
 
@@ -85,7 +85,7 @@ _row = row_maker(Row)
 def session_rows(
     cassette: Cassette, session: int, kept: Filter = EVERYTHING, after: int = 0, part: int = ALL_PARTS
 ) -> Iterator[Row]:
-    """The rows of a session that the filter keeps, in order, from behind a frame on, or behind a part of it."""
+    """Yield the rows of a session that the filter keeps, in order, after a frame or after a part of it."""
     where, values = kept.sql()
     behind = {"within": schema.row_ids(session), "after": (schema.row_id(session, after), part)}
     return chain.from_iterable(
@@ -94,7 +94,7 @@ def session_rows(
 
 
 def exchange_rows(cassette: Cassette, session: int, root: int) -> Iterator[Row]:
-    """The messages of an exchange, in order; `root` is the request that opened it."""
+    """Yield the messages of an exchange, in order; `root` is the request that opened it."""
     opened = frame_row(cassette, session, root)
     member, values = MEMBERS, members_of(session, root)
     if opened is not None and opened.sender != "client":
@@ -105,7 +105,7 @@ def exchange_rows(cassette: Cassette, session: int, root: int) -> Iterator[Row]:
 
 
 def end_of_exchange(cassette: Cassette, session: int, root: int, sender: str) -> int | None:
-    """The last answer to a side's request; None where there is none."""
+    """The last answer to a side's request; None without one."""
     sql = f"SELECT max(seq) FROM messages WHERE id IN ({MEMBERS}) AND kind = 'response' AND sender <> ?"
     values: tuple[object, ...] = (*members_of(session, root), sender)
     if sender != "client":
@@ -116,19 +116,19 @@ def end_of_exchange(cassette: Cassette, session: int, root: int, sender: str) ->
 
 
 def last_seq(cassette: Cassette, session: int) -> int:
-    """The number of the newest frame; 0 where there is none."""
+    """The number of the newest frame; 0 without frames."""
     ((newest,),) = cassette.rows(f"SELECT max(id) FROM facts WHERE {OF_SESSION}", schema.row_ids(session))
     return newest & schema.MOST if isinstance(newest, int) else 0
 
 
 def derived_until(cassette: Cassette, session: int) -> int | None:
-    """The first frame whose messages a recorder has yet to derive; None where they are all there."""
+    """The first frame whose messages are not derived yet; None if all are."""
     found = cassette.rows("SELECT pending FROM sessions WHERE id = ?", (session,))
     return next((pending for (pending,) in found if isinstance(pending, int)), None)
 
 
 def frame_count(cassette: Cassette, sessions: Iterable[int] | None = None) -> int:
-    """The number of frames, of all sessions or of these."""
+    """The number of frames, in all sessions or in these."""
     sql = "SELECT count(*) FROM facts"
     if sessions is None:
         return int(cassette.rows(sql)[0][0])
@@ -136,7 +136,7 @@ def frame_count(cassette: Cassette, sessions: Iterable[int] | None = None) -> in
 
 
 def frame_rows(cassette: Cassette, session: int, seq: int) -> list[Row]:
-    """The first of the rows that one frame has; none where there is no such frame."""
+    """The first rows of one frame; empty if it does not exist."""
     sql = f"{_SELECT} f.id = ? ORDER BY m.part LIMIT {_OF_ONE_FRAME}"
     return cassette.rows(sql, (schema.row_id(session, seq),), _row)
 
@@ -150,12 +150,12 @@ def rows_around(cassette: Cassette, session: int, first: int, last: int | None, 
     where = f"""f.seq <= ? AND ((f.kind = 'stderr' AND f.seq <= ?)
         OR (f.kind = 'control' AND f.channel = ? AND f.channel NOT IN ('{STDIO}', '{STDERR}')))"""
     until = 1 << 62 if last is None else last
-    # An HTTP response is closed a little after its last message.
+    # An HTTP response closes a little after its last message.
     return session_rows(cassette, session, Filter(((where, (until + _A_LITTLE, until, channel)),)), first)
 
 
 def whole_text(cassette: Cassette, row: Row) -> str:
-    """The whole text of a message: the part, where it came in a batch."""
+    """The whole text of a message; in a batch, its part."""
     if not row.is_cut:
         return plain(row.excerpt)
     rows = cassette.rows(f"SELECT {text_of('f', '?')} FROM facts f WHERE f.id = ?", (row.part, row.frame))
@@ -163,13 +163,13 @@ def whole_text(cassette: Cassette, row: Row) -> str:
 
 
 def facts(row: Row) -> dict[str, Any]:
-    """The facts of a control frame; none where a stranger wrote something else."""
+    """The facts of a control frame; empty for an untrusted text without an event."""
     found = frames.facts(row.excerpt)
     return found if isinstance(found.get("event"), str) else {}
 
 
 def is_plumbing(row: Row, facts: dict[str, Any]) -> bool:
-    """Return whether a fact of HTTP goes without saying: a POST, a status of success, the end of a response."""
+    """Return whether an HTTP event adds no information: a POST, a success status, the end of a response."""
     match facts.get("event"):
         case "request":
             return facts.get("verb") == "POST"
@@ -194,7 +194,7 @@ _OF_EXCHANGE = f"{_LABELS} WHERE m.id IN ({MEMBERS}) ORDER BY m.id"
 
 
 class Label(NamedTuple):
-    """A message, in words."""
+    """The facts about a message that formats show."""
 
     seq: int
     part: int
@@ -217,7 +217,7 @@ _label = row_maker(Label, "messages")
 
 
 def labelled(cassette: Cassette, session: int, frames: Iterable[Frame]) -> Iterator[tuple[Frame, list[Label]]]:
-    """Frames in their order, each with the labels of its messages."""
+    """Yield frames in order, each with the labels of its messages."""
     for block in _blocks(frames):
         found: dict[int, list[Label]] = {}
         span = (schema.row_id(session, frame.seq) for frame in (block[0], block[-1]))
@@ -233,7 +233,7 @@ def exchange_labels(cassette: Cassette, session: int, exchange: int) -> list[Lab
 
 
 def happened(frame: Frame) -> tuple[str, str]:
-    """The event of a control frame, and its details in one line."""
+    """The event of a control frame, and its details on one line."""
     facts = frames.facts(frame.text)
     if "event" not in facts:
         return "control", frame.text.decode("utf-8", "replace")

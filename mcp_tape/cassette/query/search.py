@@ -1,8 +1,8 @@
-"""Words looked up in the texts of a cassette: in all frames, in any case, in recorded order.
+"""Word search in the texts of a cassette: in all frames, in any case, in recorded order.
 
-SQLite's full-text search decides (https://www.sqlite.org/fts5.html). An index of the whole cassette would take longer
-to make than a look at every text, so SQLite first picks the texts that may match, and only those are indexed, in memory
-and a page at a time. Nothing is written, hits come as they are found, and memory does not grow.
+SQLite's full-text search decides (https://www.sqlite.org/fts5.html). Indexing the whole cassette would take longer than
+reading every text. So SQLite first selects the texts that may match, and only those are indexed, in memory and a page
+at a time. Nothing is written, hits are yielded as they are found, and memory does not grow.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _WORD = re.compile(r"[^\W_]+")  # as FTS5 sees words: letters and digits
 _ASCII = re.compile(r"[0-9A-Za-z]+")
 _START, _END = "\x02", "\x03"  # around a hit
 _NO_MARKS = str.maketrans({_START: " ", _END: " "})
-_SPAN, _INDEXED = 10_000, 500  # frames looked at by one query, and indexed at once
+_SPAN, _INDEXED = 10_000, 500  # frames per query, and per index
 _BEFORE_HIT, _EXCERPT, _LONG = 40, 4_000, 1 << 16  # characters
 
-Matcher = Callable[[list[str]], dict[int, str]]  # the texts that match, by their place, with marks around the hits
-Progress = Callable[[int], None]  # called with the number of frames searched
+Matcher = Callable[[list[str]], dict[int, str]]  # returns the matching texts by index, with marks around the hits
+Progress = Callable[[int], None]  # takes the number of frames searched
 
 
 class SearchError(TapeError):
@@ -39,7 +39,7 @@ class SearchError(TapeError):
 
 
 class Term(NamedTuple):
-    """Words that follow each other; `prefix`: the last is the beginning of one."""
+    """Consecutive words; `prefix`: the last is only the beginning of a word."""
 
     text: str
     prefix: bool = False
@@ -55,9 +55,9 @@ class Hit(NamedTuple):
 
 
 def parse(words: str) -> list[Term]:
-    """`one two` are two terms, `"one two"` is one, and `tool*` is whatever starts with it."""
+    """Parse a query: `one two` are two terms, `"one two"` is one, and `tool*` is any word that starts with it."""
     terms = []
-    # Bytes that are no UTF-8 separate words, as they do on a tape.
+    # Invalid UTF-8 separates words, as it does on a tape.
     for quoted, star, bare in _TERM.findall(words.encode("utf-8", "replace").decode()):
         text = bare.rstrip("*") or quoted
         if _WORD.search(text):
@@ -74,7 +74,7 @@ def search(
     progress: Progress = lambda seen: None,
     after: tuple[int, int] = (0, 0),
 ) -> Generator[Hit, None, None]:
-    """Every frame that has all the terms; `after`: only those behind a frame, by its session and seq."""
+    """Yield every frame that has all the terms; `after`: only those after a frame, by its session and seq."""
     with closing(sqlite3.connect(":memory:")) as memory:
         fits = _indexed(memory, terms) if has_fts5(memory) else _compared(terms)
         seen = 0
@@ -93,7 +93,7 @@ def fits(text: str, terms: list[Term]) -> bool:
 
 
 def row_of(cassette: Cassette, hit: Hit, terms: list[Term]) -> Row:
-    """Row of a hit; in a batch, of the message that has the words, if only one has them."""
+    """The row of a hit; in a batch, of the message that has the words, if only one has them."""
     rows = frame_rows(cassette, hit.session, hit.seq)
     if not rows:
         raise CassetteError(f"cannot read {cassette.path}: its index does not know frame {hit.seq}, which it has")
@@ -111,7 +111,7 @@ def has_fts5(db: sqlite3.Connection) -> bool:
 
 
 def _spans(cassette: Cassette, session: int, behind: int) -> Iterator[tuple[int, int, int]]:
-    """Spans of frames, each short enough for a quick query: from behind an id, up to one, and the number of frames."""
+    """Spans of frames for quick queries: the id to start after, the last id, and the number of frames."""
     first, end = schema.row_id(session, behind), schema.row_ids(session)[1]
     sql = "SELECT id FROM facts WHERE 1"
     for ids in cassette.pages(sql, (), {"id": 0}, itemgetter(0), within=(first, end), most=_SPAN):
@@ -120,7 +120,7 @@ def _spans(cassette: Cassette, session: int, behind: int) -> Iterator[tuple[int,
 
 
 def _candidates(cassette: Cassette, terms: list[Term], first: int, last: int) -> Iterator[list[tuple[int, str]]]:
-    """Frames that may have the terms: those with the letters, and those that may have them behind escapes."""
+    """Yield frames that may have the terms: those with the letters, and those that may have them escaped."""
     needles = [f"%{max(runs, key=len)}%" for term in terms if (runs := _ASCII.findall(term.text))]
     likely = " AND ".join(["text LIKE ?"] * len(needles)) or "1"
     sql = f"""SELECT id, {TEXT}, seq FROM frames WHERE id <= ?
@@ -141,7 +141,7 @@ def _indexed(db: sqlite3.Connection, terms: list[Term]) -> Matcher:
     def fits(texts: list[str]) -> dict[int, str]:
         db.execute("DELETE FROM texts")
         db.executemany("INSERT INTO texts (rowid, text) VALUES (?, ?)", enumerate(texts))
-        # In a long text with many hits, highlight() copies all of it for each.
+        # In a long text with many hits, highlight() would copy the whole text for each.
         sql = """SELECT rowid, CASE WHEN length(text) < ? THEN highlight(texts, 0, ?, ?) END
             FROM texts WHERE texts MATCH ?"""
         found = db.execute(sql, (_LONG, _START, _END, wanted))
@@ -151,7 +151,7 @@ def _indexed(db: sqlite3.Connection, terms: list[Term]) -> Matcher:
 
 
 def _compared(terms: list[Term]) -> Matcher:
-    """A matcher for where SQLite has no FTS5."""
+    """A matcher for SQLite without FTS5."""
     patterns, either = [_pattern(term) for term in terms], _either(terms)
 
     def fits(texts: list[str]) -> dict[int, str]:
@@ -162,7 +162,7 @@ def _compared(terms: list[Term]) -> Matcher:
 
 
 def _around(text: str, either: re.Pattern[str]) -> str:
-    """The part of a text that is shown, its hits marked; with a character more before it, as a sign of a cut."""
+    """The part of a text to show, with marked hits. One more character before it shows that it was cut."""
     first = either.search(text)
     start = max(0, first.start() - _BEFORE_HIT - 1) if first else 0
     return either.sub(lambda hit: f"{_START}{hit[0]}{_END}", text[start : start + 2 * _EXCERPT])

@@ -1,8 +1,8 @@
-"""Queries of people in SQL, through sqlite-utils. Nothing is written, and nothing that a stranger put there runs.
+"""SQL queries of people, through sqlite-utils. Read-only, and nothing in an untrusted file runs.
 
-SQLite refuses most functions in the views of a file that it does not trust, also those that ours use
-(https://www.sqlite.org/pragma.html#pragma_trusted_schema). So our views are made anew for the connection, and those of
-the file are not used.
+In an untrusted file, SQLite refuses most functions in views, including those that ours use
+(https://www.sqlite.org/pragma.html#pragma_trusted_schema). So our views are created anew for the connection, and those
+of the file are not used.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from sqlite_utils import Database
 
 _VIEW = re.compile(r"^CREATE VIEW .*?;$", re.S | re.M)
-STEPS = 10_000  # of SQLite's machine, between two chances for Ctrl-C
+STEPS = 10_000  # SQLite instructions between two chances for Ctrl-C
 _REFUSED = ("readonly", "not authorized", "authorization denied", "because it is a view")
-# Pragmas that only read; some of the others would undo what is set here.
+# Read-only pragmas; some of the others would undo the settings made here.
 _READING = {
     "application_id", "compile_options", "database_list", "encoding", "foreign_key_list", "freelist_count",
     "function_list", "index_info", "index_list", "index_xinfo", "page_count", "page_size", "table_info", "table_list",
@@ -51,9 +51,9 @@ def ask(
     values: Mapping[str, str] | None = None,
     is_stopped: Callable[[], bool | None] = lambda: None,
 ) -> Answer:
-    """Run one statement that only reads. `is_stopped` is called now and then; true ends it. Errors name `path`."""
+    """Run one read-only statement. `is_stopped` is called now and then; true ends the query. Errors name `path`."""
     with _reported(path):
-        # Python acts on signals only where its own code runs.
+        # Python handles signals only while its own code runs.
         database.conn.set_progress_handler(is_stopped, STEPS)
         cursor = database.execute(sql, dict(values or {}))
     if cursor.description is None:
@@ -68,7 +68,7 @@ def objects(columns: list[str], rows: Iterable[tuple[Any, ...]]) -> Iterator[dic
 
 
 def _distinct(columns: list[str]) -> list[str]:
-    """Names of columns, made distinct: two of one name become `id` and `id_2`."""
+    """Column names, made distinct: a second `id` becomes `id_2`."""
     names: list[str] = []
     for column in columns:
         name, n = column, 2
@@ -88,7 +88,7 @@ def _value(value: Any) -> Any:
 
 def open_database(db: sqlite3.Connection) -> Database:
     """Turn a connection to a cassette into a database that can only read, with our views."""
-    from sqlite_utils import Database  # takes a while
+    from sqlite_utils import Database  # slow to import
 
     db.text_factory = lambda data: data.decode("utf-8", "replace")
     for view in _VIEW.findall(schema.SCHEMA):
@@ -115,7 +115,7 @@ def _rows(path: str, cursor: sqlite3.Cursor) -> Iterator[tuple[Any, ...]]:
 
 @contextmanager
 def _reported(path: str) -> Iterator[None]:
-    """Report SQLite's errors so that a person can act on them."""
+    """Report SQLite's errors in a way that people can act on."""
     try:
         yield
     except (sqlite3.Error, sqlite3.Warning) as error:
@@ -124,7 +124,7 @@ def _reported(path: str) -> Iterator[None]:
         raise QueryError(
             "the query needs more memory than it may use; ask for parts of values: substr(x, 1, 1000)"
         ) from None
-    except (OverflowError, ValueError) as error:  # a number too large to be a value, half a character in the SQL
+    except (OverflowError, ValueError) as error:  # a number beyond SQLite's, or a lone surrogate in the SQL
         raise QueryError(f"the query cannot be run: {error}") from None
 
 
@@ -136,7 +136,7 @@ def _error(path: str, error: sqlite3.Error | sqlite3.Warning) -> BaseException:
         return QueryError(
             "a query may only read, and this one does more", "; what changes a cassette: mcp-tape edit, redact, rm"
         )
-    # Mistakes in the SQL have a class of their own.
+    # Mistakes in the SQL have their own class.
     if isinstance(error, sqlite3.Error) and (type(error) is sqlite3.DatabaseError or "I/O" in text):
         return CassetteError(file.unreadable(path, error))
     if "one statement" in text:

@@ -1,6 +1,6 @@
-"""Figures of each tool and method: calls, errors, durations and bytes.
+"""Statistics of each tool and method: calls, errors, durations and bytes.
 
-They are exact: of all that is on a cassette only the durations are kept in memory, eight bytes a call.
+They are exact, although only durations are kept in memory, eight bytes per call.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from .exchanges import FAILED
 from .filters import EVERYTHING, Filter
 
 _PAGE = 10_000  # calls
-_MOST_GROUPS = 10_000  # a stranger may have called everything by its own name
+_MOST_GROUPS = 10_000  # an untrusted recording may use a new name for each call
 _NAMED = (protocol.CALL, protocol.GET_PROMPT)  # other methods have no names
 _MOST_BARS = 12
 
 Group = tuple[str, str | None, str | None]  # sender, method and tool
 _OTHERS: Group = ("client", "(others)", None)
 
-# A request that was made again has lost its key, and does not count.
+# A repeated request has no key, and does not count.
 _CALLS = f"""SELECT m.id, m.sender, m.method, m.name, a.status, {filters.MICROSECONDS},
     {filters.SIZE}, coalesce(length(CAST({text_of("af", "a.part")} AS BLOB)), 0)
     FROM {filters.ROWS_OF_MESSAGES} WHERE m.kind = 'request' AND +m.key IS NOT NULL AND """
@@ -62,7 +62,7 @@ class Tally:
 
 
 class Figures(NamedTuple):
-    """The figures of one group. Times are in microseconds; None where nothing was answered."""
+    """The statistics of one group. Times are in microseconds; None without answers."""
 
     sender: str
     method: str | None
@@ -83,7 +83,7 @@ class Figures(NamedTuple):
 def tallies(
     cassette: Cassette, sessions: Iterable[int], kept: Filter = EVERYTHING, found: dict[Group, Tally] | None = None
 ) -> dict[Group, Tally]:
-    """The calls of some sessions that the filter keeps, by sender, method and tool; added to what was `found`."""
+    """Count the calls that the filter keeps in some sessions, by sender, method and tool; add them to `found`."""
     found = {} if found is None else found
     for session in sessions:
         for call in _calls(cassette, session, kept):
@@ -119,13 +119,13 @@ def _figures(group: Group, tally: Tally) -> Figures:
 
 
 def _rank(durations: list[int], percent: int) -> int | None:
-    """The percentile by nearest rank: the least value that so many percent do not exceed."""
+    """The percentile by nearest rank: the least value that this share does not exceed."""
     return durations[max(0, -(-percent * len(durations) // 100) - 1)] if durations else None
 
 
 def histogram(found: dict[Group, Tally]) -> list[tuple[int, int, int]]:
-    """Answers by duration: from, to (not included), number. In steps of 1, 2, 5; or of 10 where the range is wide."""
-    # Arrays by group: as Python's numbers, all of them would take five times as much memory.
+    """Answers by duration: from, to (exclusive), number. In steps of 1, 2, 5, or of 10 for a wide range."""
+    # Arrays by group: as Python integers, all durations would take five times the memory.
     durations = [array("q", sorted(tally.durations)) for tally in found.values() if tally.durations]
     if not durations:
         return []

@@ -1,4 +1,4 @@
-"""Messages and calls of a session with their whole texts, some megabytes at a time: for those who copy all of it."""
+"""Messages and calls of a session with their whole texts, some megabytes at a time, for complete copies."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from . import filters
 
 
 class WholeMessage(NamedTuple):
-    """A message, or a frame without one. `text` is bytes where it is not UTF-8."""
+    """A message, or a frame without one. `text` is bytes if it is not UTF-8."""
 
     seq: int
     part: int | None
@@ -33,7 +33,7 @@ class WholeMessage(NamedTuple):
 
 
 class WholeCall(NamedTuple):
-    """A request of either side, and its answer. `key`: None where it was to be made again."""
+    """A request of either side, and its answer. `key` is None if the client had to repeat it."""
 
     seq: int
     part: int
@@ -62,14 +62,14 @@ _message, _call = row_maker(WholeMessage), row_maker(WholeCall)
 
 
 def messages(cassette: Cassette, session: int) -> Iterator[list[WholeMessage]]:
-    """Every message of a session, and every frame without one, in order, page by page."""
+    """Yield every message of a session, and every frame without one, in order, page by page."""
     places = WholeMessage._fields.index
     key = {"f.id": places("frame"), "m.part": places("part")}
     return cassette.pages(_MESSAGES, (), key, _message, within=schema.row_ids(session), text=places("text"))
 
 
 def calls(cassette: Cassette, session: int) -> Iterator[list[WholeCall]]:
-    """Every request of a session with its answer, in order, page by page."""
+    """Yield every request of a session with its answer, in order, page by page."""
     places = WholeCall._fields.index
     texts = (places("request"), places("answer"))
     return cassette.pages(_CALLS, (), {"m.id": places("id")}, _call, within=schema.row_ids(session), text=texts)

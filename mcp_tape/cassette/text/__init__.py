@@ -1,10 +1,10 @@
-"""A cassette as text, and files of other kinds, wherever a cassette is read: the one door of all that is no SQLite.
+"""Cassettes as text, and files of other kinds where a cassette is read: the one way in for files that are not SQLite.
 
 names     which cassettes are text
-lines     one JSON object a line, safe to print
+lines     one JSON object per line, safe to print
 write     JSON lines: one for each session, then one for each frame
-read      the same, read back
-times     times of an older text, kept where the rest is the same
-opening   the door: a file that is no SQLite, as a database in memory
+read      JSON lines, read back
+times     times of an older text, kept where the rest is unchanged
+opening   opens a file that is not SQLite, as a database in memory
 working   the database beside a text while it is recorded
 """

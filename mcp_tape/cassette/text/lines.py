@@ -1,4 +1,4 @@
-"""JSON lines, safe to print: what a terminal acts on, or nobody sees, is escaped."""
+"""JSON lines, safe to print: characters that terminals act on, and invisible ones, are escaped."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 import orjson
 
-# What a terminal acts on: control characters and halves of characters. And what nobody sees, though it may turn the
-# direction of writing, or say something to a model: Unicode's own line ends, and all that may be ignored when text is
-# shown, but for the selector that gives an emoji its colours.
+# Characters that terminals act on: control characters and lone surrogates. And invisible ones, which may change the
+# text direction or carry a message to a model: Unicode's line ends, and default ignorable characters, except the
+# selector that gives an emoji its colours.
 # https://www.unicode.org/reports/tr44/#Default_Ignorable_Code_Point
 _ACTS = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e"
@@ -20,7 +20,7 @@ _ACTS = re.compile(
 
 
 def harmless(text: str) -> str:
-    """Escape what a terminal would act on, and what nobody sees, as in JSON; line ends and tabs stay."""
+    """Escape characters that terminals act on, and invisible ones, as in JSON; line ends and tabs stay."""
     return text if text.isprintable() and text.isascii() else _ACTS.sub(_escaped, text)
 
 
@@ -30,7 +30,7 @@ def _escaped(found: re.Match[str]) -> str:
 
 
 def json_line(row: dict[str, Any]) -> bytes:
-    """One JSON object and a newline, safe to print: JSON allows unescaped what terminals act on, or nobody sees."""
+    """One JSON object and a newline, safe to print: JSON allows control and invisible characters unescaped."""
     try:
         data = orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)
     except TypeError:  # a lone surrogate

@@ -1,4 +1,4 @@
-"""Which cassettes are text, by their first bytes or their names, and what lies beside one while it is recorded."""
+"""Which cassettes are text, by their first bytes or their names, and the files beside one while it is recorded."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _HEAD = 1 << 16  # bytes: a line with a long text before its sender is not ours
 
 
 def is_text(path: str) -> bool:
-    """Return whether a cassette is text, or is to be: by its first bytes or, where there is none yet, its name."""
+    """Return whether a cassette is text: by its first bytes or, if it has none yet, by its name."""
     try:
         head = first_bytes(path)
     except CassetteError:
@@ -22,21 +22,21 @@ def is_text(path: str) -> bool:
 
 
 def is_recorded_text(path: str) -> bool:
-    """Return whether a file is a cassette that is text, and not just of that name."""
+    """Return whether a file is a cassette that is text, rather than another file with that suffix."""
     try:
         with open(path, "rb") as file:
             return is_ours(file.read(_HEAD))
     except OSError:
-        return path.endswith(TEXT)  # it may be one, as its name says
+        return path.endswith(TEXT)  # judged by its name
 
 
 def is_working(path: str) -> bool:
-    """Return whether a file is what a recorder has beside a text, which is read with it."""
+    """Return whether a file is a text's working database, which is read with the text."""
     return path.endswith(TEXT + LEFT) and os.path.exists(path.removesuffix(LEFT))
 
 
 def is_named_cassette(path: str) -> bool:
-    """Return whether a file is a cassette by its name; of a text, by what is in it, too."""
+    """Return whether a file is a cassette by its name; for a text, also by its content."""
     return is_recorded_text(path) if path.endswith(TEXT) else path.endswith(".db") and not is_working(path)
 
 
@@ -45,5 +45,5 @@ def is_database(path: str) -> bool:
 
 
 def written(path: str) -> str:
-    """The database that is recorded into."""
+    """The database that a recorder writes."""
     return path + LEFT if is_text(path) else path

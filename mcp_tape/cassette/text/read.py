@@ -1,5 +1,7 @@
-"""JSON lines read back into a cassette. `write` made them, and they may have been edited since, or made by hand: only
-`sender` and `text` are needed. A frame follows the one before it, on stdio, with a newline behind it.
+"""JSON lines read back into a cassette.
+
+`write` made them, and they may have been edited since, or written by hand: only `sender` and `text` are required. By
+default a frame comes right after the previous one, on stdio, with a newline at its end.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from ...wire.frames import FrameKind, Message
     from ..build import Builder
 
-FORMAT = 1  # of the lines; a reader refuses what is newer
+FORMAT = 1  # of the lines; a reader refuses a newer one
 _LARGEST = 1 << 63
 _CONFLICT = (b"<<<<<<<", b"=======", b">>>>>>>", b"|||||||")  # https://git-scm.com/docs/git-merge
 _BOM = b"\xef\xbb\xbf"
@@ -31,26 +33,26 @@ _TEXT_KINDS = ("message", "batch", "noise")
 
 
 def is_ours(head: bytes) -> bool:
-    """True if a file begins as JSON lines of ours do: its first line is of a session, or has a sender.
+    """True if a file begins like our JSON lines: its first line is a session, or has a sender.
 
-    The line may be wrong or cut off: then it is for the reader to say so.
+    The line may be malformed or cut off: the reader then reports that.
     """
     line = head.removeprefix(_BOM).lstrip().split(b"\n", 1)[0]
     if not line.startswith(b"{") or b'"sender"' not in line:
         return False
-    row = facts(line)  # a recording of another tool may have senders further in
+    row = facts(line)  # another tool's recording may have senders further inside
     return "sender" in row if row else True
 
 
 class Loaded(NamedTuple):
-    """Number of frames that were loaded, and each session with the one that it extends."""
+    """The number of loaded frames, and each session with the one that it extends."""
 
     frames: int
     sessions: dict[int, int | None]
 
 
 def load(lines: Iterable[bytes], name: str, builder: Builder, defaults: Mapping[str, Any]) -> Loaded:
-    """Read every line. `defaults`: of a session's row. CassetteError names a line that is wrong."""
+    """Read every line. `defaults`: of a session's row. CassetteError names a malformed line."""
     last: Frame | None = None
     for number, line in enumerate(lines, 1):
         if not line.strip():
@@ -78,7 +80,7 @@ class _WrongError(ValueError):
 
 
 def kind_of(kind: str | None, channel: str, text: bytes, whole: bool) -> tuple[FrameKind, list[Message]]:
-    """Kind of a frame, and the messages in its text. One that was cut off on its way holds none."""
+    """The kind of a frame, and the messages in its text. A frame that was cut off in transit has none."""
     if channel == STDERR and kind != "control":
         return "stderr", []
     if kind in ("control", "stderr"):
@@ -138,12 +140,12 @@ def _read_session(row: dict[str, Any], known: Mapping[int, object]) -> dict[str,
 
 
 def _read_frame(row: dict[str, Any], line: bytes, last: Frame | None) -> tuple[Frame, list[Message]]:
-    """Frame from its line. The order of the lines counts: a number that does not go on is counted on."""
+    """Read a frame from its line. The order of lines counts: a number that does not increase is replaced."""
     sender = row.get("sender")
     if sender not in ("client", "server"):
         raise _WrongError('it needs a sender: "sender": "client" or "server"')
     channel, kind = row.get("channel", STDIO), row.get("kind")
-    lines = channel in PIPES and kind != "control"  # else a body, which ends without one
+    lines = channel in PIPES and kind != "control"  # else a body, which has no line end
     eol = row.get("eol", "\n" if lines or "head" in row else "")
     if not _is_text(channel) or not _is_text(eol) or not eol.isascii():
         raise _WrongError("channel and eol are texts")
@@ -164,7 +166,7 @@ def _read_text(row: dict[str, Any], line: bytes) -> bytes:
     text = _read_data(row, "text", "base64")
     if text is not None:
         return text
-    if isinstance(row.get("message"), (dict, list)):  # by hand that is easier; its numbers stay as they are written
+    if isinstance(row.get("message"), (dict, list)):  # easier by hand; its numbers stay as written
         source = line.decode("utf-8", "replace")
         start, end = jsontext.find(source, ("message",)) or (0, 0)
         return source[start:end].encode()
@@ -180,7 +182,7 @@ def _read_data(row: dict[str, Any], as_text: str, as_base64: str) -> bytes | Non
     coded = row.get(as_base64)
     if coded is None:
         return None
-    from base64 import b64decode  # most texts are none
+    from base64 import b64decode  # imported late: most texts are not base64
 
     try:
         return b64decode(coded, validate=True)
@@ -195,7 +197,7 @@ def _hint(value: Any) -> str:
 
 
 def _read_keys(row: dict[str, Any], text: bytes) -> dict[int, bytes] | None:
-    """Keys that came along, if the text is still theirs."""
+    """The line's keys, if they belong to its text."""
     keys = row.get("keys")
     if not isinstance(keys, dict) or keys.get("of") != fingerprint(text):
         return None
@@ -215,12 +217,12 @@ def _number(row: dict[str, Any], name: str, default: int = 0) -> int:
 
 
 def _is_text(value: Any) -> bool:
-    """True for a string that SQLite can hold; half a character it cannot."""
+    """True for a string that SQLite can hold: one without lone surrogates."""
     return isinstance(value, str) and storable(value) == value
 
 
 def fingerprint(text: bytes) -> str:
-    """Digest by which a text is known to be the one that keys were given for."""
+    """A digest that shows whether keys belong to a text."""
     from hashlib import sha256
 
     return sha256(text).hexdigest()[:16]

@@ -1,8 +1,8 @@
-"""Times of an older text, kept where the rest is the same: then a line of a new recording is the old one.
+"""Times of an older text, kept where the rest is unchanged: then a line of a new recording equals the old one.
 
-A session that says what the old one said keeps all that does not count, its header's times too. Of one that does not,
-frames that are as they were keep their times; those between them follow the one before as they did, as far as there is
-room. So the times of a session never go back.
+A session with unchanged content keeps everything that is ignored in the comparison, including its header's times. In a
+changed session, unchanged frames keep their times; frames between them keep their distance to the previous frame, as
+far as there is room. So the times of a session never decrease.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from ...wire.frames import Frame
 from ..change.same import facts
 from ..reader import Cassette, Session
 
-_MOST = 4_000_000  # comparisons of frames that are not where they were
+_MOST = 4_000_000  # comparisons of frames that have moved
 
 Look = tuple[str, str, str, bytes, bytes, bytes | None]
 Pair = tuple[Session, Callable[[Iterator[Frame]], Iterator[Frame]]]
 
 
 class Kept:
-    """The sessions of an older text, each for the one in its place in the new text."""
+    """The sessions of an older text, each for the one at its place in the new text."""
 
     def __init__(self, cassette: Cassette) -> None:
         self._cassette = cassette
         self._sessions = cassette.sessions()
 
     def of(self, new: Cassette, session: Session, place: int) -> Pair:
-        """The facts of a session, and a function that gives its frames their times."""
+        """Return the facts of a session, and a function that sets the times of its frames."""
         if place >= len(self._sessions):
             return session, lambda frames: frames
         old = self._sessions[place]
@@ -49,7 +49,7 @@ def _look(frame: Frame) -> Look:
 
 
 def _places(before: list[Look], now: list[Look]) -> dict[int, int]:
-    """By the place of a frame that is as it was, the place that it had."""
+    """Return, by the place of each unchanged frame, its old place."""
     first = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(before, now, strict=False)))
     left, right = before[first:], now[first:]
     last = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(left[::-1], right[::-1], strict=False)))
@@ -63,7 +63,7 @@ def _places(before: list[Look], now: list[Look]) -> dict[int, int]:
 
 
 def _timed(frames: Iterator[Frame], kept: dict[int, int], count: int) -> Iterator[Frame]:
-    """Give frames their old times, and those between them times that do not go back."""
+    """Give unchanged frames their old times, and those between them times that never decrease."""
     until, limits = sys.maxsize, [0] * count
     for place in reversed(range(count)):
         limits[place] = until = kept.get(place, until)

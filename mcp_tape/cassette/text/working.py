@@ -1,9 +1,9 @@
-"""What is recorded into a text: a database beside it, `tape.jsonl.db`, which becomes lines of the text at the end.
+"""The working database of a text: `tape.jsonl.db`, recorded into beside the text, and appended to it at the end.
 
-So a text keeps every promise of recording: nothing of it is written while a session goes on, and a killed recorder
-leaves the database. Whoever reads the text reads that, too (see `opening`), and the next recorder adds to it. Several
-recorders share it, each with a lock; the last one out appends its sessions to the text, which replaces the old one as
-a whole, and removes it. Lines that are there stay as they are, byte for byte.
+So a text keeps every promise of recording: it is not written while a session is open, and a killed recorder leaves the
+database. Readers of the text read that too (see `opening`), and the next recorder adds to it. Several recorders share
+it, each with a lock. The last one to leave appends its sessions to the text, which is replaced as a whole, and removes
+the database. Existing lines stay, byte for byte.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from .names import written
 
 
 class Working:
-    """The database of a recorder, from its beginning to its end."""
+    """The database of a recorder, from start to end."""
 
     def __init__(self, path: str) -> None:
-        """Wait for others who are just making the text anew. CassetteError: it cannot be recorded into."""
+        """Wait for processes that are rewriting the text. CassetteError if it cannot be recorded into."""
         self.path, self.file = path, written(path)
         self._lock = _locked(self.file, shared=True)
         self.known = list(opening.sessions(path))
 
     def leave(self) -> None:
-        """Append what is there to the text, as the last one; OSError and CassetteError leave it where it is."""
+        """If last, append the sessions to the text. OSError and CassetteError leave the database in place."""
         if self._lock is not None and replace.is_last(self._lock):
             try:
                 fold(self.path)
@@ -48,7 +48,7 @@ def _locked(file: str, *, shared: bool = False) -> int | None:
 
 @contextmanager
 def alone(path: str) -> Iterator[bool]:
-    """Keep recorders away from a text while it is changed; False where somebody records into it."""
+    """Keep recorders away from a text while it is changed; False if one records into it."""
     opening.expect_ours(path)
     file = written(path)
     held = _locked(file)
@@ -62,7 +62,7 @@ def alone(path: str) -> Iterator[bool]:
 
 
 def fold(path: str) -> None:
-    """Make lines of the text of what was recorded. The caller has the lock."""
+    """Append the sessions in the working database to the text. The caller holds the lock."""
     file = written(path)
     if not os.path.exists(file):
         return
@@ -81,7 +81,7 @@ def fold(path: str) -> None:
 
 
 def _ended(path: str) -> bytes:
-    """The text as it is, its last line ended."""
+    """The text, with its last line ended."""
     try:
         with open(path, "rb") as text:
             data = text.read()

@@ -1,4 +1,4 @@
-"""Sessions as JSON lines: one that describes the session, then one for each frame, its text verbatim in a string."""
+"""Sessions as JSON lines: one that describes the session, then one per frame, with its text verbatim in a string."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .times import Kept
 
 
 def write(path: str, text: str, before: str | None = None) -> None:
-    """Make a text of a cassette, a new file. `before`: a text whose times are kept where the rest is the same."""
+    """Write a cassette as a new text file. `before`: a text whose times are kept where the rest is unchanged."""
     with ExitStack() as stack:
         cassette = stack.enter_context(Cassette(path))
         kept = Kept(stack.enter_context(Cassette(before))) if before else None
@@ -36,7 +36,7 @@ def dump(frames: Iterable[Frame], out: BinaryIO, keys: Keys | None = None) -> No
 
 
 def header(session: Session) -> bytes:
-    """Line of a session. It has no sender, so that a search for one side's frames passes over it."""
+    """The line of a session. It has no sender, so a search for one side's frames skips it."""
     row = {"kind": "session", "sender": None, "format": FORMAT, "session": session.id}
     rest = session._asdict() | {"target": _target(session.target)}
     del rest["id"]
@@ -44,7 +44,7 @@ def header(session: Session) -> bytes:
 
 
 def _target(text: str) -> Any:
-    """Value of a target, which is nicer to edit, where that gives the same text again."""
+    """A target as a value, which is easier to edit, if that gives the same text again."""
     try:
         value = orjson.loads(text)
         return value if isinstance(value, (dict, list)) and orjson.dumps(value).decode() == text else text
@@ -71,7 +71,7 @@ def _data(data: bytes, as_text: str, as_base64: str) -> dict[str, str]:
 
 
 def _keys(frame: Frame, keys: Keys | None) -> dict[str, Any]:
-    """Stored keys of a frame, where those made of its text are others."""
+    """The stored keys of a frame that differ from those made from its text."""
     stored = keys.get(frame.seq) if keys else None
     if not stored:
         return {}
