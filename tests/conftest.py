@@ -1,4 +1,4 @@
-"""Fixtures for what has to be set up before it can be used."""
+"""Fixtures that need set-up."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-pytest.register_assert_rewrite("tests.support")  # their asserts fail with both values, as those of tests do
+pytest.register_assert_rewrite("tests.support")  # their asserts then fail with both values, like those of tests
 
 from tests.support import disks, forked, provision, suites, warm  # noqa: E402 (after what says how they are loaded)
 
@@ -24,21 +24,21 @@ if TYPE_CHECKING:
 
 pytest_plugins = ["pytester", "tests.support.browser"]
 
-# All that these tests start, they start from one process, but it is no run: tests of runs say which.
+# The tests start everything from one process, but it is not a run: tests of runs name one.
 os.environ["MCP_TAPE_RUN"] = ""
 
-# Without compiled files, each of some thousand processes would compile the package anew, and each run all of the tests.
+# Without compiled files, each of some thousand processes would compile the package again, and each run all tests.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-# SQLite waits for the disk several times in most tests, for longer than they compute.
+# Most tests wait for SQLite's disk syncs for longer than they compute.
 os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", provision.memory() or tempfile.gettempdir())  # of `tmp_path`
 tempfile.tempdir = provision.temporary()
 
-# What a test mounts must not stay when it is killed.
+# Mounts must not outlive a killed test.
 disks.keep_mounts_private()
 
-# nohup and background jobs start us with signals ignored, and what we start would inherit that.
+# nohup and background jobs start us with ignored signals, which our children would inherit.
 SIGNALS = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)
 for _number in SIGNALS:
     if signal.getsignal(_number) is signal.SIG_IGN:
@@ -46,7 +46,7 @@ for _number in SIGNALS:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Load once, for all processes of a run, what each of them would: by the time of their first test it is there."""
+    """Load modules once for all processes of a run; they are ready by the first test."""
     if hasattr(config, "workerinput"):
         warm.share(config.workerinput["warm"])
     elif config.getoption("numprocesses", None) and sys.platform == "linux":
@@ -63,8 +63,11 @@ def pytest_configure_node(node: Any) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave the first cases of a slow test in the quick loop where its mark says how many, and begin with slow files:
-    then no process is left with one of them when the others are done. Of generated cases the quick loop tries some."""
+    """Order the tests, and adjust their marks for the quick loop.
+
+    The first cases of a slow test stay in the quick loop if its mark gives a number. Slow files come first, so that no
+    process is left with one at the end. The quick loop tries only some generated cases.
+    """
     cases: Counter[str] = Counter()
     for item in items:
         mark = item.get_closest_marker("slow")
@@ -80,14 +83,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _try_some(test: Any) -> None:
-    """Leave a quarter of the cases that hypothesis would generate for a test; of others, this changes nothing."""
+    """Keep a quarter of the cases that hypothesis would generate for a test; other tests are unaffected."""
     if given := getattr(test, "_hypothesis_internal_use_settings", None):
         test._hypothesis_internal_use_settings = type(given)(given, max_examples=max(1, given.max_examples // 4))
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Search for no garbage while the tests are collected: there is hardly any."""
+    """Disable garbage collection while tests are collected: there is hardly any garbage."""
     gc.disable()
     try:
         return (yield)
@@ -96,16 +99,18 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_finish() -> None:
-    """Keep the tests, which live to the end, out of each search for garbage: a run within a test makes five. What
-    garbage there is stays with them: it is little, and to find it takes as long as dozens of tests. Later searches are
-    rarer than Python's, as each goes through the reports of all tests before."""
+    """Exclude the tests, which live to the end, from garbage collection, which a run within a test starts five times.
+
+    Their own garbage stays: it is little, and finding it takes as long as dozens of tests. Later collections are rarer
+    than Python's default, because each visits the reports of all earlier tests.
+    """
     gc.freeze()
     gc.set_threshold(5_000)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_report_to_serializable() -> Generator[None, dict[str, Any], dict[str, Any]]:
-    """Send each report in one piece: execnet writes and reads what is in a dictionary value by value, in Python."""
+    """Send each report as one value: execnet serializes a dictionary value by value, in Python."""
     return {"report": pickle.dumps((yield))}
 
 
@@ -116,7 +121,10 @@ def pytest_report_from_serializable(data: dict[str, Any]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Commands that run in this process may change what signals do; what the next test starts must not inherit that."""
+    """Restore signal handlers after each test.
+
+    Commands in this process may change them, and the children of the next test must not inherit that.
+    """
     provision.installs = item.get_closest_marker("slow") is not None
     before = [(number, signal.getsignal(number)) for number in SIGNALS]
     try:
@@ -157,7 +165,7 @@ def chromium() -> Callable[[], str]:
 
 @pytest.fixture(scope="session")
 def sdk_client(node: Callable[[], Path]) -> Callable[[str, str], list[str]]:
-    """The command of a client program for a server, both by the names in `provision`."""
+    """The command of a client program for a server, both by their names in `provision`."""
 
     def command(client: str, server: str) -> list[str]:
         if provision.needs_node(client, server):
@@ -169,7 +177,7 @@ def sdk_client(node: Callable[[], Path]) -> Callable[[str, str], list[str]]:
 
 @pytest.fixture
 def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Suite:
-    """Tests of a user's, to be run with the plugin. In CI, pytest would not shorten the lines of its summary."""
+    """A user's tests, to run with the plugin. Without CI, because pytest would not shorten its summary lines there."""
     monkeypatch.delenv("CI", raising=False)
     from tests.support.plugin import Suite
 

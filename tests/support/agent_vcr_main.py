@@ -1,7 +1,7 @@
 """The recorder of agent-vcr 0.1 between a client and a server: PYTHON agent_vcr_main.py FILE COMMAND...
 
 Its own command waits for four kilobytes before it forwards any, so a client that waits for an answer never gets one.
-This hands the client's bytes on through a pipe as they come, as its `--demo` does.
+This program forwards the client's bytes through a pipe as they arrive, like its `--demo`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""An agent for the tests: the official SDK's client with `mcp-tape mcp` over stdio, and the tools called in place."""
+"""An agent for the tests: the official SDK's client with `mcp-tape mcp` over stdio, and tools in this process."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def server(*places: object) -> list[str]:
 
 
 def answer(tool: str, *places: object, **arguments: Any) -> Answer:
-    """What a tool answers, in this process."""
+    """The answer of a tool, in this process."""
     return named(tool).call(Call(Places([str(place) for place in places])), arguments)
 
 
 def pages(tool: str, *places: object, **arguments: Any) -> Iterator[Answer]:
-    """All answers to a call, read on to the end."""
+    """Yield all answers to a call, up to the end."""
     cursor: dict[str, str] = {}
     while True:
         found = answer(tool, *places, **arguments, **cursor)
@@ -45,7 +45,7 @@ def pages(tool: str, *places: object, **arguments: Any) -> Iterator[Answer]:
 
 
 def next_of(found: Answer) -> str | None:
-    """The cursor that an answer ends with, as a model that only reads text would find it."""
+    """The cursor at the end of an answer, as a model that only reads text would find it."""
     *_, last = found.text.splitlines() or [""]
     said = last.partition('[There is more: call again with "cursor": "')[2].removesuffix('"]') or None
     if found.structured is not None:
@@ -54,7 +54,7 @@ def next_of(found: Answer) -> str | None:
 
 
 def text_of(found: Answer) -> str:
-    """The text of an answer, without the line that leads on."""
+    """The text of an answer, without its line with the cursor."""
     return found.text if next_of(found) is None else found.text.rpartition("\n")[0]
 
 
@@ -62,8 +62,8 @@ def with_client(
     work: Callable[[Client], Awaitable[Any]], *places: object, mode: str = "auto", command: Sequence[str] = (),
     cwd: Path | None = None,
 ) -> Any:  # fmt: skip
-    """What comes of some work with a client of the SDK, within bounds."""
-    from mcp import Client, StdioServerParameters  # not for all who only collect tests: it takes a second
+    """The result of some work with an SDK client, with a time limit."""
+    from mcp import Client, StdioServerParameters  # imported late: it takes a second
 
     program, *options = command or server(*places)
     started = StdioServerParameters(command=program, args=options, env=dict(os.environ), cwd=cwd)

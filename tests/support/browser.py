@@ -1,6 +1,6 @@
-"""A real browser, and pages that nothing may be asked for and that must not complain: fixtures of all tests.
+"""A real browser, and pages that must not request anything or log errors: fixtures of all tests.
 
-To start one takes a second of computing, so a process has one for all of its tests. Each file has pages of its own.
+Starting a browser takes a second of CPU, so a process has one for all of its tests. Each file has its own pages.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, ViewportSize
 
 SIZE: ViewportSize = {"width": 1280, "height": 720}
-# The contrast of each text with what is behind it, as WCAG has it: the lowest, and where.
+# The contrast of each text with its background by WCAG: the lowest, and its element.
 CONTRAST = """() => {
   const parts = (colour) => colour.match(/[\\d.]+/g).map(Number);
   const luminance = ([r, g, b]) => [r, g, b].map((c) => c / 255)
@@ -43,7 +43,7 @@ WIDER = "() => document.scrollingElement.scrollWidth - innerWidth"
 
 @pytest.fixture(scope="session")
 def started(chromium: Callable[[], str]) -> Iterator[tuple[Browser, asyncio.AbstractEventLoop]]:
-    """The browser, and the event loop of who drives it."""
+    """The browser, and the event loop that drives it."""
     program = chromium()
     from playwright.sync_api import sync_playwright
 
@@ -57,7 +57,7 @@ def started(chromium: Callable[[], str]) -> Iterator[tuple[Browser, asyncio.Abst
 
 @pytest.fixture(scope="module")
 def browser(started: tuple[Browser, asyncio.AbstractEventLoop]) -> Iterator[Browser]:
-    """The browser, with nothing in it of what other files have opened."""
+    """The browser, without pages of other files."""
     found, loop = started
     with counting_as_running(loop):
         yield found
@@ -67,7 +67,7 @@ def browser(started: tuple[Browser, asyncio.AbstractEventLoop]) -> Iterator[Brow
 
 @contextlib.contextmanager
 def counting_as_running(loop: asyncio.AbstractEventLoop | None) -> Iterator[None]:
-    """Playwright's loop is always within a call, and where it counts as running, tests cannot run one of their own."""
+    """Playwright's loop is always running, and while Python counts it as running, tests cannot run their own."""
     before = asyncio._get_running_loop()
     asyncio._set_running_loop(loop)
     try:
@@ -78,7 +78,7 @@ def counting_as_running(loop: asyncio.AbstractEventLoop | None) -> Iterator[None
 
 @pytest.fixture(scope="module")
 def shared_page(browser: Browser) -> Iterator[Page]:
-    """A page for one test after another: to open one takes longer than most of them do."""
+    """A page that tests share one after another: opening one takes longer than most tests."""
     opened = browser.new_page(viewport=SIZE)
     opened.set_default_timeout(WAIT * 1000)
     yield opened
@@ -87,7 +87,7 @@ def shared_page(browser: Browser) -> Iterator[Page]:
 
 @contextlib.contextmanager
 def as_new(page: Page, **listeners: Callable[[Any], object]) -> Iterator[Page]:
-    """The page as if it had just been opened, with listeners for events meanwhile."""
+    """The page in its initial state, with listeners for events."""
     for event, listener in listeners.items():
         page.on(event, listener)  # type: ignore[call-overload]
     try:
@@ -105,7 +105,7 @@ def as_new(page: Page, **listeners: Callable[[Any], object]) -> Iterator[Page]:
 
 @pytest.fixture
 def page(shared_page: Page) -> Iterator[Page]:
-    """A page that nothing may be asked for, and that must not complain."""
+    """A page that must not request anything or log errors."""
     wrong: list[str] = []
     with as_new(
         shared_page,

@@ -1,4 +1,4 @@
-"""A bucket on loopback that does as it is told: it speaks as much of S3 as obstore asks for, and fails on demand."""
+"""A bucket on loopback: it supports the part of S3 that obstore uses, and fails on demand."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ class Request(NamedTuple):
     verb: str
     path: str  # bucket/key
     headers: dict[str, str]  # names in lower case
-    number: int = 0  # from 1 on
+    number: int = 0  # counted from 1
 
 
 Fault = Callable[[Request, "Answer"], None]
 
 
 class Answer:
-    """The answer to one request, for a fault to change. `cut`: so many bytes of the body are sent, and no more."""
+    """The answer to one request, for a fault to change. `cut`: send only this many bytes of the body."""
 
     def __init__(self, status: int, body: bytes = b"", **headers: str) -> None:
         self.status, self.body, self.headers = status, body, {name.replace("_", "-"): headers[name] for name in headers}
         self.is_measured = True  # else the body ends with the connection
         self.cut: int | None = None
-        self.pause: tuple[int, Callable[[], object]] = 0, lambda: None  # what to wait for behind so many bytes
+        self.pause: tuple[int, Callable[[], object]] = 0, lambda: None  # after this many bytes, call this
 
 
 class Bucket:
-    """Objects by `bucket/key`, and the requests for them. Faults are tried in turn; each may change an answer."""
+    """Objects by `bucket/key`, and the requests for them. Faults are applied in turn; each may change an answer."""
 
     def __init__(self) -> None:
         self.objects: dict[str, bytes] = {}
@@ -54,7 +54,7 @@ class Bucket:
         return [request.verb for request in self.requests]
 
     def environ(self) -> dict[str, str]:
-        """The variables by which S3's clients find this bucket, and no other."""
+        """The variables by which S3 clients find this bucket only."""
         keys = {"AWS_ACCESS_KEY_ID": "AKIAHIDDENKEYFORTESTS", "AWS_SECRET_ACCESS_KEY": "hidden/secret+key"}
         return keys | {"AWS_ENDPOINT_URL": self.url, "AWS_REGION": "us-east-1"}
 
@@ -120,7 +120,7 @@ def tag(body: bytes) -> str:
 
 
 def every_third(bucket: Bucket) -> Fault:
-    """Fail every third request from now on, whatever it is, after it was carried out."""
+    """Fail every third request from now on, after it was carried out."""
     before = len(bucket.requests)
 
     def fault(request: Request, answer: Answer) -> None:
@@ -131,7 +131,7 @@ def every_third(bucket: Bucket) -> Fault:
 
 
 def deny(request: Request, answer: Answer) -> None:
-    """Deny all, and say too much about it."""
+    """Deny everything, with too much detail."""
     said = f"<Error><Code>AccessDenied</Code><AWSAccessKeyId>{request.headers.get('authorization', '')}"
     answer.status, answer.body, answer.headers = 403, f"{said}</AWSAccessKeyId></Error>".encode(), {}
 
@@ -178,7 +178,7 @@ def served(tls: ssl.SSLContext | None = None) -> Iterator[Bucket]:
         daemon_threads = True
 
         def handle_error(self, *_: object) -> None:
-            pass  # a client that left
+            pass  # a client disconnected
 
     with Server(("127.0.0.1", 0), Handler) as server:
         if tls is not None:

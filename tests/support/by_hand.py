@@ -1,8 +1,8 @@
-"""Recordings in the forms of tools that cannot be installed, written by hand after their documentation:
+"""Recordings in the formats of tools that cannot be installed, written from their documentation:
 
     python -m tests.support.by_hand
 
-The messages are those that mcp-rec recorded of `tests.servers.odd`. No tool has written these files.
+The messages are those that mcp-rec recorded from `tests.servers.odd`. No tool has written these files.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def lines(*rows: Any) -> str:
 
 
 def mcpsnoop(all_of_it: list[Heard]) -> str:
-    """Frames of two servers in one file, stderr among them."""
+    """Frames of two servers in one file, including stderr."""
     rows = []
     for number, one in enumerate(all_of_it, 1):
         about = {"session_id": "s-1", "server_label": "odd", "seq": number, "ts": one.iso, "transport": "stdio"}
@@ -67,7 +67,7 @@ def npm_mcp_tape(all_of_it: list[Heard]) -> str:
 
 
 def npm_mcp_cassette(all_of_it: list[Heard]) -> str:
-    """Its stream of progress is one line, which comes before the answer to it."""
+    """Its progress stream is one line, before the answer that it belongs to."""
     header = {
         "type": "header", "cassetteVersion": 2, "recorder": "mcp-cassette/0.3.0", "startedAt": all_of_it[0].iso,
         "transport": "stdio", "command": ["python", "-m", "tests.servers.odd"], "era": "legacy", "sessioned": True,

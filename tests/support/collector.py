@@ -1,4 +1,4 @@
-"""Collectors of OpenTelemetry: one that takes spans, and one that never answers."""
+"""OpenTelemetry collectors: one that accepts spans, and one that never answers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 
 
 class Collector(ThreadingHTTPServer):
-    """Takes spans as a collector does, after it has answered with some statuses; says that it refuses some of them."""
+    """Accepts spans after answering with some other statuses; reports some spans as rejected."""
 
     def __init__(self, statuses: list[int], refused: int) -> None:
         super().__init__(("127.0.0.1", 0), Answering)
@@ -27,7 +27,7 @@ class Collector(ThreadingHTTPServer):
 
     @property
     def spans(self) -> list[Any]:
-        """All spans that it took."""
+        """All accepted spans."""
         return [
             span for one in self.taken for by in one.resource_spans for scope in by.scope_spans for span in scope.spans
         ]
@@ -68,12 +68,12 @@ def collecting(*statuses: int, refused: int = 0) -> Iterator[Collector]:
 
 @contextmanager
 def hanging() -> Iterator[str]:
-    """The URL of one that takes connections, and never says anything."""
+    """The URL of a server that accepts connections and never answers."""
     with socket.create_server(("127.0.0.1", 0), backlog=128) as listener:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
 
 
 def nobody() -> str:
-    """A URL at which nobody listens."""
+    """A URL without a listener."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         return f"http://127.0.0.1:{listener.getsockname()[1]}"

@@ -1,4 +1,4 @@
-"""Configurations of clients: read, wrapped and unwrapped as the command does it."""
+"""Configurations of clients: read, wrapped and unwrapped as by the command."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def read(path: Path, client: str = "cursor") -> config.Config:
 
 
 def of_text(text: str, client: str = "cursor") -> config.Config:
-    """A configuration that is in no file."""
+    """A configuration without a file."""
     row = BY_NAME[client]
     empty = config.Config(Place(row, USER, "nowhere", row.keys), text.encode(), text, None, row.keys[0])
     found = config.with_text(empty, text)
@@ -50,14 +50,14 @@ def can_be_wrapped(found: config.Config) -> Iterator[str]:
 
 
 def parsed(text: str, client: Client) -> Any:
-    """What somebody else's parser makes of a text."""
+    """The result of another parser for a text."""
     if client.kind == TOML:
         return tomllib.loads(text.removeprefix("\ufeff"))
     return pyjson5.decode(text, maxdepth=1000)
 
 
 def without(value: Any, way: tuple[str, ...]) -> str:
-    """All but the one entry, to be compared."""
+    """Everything but the one entry, for comparison."""
     copy = json.loads(json.dumps(value, default=repr))
     inner = copy
     for key in way[:-1]:

@@ -1,12 +1,12 @@
-"""The official conformance suite three times: direct, through `mcp-tape record`, and against the replay of that.
+"""The official conformance suite in three runs: direct, through `mcp-tape record`, and against the replay of that.
 
     python -m tests.support.conformance [--requirements REVISION]... [--mode server|client]... [--json]
 
-In server mode the suite is the client, of `tests/servers/conformance.py`. In client mode it is the server, and starts
-`tests/clients/conformance.py` once for every scenario, all at the same time. No suite can count the checks of a server
-that is replayed, so there the last column holds the same checks as the one before, if the client printed the same and
-ended well, and none otherwise. The exit code is 1 when a single check differs between columns, or replay misses
-anything.
+In server mode the suite is the client of `tests/servers/conformance.py`. In client mode it is the server, and starts
+`tests/clients/conformance.py` for every scenario, all at the same time. No suite can count the checks of a replayed
+server. So in client mode the last column repeats the checks of the recorded one if the client printed the same and
+exited normally, and is empty otherwise. The exit code is 1 if a check differs between columns, or replay misses a
+request.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from tests.support.running import MCP_TAPE, run
 
 REVISIONS = ("2025-11-25", "2026-07-28")
 MODES = ("server", "client")
-TRIES = 3  # of a recording that depends on who is faster
+TRIES = 3  # of a recording that depends on timing
 COLUMNS = ("direct", "recorded", "replayed")
 ROOT = Path(__file__).resolve().parents[2]
 
 
 @dataclass
 class Comparison:
-    """What the three columns hold for every scenario, and what is wrong besides."""
+    """The checks in the three columns by scenario, and other faults."""
 
     mode: str
     revision: str
@@ -50,7 +50,7 @@ class Comparison:
         return list(dict.fromkeys(scenario for column in COLUMNS for scenario in self.columns[column]))
 
     def count(self, column: str, scenario: str | None = None, *statuses: str) -> int:
-        """How many checks have one of these statuses, of a scenario or of all."""
+        """The number of checks with one of these statuses, in a scenario or in all."""
         held = self.columns[column]
         wanted = held.values() if scenario is None else [held.get(scenario, Counter())]
         return sum(count for checks in wanted for (_, status), count in checks.items() if status in statuses)
@@ -62,7 +62,7 @@ class Comparison:
         return self.count(column, None, "FAILURE", "WARNING")
 
     def problems(self) -> list[str]:
-        """Every check that is not the same in all columns, and whatever else should not be."""
+        """Every check that differs between columns, and all other faults."""
         found = list(self.faults) if self.passed("direct") else [*self.faults, "not a single check passed"]
         for scenario in self.scenarios():
             direct = self.columns["direct"].get(scenario, Counter())
@@ -73,7 +73,7 @@ class Comparison:
         return found
 
     def judge(self, scenario: str, player: Listening) -> None:
-        """Note what the player says of itself."""
+        """Note the player's own report."""
         counted = re.search(r"(\d+) played, (\d+) missed", player.said)
         self.missed += int(counted[2]) if counted else 0
         if player.code != 0 or not counted or counted[2] != "0":
@@ -118,12 +118,12 @@ def replay(cassette: Path) -> list[str]:
 
 
 def compare_server(revision: str, place: Path) -> Comparison:
-    """The suite as the client; the last time the server is gone."""
+    """The suite as the client; in the last run the server is gone."""
     for attempt in map(str, range(TRIES)):
         (place / attempt).mkdir()
         done, player = recorded_server(revision, place / attempt)
-        # A scenario leaves its streams as soon as it has seen their heads: whether it got the answers is a matter of
-        # who was faster, and what it did not get cannot be played.
+        # A scenario closes its streams as soon as it has seen their heads. Whether it got the answers depends on
+        # timing, and missing ones cannot be played.
         if not re.search("before (the answer|it answered)|never answered", player.said):
             break
     return done
@@ -145,13 +145,13 @@ def recorded_server(revision: str, place: Path) -> tuple[Comparison, Listening]:
 
 
 def compare_client(revision: str, place: Path) -> Comparison:
-    """The suite as the server; the last time it is gone."""
+    """The suite as the server; in the last run it is gone."""
     done = Comparison("client", revision)
     through = f'{shlex.join([*client(), "--record"])} "{place}/$MCP_CONFORMANCE_SCENARIO.db"'
     direct = check_client(shlex.join(client()), revision, place / "direct")
     recorded = check_client(through, revision, place / "recorded")
     done.columns["direct"] = {scenario: checks for scenario, (checks, _) in direct.items()}
-    with ThreadPoolExecutor(3) as pool:  # they wait more than they work
+    with ThreadPoolExecutor(3) as pool:  # they mostly wait
         again = pool.map(lambda one: play_client(one[0], revision, place, one[1][1]), recorded.items())
         for (scenario, (checks, _)), (difference, player) in zip(recorded.items(), again, strict=True):
             done.columns["recorded"][scenario] = checks
@@ -162,7 +162,7 @@ def compare_client(revision: str, place: Path) -> Comparison:
 
 
 def play_client(scenario: str, revision: str, place: Path, printed: str) -> tuple[str, Listening]:
-    """How the replay differs from what the client printed when it was recorded, and the player."""
+    """Return how the replay differs from the client's output while recording, and the player."""
     with listening(replay(place / f"{scenario}.db")) as player:
         again = run([*client(), player.url], env=suite_environment(scenario, revision, printed))
     if again.returncode == 0 and again.stdout.decode() == printed:
@@ -172,7 +172,7 @@ def play_client(scenario: str, revision: str, place: Path, printed: str) -> tupl
 
 
 def suite_environment(scenario: str, revision: str, printed: str) -> dict[str, str]:
-    """What the suite told the client by the environment, as the client printed it."""
+    """The variables that the suite gave the client, as the client printed them."""
     told = {"MCP_CONFORMANCE_SCENARIO": scenario, "MCP_CONFORMANCE_PROTOCOL_VERSION": revision}
     context = json.loads(printed or "{}").get("context")
     return os.environ | told | ({"MCP_CONFORMANCE_CONTEXT": context} if context else {})
@@ -190,9 +190,9 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args()
     os.environ["PATH"] = os.pathsep.join([forked.scripts(), os.environ["PATH"]])  # where clients find mcp-tape
-    command(), client()  # set up once, before several want it
+    command(), client()  # set up once, before several need it
     pairs = [(mode, revision) for mode in options.mode or MODES for revision in options.requirements or REVISIONS]
-    with ThreadPoolExecutor() as pool:  # as a client the suite waits most of the time, as a server the clients work
+    with ThreadPoolExecutor() as pool:  # as a client the suite mostly waits, as a server the clients work
         done = list(pool.map(lambda pair: compare(*pair), pairs))
     if options.json:
         print(json.dumps([comparison.as_json() for comparison in done], indent=2))

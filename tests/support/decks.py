@@ -55,7 +55,7 @@ class OneSession:
 
 
 def make_empty(path: Path) -> None:
-    """Put a cassette without sessions where there is none: its schema takes half the time of a small recording."""
+    """Create a cassette without sessions unless it exists: the schema takes half the time of a small recording."""
     if not path.exists():
         path.write_bytes(_empty())
 
@@ -71,7 +71,7 @@ def _empty() -> bytes:
 def make_cassette(
     path: Path, *conversations: Iterable[Said | tuple[Side, str, int]], redactor: Redactor | None = None, **more: Any
 ) -> Path:
-    """A cassette with one session per conversation; each item is who said what, and perhaps when."""
+    """A cassette with one session per conversation; each item has a side, a text and perhaps a time."""
     make_empty(path)
     for conversation in conversations:
         writer = OneSession(path, {"started_at": "2026-01-01T00:00:00Z"} | FACTS | more)
@@ -86,14 +86,14 @@ def make_cassette(
 
 
 def alter(path: Path, *statements: str) -> None:
-    """Change a cassette behind its back, as a recorder of another kind might have left it."""
+    """Change a cassette directly, as another recorder might have left it."""
     with contextlib.closing(sqlite3.connect(path)) as db, db:
         for statement in statements:
             db.execute(statement)
 
 
 class Player:
-    """A server deck on a cassette, with what it told. Options are those of matching, else the deck's."""
+    """A server deck on a cassette, with its reports. Options are those of matching, or else the deck's."""
 
     def __init__(
         self,
@@ -118,7 +118,7 @@ class Player:
         return _texts(self.deck.due(now))
 
     def say(self, text: str, now: float = 0.0) -> list[str]:
-        """What the deck answers to one frame."""
+        """Send one frame; return the deck's answers."""
         self.deck.receive(text.encode("utf-8", "surrogateescape"), "stdio", now)
         return _texts(self.deck.due(now))
 
@@ -133,7 +133,7 @@ class Player:
 
 
 def back_to_back(path: Path, session: str = "latest") -> tuple[list[bytes], list[bytes], Player, ClientDeck]:
-    """Play a cassette with both roles until neither has anything to say: what each of them sent."""
+    """Play a cassette in both roles until neither sends anything; return what each has sent."""
     player = Player(path, session)
     number = player.selection.sessions[0]
     client = ClientDeck(player.selection, number, noise=client_noise(player.cassette, number))
@@ -172,7 +172,7 @@ CONCURRENT: list[Said] = [
 
 
 class Visit:
-    """One client at a stage, without a process."""
+    """One client of a stage, without a process."""
 
     def __init__(self, path: Path, session: str = "latest", **more: Any) -> None:
         self.facts: list[Fact] = []
@@ -180,11 +180,11 @@ class Visit:
         self.player, _ = self.stage.player()
 
     def say(self, text: str) -> Any:
-        """The value that the one answer has, or its error."""
+        """The value in the only answer, or its error."""
         (body,) = self.hear(text)
         return body["result"]["value"] if "result" in body else body["error"]
 
     def hear(self, text: str) -> list[dict[str, Any]]:
-        """Everything that comes for a message."""
+        """All answers to a message."""
         self.player.receive(text.encode(), "stdio", 0.0)
         return [json.loads(send.text) for send in self.player.due(0.0)]  # type: ignore[union-attr]

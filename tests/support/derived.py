@@ -1,4 +1,4 @@
-"""Derived rows of a whole cassette, made anew."""
+"""Derived rows of a whole cassette, made again."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mcp_tape.cassette.change.derive import rebuild_session
 
 
 def rebuild_cassette(path: str, sessions: Iterable[int] | None = None) -> None:
-    """Make the messages of a cassette anew, of all sessions or of these, in one transaction."""
+    """Derive the messages of a cassette again, of all sessions or of these, in one transaction."""
     with connect.opened(path) as db:
         db.execute("BEGIN IMMEDIATE")
         all_of_them = [number for (number,) in db.execute("SELECT id FROM sessions ORDER BY id")]

@@ -1,4 +1,4 @@
-"""Conversations in a few words, taped, and what diff finds between two of them."""
+"""Short conversations, recorded, and the differences that diff finds between two of them."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from mcp_tape.compare.versions import PARTS, Part, Version, compare, listed, rec
 from tests.support.decks import Said, make_cassette
 
 Body = dict[str, Any]
-Step = Callable[[int], list[Said]]  # of the id that it may use: what is said
+Step = Callable[[int], list[Said]]  # takes a free id, returns messages
 Talk = Sequence[Step]
 DEFAULT = Settings()
 _NOTHING: Any = object()
-# Hundreds of small cassettes: where there is memory that looks like a disk, none waits for a real one.
+# Hundreds of small cassettes: use memory in place of a disk, if there is a file system for that.
 _QUICK = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 
 class Case(NamedTuple):
-    """Two conversations, and whether a rule finds something between them."""
+    """Two conversations, and whether a rule finds a change between them."""
 
     rule: str
     old: Talk
@@ -35,7 +35,7 @@ class Case(NamedTuple):
     settings: Settings = DEFAULT
 
 
-# What is said -------------------------------------------------------------------------------------------
+# Messages -----------------------------------------------------------------------------------------------
 
 
 def text_of(**message: Any) -> str:
@@ -43,7 +43,7 @@ def text_of(**message: Any) -> str:
 
 
 def said(*texts: Said) -> Step:
-    """These very texts."""
+    """These messages."""
     return lambda _: list(texts)
 
 
@@ -55,7 +55,7 @@ def told(method: str, **params: Any) -> str:
 def exchange(
     method: str, params: Any = None, result: Any = _NOTHING, error: Body | None = None, beside: Iterable[Said] = ()
 ) -> Step:
-    """A request, what comes beside it, and its answer; neither result nor error: no answer."""
+    """A request, messages beside it, and its answer; no answer without a result or an error."""
 
     def step(rpc_id: int) -> list[Said]:
         asked = text_of(id=rpc_id, method=method, **({} if params is None else {"params": params}))
@@ -70,13 +70,13 @@ def exchange(
 
 
 def hello(offered: str = "2025-11-25", client: Mapping[str, Any] = {}, **result: Any) -> Step:
-    """The handshake of the legacy era. `client`: the capabilities of the client."""
+    """The handshake of the legacy era. `client`: the client's capabilities."""
     known = {"protocolVersion": offered, "capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": "1.0"}}
     return exchange("initialize", {"protocolVersion": offered, "capabilities": client}, known | result)
 
 
 def discovered(**result: Any) -> Step:
-    """The question of the modern era."""
+    """The discovery of the modern era."""
     info = {"io.modelcontextprotocol/serverInfo": {"name": "s", "version": "1.0"}}
     known = {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}, "_meta": info}
     return exchange("server/discover", {}, known | result)
@@ -101,18 +101,18 @@ def tools(*items: Any, **more: Any) -> Talk:
 def call(
     name: str = "t", result: Any = None, error: Body | None = None, beside: Iterable[Said] = (), **given: Any
 ) -> Step:
-    """A call of a tool; without a result or an error it says ok."""
+    """A tool call; its default answer is ok."""
     answer = {"content": [{"type": "text", "text": "ok"}]} if result is None and error is None else result
     return exchange("tools/call", {"name": name, "arguments": given}, answer, error, beside)
 
 
 def gave(value: Any, **given: Any) -> Step:
-    """A call that gives structured content."""
+    """A call that returns structured content."""
     return call(result={"content": [], "structuredContent": value}, **given)
 
 
 def wrote(text: str, **given: Any) -> Step:
-    """A call that gives a text."""
+    """A call that returns a text."""
     return call(result={"content": [{"type": "text", "text": text}]}, **given)
 
 
@@ -125,7 +125,7 @@ SAMPLING: Said = ("server", text_of(id=1, method="sampling/createMessage", param
 SAMPLED: Said = ("client", text_of(id=1, result={}))
 
 
-# What is found ------------------------------------------------------------------------------------------
+# Changes ------------------------------------------------------------------------------------------------
 
 
 def taped(path: Path, *talks: Talk, **facts: Any) -> Path:
@@ -148,25 +148,25 @@ def compared(old: Talk, new: Talk, settings: Settings = DEFAULT, parts: Sequence
 
 
 def surveyed(talk: Talk) -> Version:
-    """A server that was only asked these questions, and not recorded."""
+    """A server that was asked these questions, without a recording."""
     asked = [[json.loads(said[1]) for said in step(at)] for at, step in enumerate(talk, 1)]
     answers = [Answer((0, at), one["method"], one["params"], body) for at, (one, body) in enumerate(asked, 1)]
     return listed(answers, "live")
 
 
 def compared_both_ways(old: Talk, new: Talk) -> tuple[Comparison, Comparison]:
-    """The surfaces alone, there and back: for what must only not crash."""
+    """Compare the surfaces only, in both directions, for tests that nothing crashes."""
     one, other = surveyed(old), surveyed(new)
     return compare(one, other, parts=["surface"]), compare(other, one, parts=["surface"])
 
 
 def changes(old: Talk, new: Talk, rule: str, settings: Settings = DEFAULT) -> list[Change]:
-    """What a rule found."""
+    """The changes that a rule found."""
     return [change for change in compared(old, new, settings).changes if change.rule == rule]
 
 
 def rules(old: Talk, new: Talk, settings: Settings = DEFAULT) -> list[str]:
-    """Which rules found something, the worst first."""
+    """The rules that found changes, worst first."""
     return [change.rule for change in compared(old, new, settings).changes]
 
 
@@ -176,5 +176,5 @@ def expect(case: Case) -> None:
 
 
 def name_of(case: Case) -> str:
-    """The id of a case among pytest's."""
+    """The id of a case in pytest."""
     return f"{case.rule}{'' if case.expected else '-not'}"

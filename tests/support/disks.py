@@ -1,4 +1,4 @@
-"""Disks that are small, and full."""
+"""Disks that are small or full."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ _MS_REC, _MS_PRIVATE, _MNT_DETACH = 0x4000, 1 << 18, 2  # see mount(2) and umoun
 
 
 def keep_mounts_private() -> None:
-    """Let this process, and all that it starts from now on, see mounts of their own, where we may: whatever becomes of
-    them, no mount stays. To be called before there are threads that write files."""
+    """Give this process and its children a private view of mounts, if permitted.
+
+    Then no mount outlives them, however they end. Call it before threads that write files start.
+    """
     if sys.platform != "linux":
         return
     libc = ctypes.CDLL(None, use_errno=True)
@@ -29,7 +31,7 @@ def keep_mounts_private() -> None:
 
 @contextlib.contextmanager
 def mounted(place: Path, size: str = "1m") -> Iterator[Path]:
-    """A small file system, where we may make one; else the test is skipped."""
+    """A small file system; the test is skipped if we may not make one."""
     if os.environ.get("MOUNTS_ARE_PRIVATE") != str(os.getpid()):
         pytest.skip("file systems cannot be mounted here")
     place.mkdir()
@@ -39,11 +41,11 @@ def mounted(place: Path, size: str = "1m") -> Iterator[Path]:
         with forked.none():  # they would come from a process that does not see it
             yield place
     finally:
-        assert libc.umount2(bytes(place), _MNT_DETACH) == 0  # also while what failed still uses it
+        assert libc.umount2(bytes(place), _MNT_DETACH) == 0  # also while a failed process still uses it
 
 
 def fill(place: Path) -> Path:
-    """The file that takes all the room there is."""
+    """Fill the free space with a file, and return it."""
     ballast = place / "ballast"
     with contextlib.suppress(OSError), ballast.open("wb", buffering=0) as file:
         while file.write(b"x" * 4096):

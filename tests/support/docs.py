@@ -1,4 +1,4 @@
-"""What the tests of the documentation share: its pages, their blocks, and a desk where the examples run."""
+"""Helpers for tests of the documentation: its pages, their blocks, and a directory where the examples run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.glob("*.md"))]
 BLOCK = re.compile(r"(?P<mark><!-- run -->\n)?^```(?P<language>\w+)\n(?P<text>.*?)^```", re.S | re.M)
 ON_THE_DESK = ("tape.db", "next.db", "remote.db", "ask.py")
-# Records what a client command does at the URL that it is given.
+# Records a client command at a URL.
 RECORD = """
 rm -f url && mkfifo url
 mcp-tape record -q --url "$SERVER" -o remote.db > url &
@@ -33,12 +33,12 @@ read -r URL < url
 {client} "$URL" Bern
 kill $! && wait $!
 """
-# An example must end what it starts.
+# An example must end everything that it starts.
 WATCHED = "trap 'code=$?; for job in $(jobs -pr); do kill $job; code=99; done; exit $code' EXIT\n"
 
 
 def blocks(language: str, *, marked: bool = False) -> list[object]:
-    """Every fenced block in a language, to be used as parameters."""
+    """Every fenced block in a language, for parametrization."""
     found = []
     for page in PAGES:
         for block in BLOCK.finditer(page.read_text("utf-8")):
@@ -49,7 +49,7 @@ def blocks(language: str, *, marked: bool = False) -> list[object]:
 
 
 def under(page: str, title: str) -> str:
-    """What a page says under a heading, up to the next."""
+    """The text of a page under a heading, up to the next one."""
     text = (DOCS / page).read_text("utf-8")
     found = re.search(rf"^#+ {re.escape(title)}\n(.*?)(?=^#+ |\Z)", text, flags=re.S | re.M)
     assert found, f"{page} has no heading {title}"
@@ -58,7 +58,7 @@ def under(page: str, title: str) -> str:
 
 @contextlib.contextmanager
 def weather_server(place: Path) -> Iterator[str]:
-    """The URL of the server that docs/http.md shows, which runs meanwhile, on a port that is free."""
+    """Run the server of docs/http.md on a free port; yield its URL."""
     program = example("docs/http.md", "server.py", place, lambda text: text.replace("port=8000", "port=0"))
     with (place / "log").open("wb") as log, started([sys.executable, str(program)], stdout=log, stderr=log) as server:
         until(lambda: server.poll() is not None or _origin(place), "the weather server to listen")
@@ -67,14 +67,13 @@ def weather_server(place: Path) -> Iterator[str]:
 
 
 def _origin(place: Path) -> str:
-    """Where the server says that it listens."""
+    """The address that the server reports."""
     said = re.search(r"running on (http://127\.0\.0\.1:\d+) ", (place / "log").read_text())
     return said[1] if said else ""
 
 
 def make_desk(place: Path, server: str) -> Path:
-    """A directory with recordings of the demo and its next version, one of a server with a URL, and the client that
-    asked it."""
+    """A directory with recordings of the demo, of its next version and of a URL's server, and the latter's client."""
     demo = [sys.executable, "-m", "mcp_tape.demo.server"]
     client.play(record(place / "tape.db", demo, "-q"))
     client.play(record(place / "next.db", [*demo, "next"], "-q"))
@@ -85,7 +84,7 @@ def make_desk(place: Path, server: str) -> Path:
 
 
 def shell(text: str, directory: Path, server: str) -> subprocess.CompletedProcess[bytes]:
-    """What becomes of an example; exit code 99 when it leaves something running. One about s3:// has a bucket there."""
+    """Run an example; exit code 99 if it leaves a process running. Examples with s3:// get a bucket."""
     path = os.pathsep.join([forked.scripts(), _pythons(), str(Path(sys.executable).parent), os.environ["PATH"]])
     environment = os.environ | {"PATH": path, "SERVER": server}
     with served() if "s3://" in text else contextlib.nullcontext() as bucket:
@@ -96,7 +95,7 @@ def shell(text: str, directory: Path, server: str) -> subprocess.CompletedProces
 
 @functools.cache
 def _pythons() -> str:
-    """A directory for PATH with a `python` that begins with the SDK loaded."""
+    """A directory for PATH with a `python` that starts with the SDK loaded."""
     place = tempfile.TemporaryDirectory(prefix="warm-")
     atexit.register(place.cleanup)
     warm.python(Path(place.name), provision.SDK)
@@ -109,7 +108,7 @@ FILE = re.compile(r"^<!-- file: (?P<name>\S+) -->\n```\w+\n(?P<text>.*?)^```$", 
 
 
 def example(page: str, name: str, directory: Path, place: Callable[[str], str] = lambda text: text) -> Path:
-    """A file of a page, written into a directory; `place` may change its text."""
+    """Write a file of a page into a directory; `place` may change its text."""
     (text,) = [found["text"] for found in FILE.finditer((ROOT / page).read_text("utf-8")) if found["name"] == name]
     changed = place(text)
     (directory / name).write_text(changed, "utf-8")
@@ -117,7 +116,7 @@ def example(page: str, name: str, directory: Path, place: Callable[[str], str] =
 
 
 def pytest_run(directory: Path, *options: str, offline: bool = False) -> subprocess.CompletedProcess[bytes]:
-    """With no plugins but those that the examples are about; the others take longer to load than the tests."""
+    """Run pytest with only the plugins of the examples; others take longer to load than the tests."""
     plugins = ["mcp_tape.pytest_plugin", "pytest_recording.plugin", "no:cacheprovider"]
     named = [word for plugin in plugins for word in ("-p", plugin)]
     path = str(directory / "nothing") if offline else provision.environment()["PATH"]

@@ -1,9 +1,9 @@
-"""Where the time of the tests goes, and whether their marks fit: python -m tests.support.durations JUNIT.XML
+"""The duration of the tests, and whether their marks fit: python -m tests.support.durations JUNIT.XML
 
-`pytest -q --junit-xml=JUNIT.XML` writes that file. A case that takes longer than SLOW is to be marked with
-`pytest.mark.slow`; a function whose cases are all marked, but take less than FAST together, needs no mark.
-What has no mark is the quick loop: at least SHARE of the functions, within QUICK seconds on two cores. As PROCESSES run
-the tests there, each test takes longer than it would alone.
+`pytest -q --junit-xml=JUNIT.XML` writes that file. A case that takes longer than SLOW needs `pytest.mark.slow`. A
+function whose cases are all marked, but take less than FAST together, needs no mark. The unmarked tests are the quick
+loop: at least SHARE of the functions, within QUICK seconds on two cores. PROCESSES tests run at once there, so each
+takes longer than it would alone.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 SLOW, FAST = 1.0, 0.3  # seconds
-SHARE, QUICK, PROCESSES = 0.9, 90, 4  # as many as addopts in pyproject.toml says
+SHARE, QUICK, PROCESSES = 0.9, 90, 4  # as in addopts of pyproject.toml
 SHOWN = 20
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -30,7 +30,7 @@ class Case(NamedTuple):
 
 
 def cases(report: Path, marked: set[str]) -> list[Case]:
-    """The cases of a JUnit report. What is set up for all cases of a function counts for the first of them."""
+    """The cases of a JUnit report. Shared set-up counts for the first case of a function."""
     found = []
     for case in ElementTree.parse(report).iter("testcase"):
         place, name = case.get("classname", ""), case.get("name", "")
@@ -40,7 +40,7 @@ def cases(report: Path, marked: set[str]) -> list[Case]:
 
 
 def marked_slow() -> set[str]:
-    """The cases that are marked, as pytest collects them."""
+    """The marked cases, as pytest collects them."""
     command = [
         sys.executable,
         "-m",
@@ -70,7 +70,7 @@ def total(some: Iterable[Case]) -> float:
 
 
 def report(all_cases: list[Case]) -> str:
-    """The whole of it, for people."""
+    """The whole report as text."""
     functions = by_function(all_cases)
     quick = [case for case in all_cases if not case.marked]
     kept = len(by_function(quick))

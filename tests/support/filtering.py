@@ -1,4 +1,6 @@
-"""Filters: a talk, what each keeps of it, and what does not parse: one table for the command line and the page."""
+"""Filters: a talk, the rows that each filter keeps, and filters that do not parse: one table for the command line and
+the page.
+"""
 
 from __future__ import annotations
 

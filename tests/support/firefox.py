@@ -1,4 +1,4 @@
-"""Firefox with its developer tools open, driven as its own tests drive it: by Marionette.
+"""Firefox with its developer tools open, driven by Marionette, as in its own tests.
 
 https://firefox-source-docs.mozilla.org/testing/marionette/Protocol.html
 """
@@ -21,8 +21,8 @@ from tests.support.running import WAIT, until
 
 NAMES = ("firefox-esr", "firefox")
 PREFERENCES = {
-    "marionette.port": 0,  # any that is free, which it writes to a file
-    "devtools.jsonview.enabled": False,  # a page of its own, which may ask for nothing
+    "marionette.port": 0,  # any free port, which Firefox writes to a file
+    "devtools.jsonview.enabled": False,  # its own page, which may request nothing
     "datareporting.policy.dataSubmissionEnabled": False,
 }
 OPEN = """
@@ -30,19 +30,19 @@ OPEN = """
     const {gDevTools} = require("devtools/client/framework/devtools");
     window.toolbox = await gDevTools.showToolboxForTab(gBrowser.selectedTab, {toolId: "netmonitor"});
 """
-# What its list says of requests that have not ended is not complete.
+# Its list is incomplete while requests are pending.
 PENDING = """
     const {connector, store} = await toolbox.getNetMonitorAPI();
     return connector.dataProvider.hasPendingRequests() || store.getState().requests.requests.length < arguments[0];
 """
-# The same as "Save All As HAR" writes.
+# The same output as "Save All As HAR".
 EXPORT = """
     return JSON.stringify(await (await toolbox.getNetMonitorAPI()).getHar(), null, "  ");
 """
 
 
 class Marionette:
-    """A connection: a command is a list behind its length, and so is its answer."""
+    """A connection. A command is a list preceded by its length, and so is its answer."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
@@ -58,7 +58,7 @@ class Marionette:
         return result
 
     def run(self, script: str, *arguments: Any, context: str = "content") -> Any:
-        """What a script of the page, or of the browser itself (`chrome`), returns."""
+        """The result of a script in the page, or in the browser itself (`chrome`)."""
         self.command("Marionette:SetContext", value=context)
         wrapped = f"return (async function () {{ {script} }}).apply(null, arguments)"
         return self.command("WebDriver:ExecuteScript", script=wrapped, args=arguments, sandbox=None)["value"]
@@ -71,7 +71,10 @@ class Marionette:
 
 
 def called(url: str, calls: Sequence[Mapping[str, Any]], place: Path, har: Path | None = None) -> Any:
-    """What a page was answered, as by `page.called`. It is what the server says of a GET: its others forbid all."""
+    """The answers to a page, as by `page.called`.
+
+    The page is the server's answer to a GET: its other pages forbid all.
+    """
     with _opened(place) as firefox:
         firefox.run(OPEN, context="chrome")
         firefox.command("Marionette:SetContext", value="content")

@@ -1,9 +1,9 @@
 """mcp-tape, forked from a process that has loaded it; see `tests/clients/nursery.py`.
 
-To start Python and to load mcp-tape takes a tenth of a second of computing, with HTTP or diff three tenths, and the
-tests do so some thousand times. A fork takes a hundredth. It is a process like any other: with its own number, streams,
-environment and directory; it is killed, waited for and looked at as they are. What a fork cannot show is how Python
-starts: the command line it was started with, variables that Python or the C library read then, memory.
+Starting Python and loading mcp-tape takes a tenth of a second of CPU, with HTTP or diff three tenths, and the tests do
+so some thousand times. A fork takes a hundredth. It is an ordinary process with its own pid, streams, environment and
+directory, and can be killed, waited for and inspected. A fork cannot show how Python starts: the command line,
+variables that Python or the C library reads at start-up, memory.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from tests.support import warm
 
 MCP_TAPE = [sys.executable, "-m", "mcp_tape"]
 SCRIPT = [os.path.join(sysconfig.get_path("scripts"), "mcp-tape")]  # never forked: as users start it
-_HANDED_OVER = {"stdin", "stdout", "stderr", "bufsize", "cwd", "env"}  # all that a fork can be given
-_AT_START = ("PYTHON", "LC_", "LANG", "TZ", "LD_", "MALLOC_")  # variables that are read only then
+_HANDED_OVER = {"stdin", "stdout", "stderr", "bufsize", "cwd", "env"}  # everything that a fork can be given
+_AT_START = ("PYTHON", "LC_", "LANG", "TZ", "LD_", "MALLOC_")  # variables that are read at start-up only
 _NOT_OURS = (
     "mcp_tape.__main__",
     "mcp_tape.agent.server",
@@ -42,8 +42,8 @@ _NOT_OURS = (
     "mcp_tape.testing",
     "mcp_tape.transports.memory",
 )
-_THEIRS = ("anyio._backends._asyncio", "httptools")  # what they load when they run
-# What most commands need: a fork takes as long as what is loaded is large, and this is a fifth of all.
+_THEIRS = ("anyio._backends._asyncio", "httptools")  # imports of third parties at run time
+# Modules for most commands: forking takes time in proportion to the loaded code, and this is a fifth of it.
 _STDIO = ("record", "replay", "use")
 _HTTP = ("--listen", "--otlp", "--url")
 _ROOMS = ("api", "cassette", "modes", "record", "redaction", "replay", "start", "transports.stdio", "wire")
@@ -54,7 +54,7 @@ _held: list[bool] = []
 
 @contextlib.contextmanager
 def none() -> Iterator[None]:
-    """Commands are not forked but started meanwhile: for what a process of a run shares with those it starts alone."""
+    """Start commands instead of forking them, for state that a process shares only with its children."""
     _held.append(True)
     try:
         yield
@@ -70,12 +70,12 @@ _LIMITS = _limits()
 
 
 def start(command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
-    """Start a command: as a fork, where it is mcp-tape and that makes no difference."""
+    """Start a command: as a fork if it is mcp-tape and makes no difference."""
     return (Forked if can_fork(command, **options) else subprocess.Popen)(command, **options)
 
 
 def can_fork(command: Sequence[str], env: Mapping[str, str] | None = None, **options: Any) -> bool:
-    """Whether a fork of what is loaded is the same as the process that the command starts."""
+    """Whether a fork is equivalent to the process that the command starts."""
     environ = os.environ if env is None else env
     return (
         sys.platform == "linux"
@@ -85,26 +85,26 @@ def can_fork(command: Sequence[str], env: Mapping[str, str] | None = None, **opt
         and options.keys() <= _HANDED_OVER
         and _read_at_start(environ) == _read_at_start(os.environ)
         and _limits() == _LIMITS
-        and "MCP_TAPE_RUN" in environ  # otherwise, its parent tells which run it belongs to
+        and "MCP_TAPE_RUN" in environ  # otherwise its parent determines its run
     )
 
 
 def _read_at_start(environ: Mapping[str, str]) -> dict[str, str]:
-    """What a fork cannot be given any more; where modules are found, it can."""
+    """Variables that a fork can no longer apply. The path of modules is not one."""
     return {name: value for name, value in environ.items() if name.startswith(_AT_START) and name != "PYTHONPATH"}
 
 
 def kept() -> dict[str, str]:
-    """What an environment of one's own must have, so that it makes no difference whether a command is forked."""
+    """The variables that a separate environment needs so that forking a command makes no difference."""
     return _read_at_start(os.environ) | {"MCP_TAPE_RUN": ""}
 
 
 class Forked(subprocess.Popen[bytes]):
-    """A process that is started by asking for it, and waited for by listening; all else is as it always is."""
+    """A process that is started by a request, and awaited on a connection; otherwise an ordinary Popen."""
 
     def _execute_child(self, args: Sequence[str], *more: Any) -> None:  # type: ignore[override]
         cwd, env = more[4:6]
-        ends = more[9:15]  # stdin, stdout, stderr: the end of a process and ours, each
+        ends = more[9:15]  # stdin, stdout, stderr: for each the child's end and ours
         wanted = {"arguments": args[1:], "environment": dict(env or os.environ), "directory": str(cwd or os.getcwd())}
         text = marshal.dumps(wanted)
         streams = [own if theirs == -1 else theirs for own, theirs in enumerate((ends[0], ends[3], ends[5]))]
@@ -133,7 +133,7 @@ class Forked(subprocess.Popen[bytes]):
                 if self.returncode is None:  # no other thread was faster
                     code = self._told()
                     self._connection.close()
-                    self.returncode = -signal.SIGKILL if code is None else code  # which goes when the nursery does
+                    self.returncode = -signal.SIGKILL if code is None else code  # the nursery is gone
         return self.returncode
 
     def _told(self) -> int | None:
@@ -143,14 +143,14 @@ class Forked(subprocess.Popen[bytes]):
 
 @functools.cache
 def loaded() -> tuple[str, ...]:
-    """All that mcp-tape may load."""
+    """Every module that mcp-tape may load."""
     found = pkgutil.walk_packages(mcp_tape.__path__, "mcp_tape.")
     return (*(module.name for module in found if not module.name.startswith(_NOT_OURS)), *_THEIRS)
 
 
 @functools.cache
 def loaded_for_stdio() -> tuple[str, ...]:
-    """What `record`, `replay` and `use` may load unless they listen or reach for a URL."""
+    """The modules that `record`, `replay` and `use` may load unless they listen or connect to a URL."""
     rooms = tuple(f"mcp_tape.{room}" for room in (*_ROOMS, *(f"cli.commands.{name}" for name in _STDIO)))
     found = (name for name in loaded() if name.startswith(rooms) and not name.endswith(".remote"))
     return (*found, "ctypes")
@@ -163,7 +163,7 @@ def _nursery(words: Sequence[str]) -> str:
 
 @functools.cache
 def scripts() -> str:
-    """A directory for PATH with an `mcp-tape` that is forked, for what others start."""
+    """A directory for PATH with a forked `mcp-tape`, for other programs to start."""
     place = tempfile.TemporaryDirectory(prefix="warm-")
     atexit.register(place.cleanup)
     warm.script(Path(place.name), sys.executable, Path(*SCRIPT), loaded())

@@ -1,4 +1,4 @@
-"""The recipes in docs/examples/frameworks: environments in which they run, and a run of each from its tape alone.
+"""The recipes in docs/examples/frameworks: environments for them, and a run of each from its tape alone.
 
 python -m tests.support.frameworks [NAME ...]             replay, and print a table; default: all
 python -m tests.support.frameworks --record [NAME ...]    record the cassettes anew
@@ -28,22 +28,22 @@ FOLDERS = ROOT / "docs" / "examples" / "frameworks"
 PAGE = ROOT / "docs" / "frameworks.md"
 WAIT = 300  # seconds, for a run on a busy machine
 MOST_LINES = 5  # by which a taped test may differ from the live one
-# What the recipes that share an interpreter load, the longest by far of what their tests do.
+# Modules for recipes that share an interpreter: loading them takes most of a test's time.
 BUILT_ON_2 = (*provision.FASTMCP_SDK, "pydantic_ai.mcp", "agents.mcp", "langchain.agents", "langchain.mcp", "pytest")
 BUILT_ON_1 = (*provision.SDK_1, "pytest")
 
 
 def alone(*requirements: str) -> Callable[[], str]:
-    """An environment of its own, made on first use."""
+    """A separate environment, made on first use."""
     return lambda: str(provision.venv(*requirements, "pytest>=8", *provision.needed()))
 
 
 class Recipe(NamedTuple):
     folder: str
-    package: str  # whose version counts
-    python: Callable[[], str] | None  # the interpreter that has it; none: it is of Node
+    package: str  # whose version is reported
+    python: Callable[[], str] | None  # its interpreter; None for Node
     is_quick: bool = False  # to install: CI runs it
-    loads: tuple[str, ...] = ()  # before it is forked, in one process for all that load the same
+    loads: tuple[str, ...] = ()  # loaded before forking, in one process for all recipes with the same list
 
     @property
     def files(self) -> tuple[str, str]:
@@ -59,14 +59,14 @@ RECIPES = {
     "mcp-1": Recipe("mcp-1", "mcp", provision.sdk_1, True, BUILT_ON_1),
     "mcp-2": Recipe("mcp-2", "mcp", lambda: sys.executable, True, provision.SDK),
     "vitest": Recipe("vitest", "vitest", None, True),
-    # Before langchain 1.5, as older versions of pip try thousands of others with it.
+    # Before langchain 1.5, with which older versions of pip try thousands of other packages.
     "langchain-mcp-adapters": Recipe(
         "langchain-mcp-adapters", "langchain-mcp-adapters", alone("langchain-mcp-adapters>=0.3", "langchain>=1.2,<1.5")
     ),
     "fastmcp-2": Recipe("fastmcp", "fastmcp", alone("fastmcp>=2.14,<3")),
     "fastmcp-3": Recipe("fastmcp", "fastmcp", alone("fastmcp>=3,<4")),
     "google-adk": Recipe("google-adk", "google-adk", alone("google-adk[mcp]>=2")),
-    # Both import the SDK 1.x only, but do not say so.
+    # Both import only SDK 1.x, but do not declare it.
     "autogen": Recipe("autogen", "autogen-ext", alone("autogen-ext[mcp]>=0.7", "autogen-agentchat>=0.7", "mcp<2")),
     "smolagents": Recipe("smolagents", "smolagents", alone("smolagents[mcp]>=1.24", "mcp<2")),
     "crewai": Recipe("crewai", "crewai", alone("crewai-tools[mcp]>=1.15", "mcp<2")),
@@ -80,7 +80,7 @@ class Outcome(NamedTuple):
 
     @property
     def tests(self) -> str:
-        """How many passed, failed and so on."""
+        """The numbers of passed, failed and other tests."""
         line = next((line for line in reversed(self.said.splitlines()) if re.match(r"\W*(Tests +)?\d+ \w+", line)), "")
         found = re.findall(r"\d+ (?:passed|failed|errors?|skipped)", line)
         return ", ".join(found) or f"exit code {self.code}"
@@ -91,9 +91,9 @@ class Outcome(NamedTuple):
 
 
 def run(recipe: Recipe, place: Path, *options: str, mode: str = "none", all_plugins: bool = False) -> Outcome:
-    """Run a recipe that was copied: in mode none with no server in reach; `live` is its live test."""
+    """Run a copied recipe: in mode none without access to a server; `live` runs its live test."""
     around = provision.environment() if mode != "none" else provision.nowhere(Path(tempfile.mkdtemp(dir=place), "none"))
-    # Other plugins happen to be installed, and take longer to load than the tests.
+    # Other installed plugins take longer to load than the tests.
     around |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "" if all_plugins else "1", "NO_COLOR": "1", "TAPE_MODE": mode}
     run_one = _run_python if recipe.python else _run_node
     begun = time.monotonic()
@@ -141,7 +141,7 @@ def copy(recipe: Recipe, parent: Path) -> Path:
 
 
 def versions(recipe: Recipe) -> list[str]:
-    """The versions of the framework and of the SDK below it."""
+    """The versions of the framework and of its SDK."""
     if recipe.python is None:
         files = (provision.node_modules() / name / "package.json" for name in ("vitest", "@modelcontextprotocol/sdk"))
         return [json.loads(file.read_text("utf-8"))["version"] for file in files]
@@ -154,7 +154,7 @@ def versions(recipe: Recipe) -> list[str]:
 
 
 def difference(recipe: Recipe) -> list[str]:
-    """The lines of a diff, without its head, the places of its parts and empty lines around it."""
+    """The lines of a diff, without its head, positions and surrounding empty lines."""
     before, after = ((FOLDERS / recipe.folder / name).read_text("utf-8").splitlines() for name in recipe.files)
     lines = difflib.unified_diff(before, after, n=1, lineterm="")
     shown = [line.rstrip() for line in lines if not line.startswith(("---", "+++", "@@"))]
@@ -162,7 +162,7 @@ def difference(recipe: Recipe) -> list[str]:
 
 
 def changed(lines: Sequence[str]) -> int:
-    """How many lines differ; one that is replaced by another counts once."""
+    """The number of lines that differ; a replaced line counts once."""
     count, removed, added = 0, 0, 0
     for line in [*lines, " "]:
         removed, added = removed + line.startswith("-"), added + line.startswith("+")
@@ -172,7 +172,7 @@ def changed(lines: Sequence[str]) -> int:
 
 
 def with_differences(page: str) -> str:
-    """The page, with each block after `<!-- difference: NAME -->` as the files are now."""
+    """The page, with each block after `<!-- difference: NAME -->` updated."""
 
     def block(found: re.Match[str]) -> str:
         return f"{found[1]}```diff\n" + "\n".join(difference(RECIPES[found[2]])) + "\n```\n"
@@ -210,7 +210,7 @@ WAYS = {
 
 
 def suite(tests: int) -> list[str]:
-    """Run many tests of one agent in several ways; return what those that failed said."""
+    """Run many tests of one agent in several ways; return the output of failed ones."""
     python = alone("pydantic-ai-slim[mcp]>=2,<3", "pytest-xdist>=3.6", "pytest-randomly>=3.15")
     recipe, failed = RECIPES["pydantic-ai"]._replace(python=python), []
     with tempfile.TemporaryDirectory() as directory:
@@ -228,7 +228,7 @@ def suite(tests: int) -> list[str]:
 
 
 def table(names: Sequence[str], mode: str) -> list[str]:
-    """Run recipes, print a row for each, and return what those that failed said. No names: all."""
+    """Run recipes, print a row for each, and return the output of failed ones. No names: all."""
     row = "{:<23} {:<9} {:<8} {:>7}  {:<10} {:>7} {:>8}".format
     print(row("framework", "version", "SDK", "changed", "tests", "seconds", "inexact"))
     failed = []
@@ -255,7 +255,7 @@ def main(arguments: list[str]) -> int:
         case ["--live", *names]:
             failed = table(names, "live")
         case ["--record", *names]:
-            # Those that share a cassette play what the first of them has recorded.
+            # Recipes that share a cassette play the recording of the first.
             firsts = {recipe.folder: name for name, recipe in reversed(RECIPES.items())}
             failed = table(names or list(firsts.values()), "rewrite")
         case names:

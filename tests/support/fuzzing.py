@@ -1,7 +1,7 @@
-"""Random cases: the same few in every run of the suite, and as many as there is time for when asked.
+"""Random cases: the same few in every run of the suite, or as many as time allows on request.
 
-MCP_TAPE_FUZZ_SECONDS=600 pytest -n 0 -s tests/end_to_end/test_mutants.py    # ten minutes, from a seed of the clock
-MCP_TAPE_FUZZ_CASE=1234 pytest -n 0 tests/end_to_end/test_mutants.py         # that case alone, as a failure named it
+MCP_TAPE_FUZZ_SECONDS=600 pytest -n 0 -s tests/end_to_end/test_mutants.py    # ten minutes, seeded by the clock
+MCP_TAPE_FUZZ_CASE=1234 pytest -n 0 tests/end_to_end/test_mutants.py         # one case, as named by a failure
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from random import Random
 
 
 class Case(Random):
-    """A source of randomness that knows the number it was made from."""
+    """A source of randomness that knows its seed."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -25,7 +25,7 @@ class Case(Random):
 
 
 def cases(few: int) -> Iterator[Case]:
-    """`few` cases, always the same ones; or those that the environment asks for."""
+    """`few` cases, always the same ones; or those that the environment requests."""
     only, seconds = os.environ.get("MCP_TAPE_FUZZ_CASE"), os.environ.get("MCP_TAPE_FUZZ_SECONDS")
     numbers: Iterator[int] = iter(range(few))
     if only:
@@ -35,13 +35,13 @@ def cases(few: int) -> Iterator[Case]:
         numbers = itertools.takewhile(lambda _: time.monotonic() < end, itertools.count(first))
     tried = 0
     for number in numbers:
-        print(f"case {number}")  # shown by pytest where the test fails: the last one is the one that failed
+        print(f"case {number}")  # pytest prints it on failure: the last one has failed
         yield Case(number)
         tried += 1
     print(f"{tried} cases")
 
 
-WAIT = 60  # seconds, for what takes a few milliseconds on a machine that has time
+WAIT = 60  # seconds, for work of a few milliseconds on an idle machine
 
 
 class HangError(BaseException):
@@ -50,7 +50,7 @@ class HangError(BaseException):
 
 @contextmanager
 def bounded(what: object) -> Iterator[None]:
-    """Fail where it does not end: Python's own loops with a traceback, SQLite's by ending this process."""
+    """Fail if it does not end: Python's own loops with a traceback, SQLite's by ending this process."""
 
     def hangs(*_: object) -> None:
         raise HangError(f"not done within {WAIT} seconds: {what}")

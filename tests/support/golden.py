@@ -1,4 +1,4 @@
-"""The golden cassettes, and what they were made of."""
+"""The golden cassettes, and their origins."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 CASSETTES = Path(__file__).resolve().parents[2] / "cassettes"
 GOLDEN = list(CASSETTES.glob("*.db"))
 TEXTS = list((CASSETTES / "text").glob("*.jsonl"))  # the same
-# Per cassette: what was run, and its revision, session by session.
+# By cassette: its command, and the revision of each session.
 EVERYTHING = ["mcp-server-everything"]
 TIME = ["mcp-server-time", "--local-timezone", "UTC"]
 MADE_OF = {

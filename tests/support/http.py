@@ -1,4 +1,4 @@
-"""Raw HTTP for the tests: clients and servers that write exactly what they are told, and mcp-tape between them."""
+"""Raw HTTP for the tests: clients and servers that write exact bytes, and mcp-tape between them."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ LAST = b"0\r\n\r\n"  # the chunk that ends a body
 
 
 class CutOffError(Exception):
-    """The other end left in the middle of something."""
+    """The peer disconnected in the middle of a message."""
 
 
 class Message(NamedTuple):
-    """A request or a response; the names of headers in lower case."""
+    """A request or a response; header names in lower case."""
 
     start: str
     headers: list[tuple[str, str]]
@@ -52,7 +52,7 @@ class Message(NamedTuple):
 
 
 class Wire:
-    """One end of a connection. No wait of it is without bounds."""
+    """One end of a connection. Every wait is bounded."""
 
     def __init__(self, sock: socket.socket) -> None:
         sock.settimeout(WAIT)
@@ -64,7 +64,7 @@ class Wire:
         self.sock.sendall(data)
 
     def head(self) -> Message | None:
-        """The start line and headers of what comes; None where the other end has left."""
+        """The start line and headers of the next message; None if the peer has disconnected."""
         if not self._buffer and not self._more():
             return None
         start, *lines = self._until(b"\r\n\r\n").decode("latin-1").split("\r\n")
@@ -72,7 +72,7 @@ class Wire:
         return Message(start, [(name.lower(), value.strip()) for name, _, value in pairs])
 
     def whole(self, head: Message) -> Message:
-        """With the body."""
+        """The message with its body."""
         length = head.header("content-length")
         if "chunked" in (head.header("transfer-encoding") or ""):
             return head._replace(body=b"".join(iter(self.chunk, b"")))
@@ -90,7 +90,7 @@ class Wire:
         return self.exactly(size + 2)[:-2]
 
     def read(self, size: int) -> bytes:
-        """So many bytes of a body, in however many chunks they come."""
+        """This many bytes of a body, from any number of chunks."""
         while len(self._body) < size:
             chunk = self.chunk()
             if not chunk:
@@ -101,7 +101,7 @@ class Wire:
         return taken
 
     def how_it_ends(self) -> str:
-        """How the other end leaves, once it does: what it says before is dropped."""
+        """Wait for the peer to disconnect, and return how; drops data before that."""
         try:
             while self.sock.recv(1 << 16):
                 pass
@@ -110,13 +110,13 @@ class Wire:
         return "closed"
 
     def close(self) -> None:
-        """Leave, at once."""
+        """Disconnect at once."""
         with contextlib.suppress(OSError):
             self.sock.shutdown(socket.SHUT_RDWR)
         self.sock.close()
 
     def reset(self) -> None:
-        """Leave as a crashed network does."""
+        """Disconnect like a crashed network."""
         self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.sock.close()
 
@@ -156,7 +156,7 @@ class Client(Wire):
         self.close()
 
     def ask(self, body: bytes | None = None, /, *, verb: str = "POST", to: str = "", **more: str) -> None:
-        """Send a request; an underscore in the name of a header stands for a hyphen."""
+        """Send a request; an underscore in a header's name becomes a hyphen."""
         headers = {"host": self._host, "accept": ACCEPT}
         if body is not None:
             headers |= {"content-type": JSON, "content-length": str(len(body))}
@@ -175,14 +175,14 @@ class Client(Wire):
 
 
 def ask(url: str, body: bytes | None = None, /, *, verb: str = "POST", to: str = "", **more: str) -> Message:
-    """A whole exchange, on a connection of its own."""
+    """A whole exchange, on its own connection."""
     with Client(url) as client:
         client.ask(body, verb=verb, to=to, **more)
         head = client.answer_head()
         return head if verb == "HEAD" else client.whole(head)
 
 
-# What servers say --------------------------------------------------------------------------------------
+# Responses ----------------------------------------------------------------------------------------------
 
 
 def answer(body: bytes = b"", status: int = 200, kind: str = JSON, **more: str) -> bytes:
@@ -210,7 +210,7 @@ Script = Callable[[Message, Wire], object]
 
 
 class Upstream:
-    """A server on loopback: what it does with each request is a script's to say, in a thread of the connection."""
+    """A server on loopback: a script handles each request, in a thread per connection."""
 
     def __init__(self, script: Script, path: str = "/mcp", *, tls: ssl.SSLContext | None = None, port: int = 0) -> None:
         self._script = script
@@ -232,7 +232,7 @@ class Upstream:
     def __exit__(self, kind: object, *_: object) -> None:
         self._ending = True
         with contextlib.suppress(OSError):
-            socket.create_connection(("127.0.0.1", self.port), WAIT).close()  # wakes what accepts
+            socket.create_connection(("127.0.0.1", self.port), WAIT).close()  # wakes the accepting thread
         self._threads[0].join(WAIT)
         self._listener.close()
         for wire in self._wires:
@@ -261,7 +261,7 @@ class Upstream:
             wire = Wire(self._tls.wrap_socket(sock, server_side=True) if self._tls else sock)
         except OSError:
             sock.close()
-            return  # whoever does not trust us leaves
+            return  # a client that does not trust us disconnects
         self._wires.append(wire)
         try:
             while wire.sock.fileno() >= 0 and (head := wire.head()) is not None:
@@ -269,7 +269,7 @@ class Upstream:
                 self.requests.append(request)
                 self._script(request, wire)
         except CutOffError:
-            pass  # within a request: nobody asked anything
+            pass  # within a request: it was never complete
         except BaseException as error:
             if not self._ending:
                 self._errors.append(error)

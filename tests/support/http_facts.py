@@ -1,4 +1,4 @@
-"""HTTP as a recorder hears it, fact by fact, without a socket; and cassettes made of that."""
+"""HTTP events as a recorder gets them, without a socket; and cassettes made from them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Talk = Callable[["Http"], None]
 
 
 class Http:
-    """HTTP as a recorder hears it. Time goes on with each fact."""
+    """HTTP as a recorder gets it. Time advances with each event."""
 
     def __init__(self, into: Tape | Sessions) -> None:
         self.into = into
@@ -34,7 +34,7 @@ class Http:
     def end(self, side: Side, channel: str) -> None:
         self.at += 10
         self.into.end(side, channel, self.at)
-        if side == "server":  # of a request nobody notes that it is through
+        if side == "server":  # no event marks the end of a request
             self.into.control(side, channel, {"event": "close"}, self.at)
 
     def open(self, channel: str, path: str = "/mcp", **headers: str) -> None:
@@ -73,7 +73,7 @@ def names(headers: dict[str, str]) -> dict[str, str]:
 
 
 class Kept:
-    """A tape of one session, and what it made."""
+    """A tape of one session, and its rows."""
 
     def __init__(self, *talks: Talk, redactor: Redactor | None = None) -> None:
         self.rows: list[tuple[Frame, list[Entry]]] = []
@@ -84,7 +84,7 @@ class Kept:
         self.tape.end_all(self.http.at)
 
     def seq(self, text: str) -> int:
-        """Where this text is, which is there once."""
+        """The seq of this text, which occurs once."""
         (seq,) = [frame.seq for frame, _ in self.rows if frame.text == text.encode() and frame.kind != "control"]
         return seq
 

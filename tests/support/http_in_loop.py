@@ -1,4 +1,4 @@
-"""Requests to an application of HTTP on a connection of their own, in the event loop of the test."""
+"""Requests to an HTTP application on separate connections, in the event loop of the test."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 class InLoop:
-    """An application that is served to one client after the other."""
+    """An application that is served to one client after another."""
 
     def __init__(self, app: Application) -> None:
         self.failed: list[Exception] = []
         self._serving = Serving(app, Guard("127.0.0.1"), self.failed.append)
 
     async def post(self, body: bytes, *, patience: float, **headers: str) -> bytes:
-        """All that answers a body within a time, after which the client leaves."""
+        """The answer to a body within a time limit, after which the client disconnects."""
         ours, theirs = socket.socketpair()
         await self._serving.adopt(theirs, b"")
         reader, writer = await asyncio.open_connection(sock=ours)
@@ -37,7 +37,7 @@ class InLoop:
         return got
 
     async def end(self) -> None:
-        """Raise what failed first."""
+        """Raise the first failure."""
         await self._serving.end()
         if self.failed:
             raise self.failed[0]

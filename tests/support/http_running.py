@@ -1,4 +1,4 @@
-"""mcp-tape over HTTP as the tests run it, the messages they send through it, and what it recorded of them."""
+"""mcp-tape over HTTP for the tests, the messages they send through it, and its recordings."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def call(rpc_id: int | str, method: str = "tools/call", **params: Any) -> bytes:
 
 
 def modern(rpc_id: int | str, method: str = "tools/call", **params: Any) -> bytes:
-    """A request of the modern era, which says so itself."""
+    """A request of the modern era, with its protocol version."""
     return call(rpc_id, method, **params, _meta=_MODERN)
 
 
@@ -63,7 +63,7 @@ def event(text: bytes, head: bytes = b"event: message\n", eol: bytes = b"\n") ->
 
 
 class Running:
-    """An mcp-tape that listens, and its URL."""
+    """A listening mcp-tape, and its URL."""
 
     def __init__(self, process: subprocess.Popen[bytes], stderr: int) -> None:
         self.process = process
@@ -76,18 +76,18 @@ class Running:
 
     @property
     def said(self) -> str:
-        """What stood on stderr until now."""
+        """The output on stderr so far."""
         return os.pread(self._stderr, 1 << 20, 0).decode()
 
     def stop(self, number: int = signal.SIGTERM) -> int:
-        """Tell it to end; its exit code. Nothing but the URL may have been on stdout."""
+        """Signal it to end; return its exit code. Only the URL may have been on stdout."""
         self.process.send_signal(number)
         assert self.process.stdout
         assert receive(self.process.stdout) == b""
         return self.process.wait(WAIT)
 
     def memory(self) -> int:
-        """The most that it ever had, in bytes. Linux only, and not of a fork, which begins with more."""
+        """Its peak memory, in bytes. Linux only, and not of a fork, which starts with more."""
         status = Path(f"/proc/{self.process.pid}/status").read_text()
         found = re.search(r"VmHWM:\s+(\d+) kB", status)
         assert found
@@ -98,7 +98,7 @@ class Running:
 def listening(
     *arguments: str, code: int = 0, program: Sequence[str] = MCP_TAPE, **environment: str
 ) -> Iterator[Running]:
-    """An mcp-tape that serves HTTP, told to end at the end unless it was before."""
+    """An mcp-tape that serves HTTP, stopped on exit unless it has ended."""
     plain = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
     with (
         tempfile.TemporaryFile() as stderr,
@@ -122,24 +122,24 @@ def replaying(tape: Path, *options: str, code: int = 0) -> contextlib.AbstractCo
 
 
 def all_frames(tape: Path) -> list[Frame]:
-    """Those of every session."""
+    """The frames of every session."""
     with Cassette(tape) as cassette:
         return [frame for session in cassette.sessions() for frame in cassette.frames(session.id)]
 
 
 def facts(frames: list[Frame], what: str | None = None) -> list[dict[str, Any]]:
-    """What the control frames tell; of one kind of event where it is named."""
+    """The facts in control frames, of all events or of one kind."""
     found = [json.loads(frame.text) for frame in frames if frame.kind == "control"]
     return [one for one in found if what in (None, one["event"])]
 
 
 def texts(frames: list[Frame], sender: str) -> list[bytes]:
-    """What one side said."""
+    """The messages of one side."""
     return [frame.text for frame in frames if frame.sender == sender and frame.kind in ("message", "batch")]
 
 
 def exchanged(tape: Path) -> set[tuple[bytes, bytes]]:
-    """Each request that is answered, with its answer."""
+    """Each answered request with its answer."""
     with contextlib.closing(sqlite3.connect(tape)) as db:
         both = "CAST(request AS BLOB), CAST(response AS BLOB)"
         return set(db.execute(f"SELECT {both} FROM exchanges WHERE response IS NOT NULL"))

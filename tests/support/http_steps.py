@@ -1,6 +1,6 @@
-"""What the clients do with a server that is reached by a URL, and what their callbacks hear of each call.
+"""The steps of clients with a server at a URL, and the callbacks that each call triggers.
 
-Read by the tests, which hand it to the client programs.
+The tests read it and pass it to the client programs.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ FAST: list[Step] = [
     },
 ]
 EVERYTHING: list[Step] = json.loads((provision.TESTS / "clients" / "sessions.json").read_text())["echo"]
-# What the callbacks hear of a call before its result comes, in this order.
+# The callbacks of a call before its result, in this order.
 HEARD: dict[str, Callable[[dict[str, Any]], list[str]]] = {
     "trigger-long-running-operation": lambda arguments: ["progress"] * arguments["steps"],
     "trigger-sampling-request": lambda _: ["sampling"],
@@ -58,8 +58,8 @@ OWN = "Fulfilling input required"  # progress that the TypeScript SDK 2.x report
 
 
 def scripted(server: str) -> dict[str, str]:
-    """The steps for a server, each with what its callbacks are to listen to."""
-    # Where calls share a stream, nothing tells to which of several open ones a request of the server belongs.
+    """The steps for a server, each with the callbacks to record."""
+    # If calls share a stream, a server request cannot be attributed to one of several open calls.
     apart = provision.HTTP_SERVERS.get(server) == "/mcp"
     return {"CLIENT_STEPS": json.dumps([attentive(step, apart) for step in (FAST if server == "fast" else EVERYTHING)])}
 
@@ -73,7 +73,7 @@ def attentive(step: Step, apart: bool, together: bool = False) -> Step:
 
 
 def check_heard(document: Document) -> None:
-    """Every callback fired before the result of its call came, and in order."""
+    """Every callback ran before its call's result, and in order."""
     listened = [step for step in steps(document) if "hears" in step]
     assert listened
     for step in listened:

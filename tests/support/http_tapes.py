@@ -22,7 +22,7 @@ from tests.support.http_running import (
 )
 from tests.support.running import WAIT
 
-NUMBER = "a+b/c=1"  # the id of the recorded session, as servers make them
+NUMBER = "a+b/c=1"  # the id of the recorded session, in the form of real servers
 CHANGED = said(method="notifications/tools/list_changed")
 SAMPLING = said(id=1, method="sampling/createMessage", params={"messages": []})
 SAMPLED = result(1, role="assistant")
@@ -40,7 +40,7 @@ def progress(token: int | str, done: int) -> bytes:
 
 
 def with_token(rpc_id: int | str, name: str, token: int | str) -> bytes:
-    """A call that wants to hear of progress."""
+    """A call that asks for progress."""
     return tool(rpc_id, name, _meta={"progressToken": token})
 
 
@@ -52,7 +52,7 @@ EVENTFUL = [
 
 
 class Legacy:
-    """A server of the legacy era; each tool answers in another way that HTTP knows."""
+    """A server of the legacy era; each tool answers in another way that HTTP allows."""
 
     def __init__(self) -> None:
         self._listening: Wire | None = None
@@ -165,7 +165,7 @@ def modern_script(request: Message, wire: Wire) -> None:
 
 
 def modern_tape(tape: Path) -> Path:
-    """What clients of the modern era asked one server."""
+    """The requests of several modern clients to one server."""
     with Upstream(modern_script) as upstream, recording(tape, upstream.url) as recorder:
         for number in (1, 2):
             ask(recorder.url, modern(number, name="counted"))

@@ -1,4 +1,4 @@
-"""The MCP Inspector as people use it: in a browser, by what its page shows. It needs a newer Node than the tests do."""
+"""The MCP Inspector in a browser, operated through its page. It needs a newer Node than the tests do."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 PACKAGES = ("@modelcontextprotocol/inspector@2.12.0", "node@22")
-NAME = "server"  # of the one that it knows
+NAME = "server"  # of the only server that it knows
 SAMPLED = "Hello from the Inspector."
 
 
@@ -61,7 +61,7 @@ def _running(server: Mapping[str, Any], place: Path, port: int) -> Iterator[str]
 
 
 def play(page: Page, steps: Sequence[Mapping[str, Any]]) -> None:
-    """Call tools one by one, each when the one before has ended."""
+    """Call tools one by one, each after the previous one has ended."""
     for step in steps:
         _choose(page, step["name"])
         _fill_in(page, json.dumps(step["arguments"], ensure_ascii=False))
@@ -76,13 +76,13 @@ def play(page: Page, steps: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _answer(page: Page) -> None:
-    """Be the model that the server asks."""
+    """Answer the server as its model."""
     dialog = page.get_by_role("dialog")
     dialog.get_by_role("textbox").first.fill(SAMPLED)
 
 
 def _choose(page: Page, tool: str) -> None:
-    """A tool by its name, which stands behind its title if it has one."""
+    """Select a tool by its name, which follows its title if it has one."""
     page.get_by_role("button").filter(has=page.get_by_text(tool, exact=True)).click()
 
 
@@ -96,7 +96,7 @@ def _fill_in(page: Page, arguments: str) -> None:
 
 
 def exported(page: Page, tab: str, out: Path) -> Path:
-    """What the button writes that stands above a list of the sidebar."""
+    """The file that the button above a list of the sidebar writes."""
     page.get_by_text(tab, exact=True).last.click()
     with page.expect_download() as download:
         page.get_by_role("button", name="Export").last.click()
@@ -105,7 +105,7 @@ def exported(page: Page, tab: str, out: Path) -> Path:
 
 
 def seen(page: Page, place: Path) -> list[Any]:
-    """What it was called with and answered, as its list of messages has it."""
+    """The calls and answers in its list of messages."""
     messages = json.loads(exported(page, "Protocol", place / "seen.json").read_text("utf-8"))
     calls = [one for one in messages if one["message"].get("method") == "tools/call"]
     return [

@@ -1,6 +1,6 @@
-"""kill -9 at every step of what changes or replaces a file.
+"""kill -9 at every step of an operation that changes or replaces a file.
 
-A step is whatever is done to a file by Python, and every statement by which SQLite writes.
+A step is any file operation by Python, and every writing statement of SQLite.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ EVENTS = (
     "sqlite3.connect",
 )
 READS = ("SELECT", "PRAGMA page", "PRAGMA user_version", "PRAGMA application_id", "PRAGMA busy")
-MOST = 500  # steps; more are no small change
+MOST = 500  # steps; an operation with more is not small
 Act = Callable[[str], object]
-# Forked from a process that has loaded this and nothing else: one that has collected all tests takes longer to copy.
+# Forked from a process that has loaded only this module: one that has collected all tests takes longer to copy.
 FORKS = multiprocessing.get_context("forkserver")
 _loaded: list[str] = []
 
 
 def fork_with(module: str) -> None:
-    """Let the process that forks have loaded a module, whose functions are what is killed."""
+    """Load a module in the forking process; its functions are what is killed."""
     _loaded.append(module)
     FORKS.set_forkserver_preload(_loaded)
 
@@ -72,7 +72,7 @@ def stop_at(number: int, stop: Callable[[], None]) -> None:
             super().backup(*words, **more)
             step()
 
-    light.sqlite3.connect = partial(sqlite3.connect, factory=Watched)  # the one that cassettes are opened by
+    light.sqlite3.connect = partial(sqlite3.connect, factory=Watched)  # the name by which cassettes are opened
     sys.addaudithook(lambda event, _: step() if event in EVENTS else None)
 
 
@@ -82,7 +82,7 @@ def stopped(number: int, act: Act, path: str, stop: Callable[[], None]) -> None:
 
 
 def until_it_lives(act: Act, path: str) -> Iterator[bool]:
-    """Whether it was killed, at every step there is; the last time it comes to its end."""
+    """Yield whether it was killed, at every step in turn; the last time it completes."""
     for number in count(1):
         assert number < MOST
         process = FORKS.Process(target=stopped, args=(number, act, path, die))

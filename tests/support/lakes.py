@@ -1,4 +1,4 @@
-"""Lakes in tests: cassettes to make them of, and their rows."""
+"""Lakes in tests: cassettes to make them from, and their rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Row = dict[str, Any]
 
 
 def greeting(server: str, version: str = "1") -> list[Any]:
-    """The begin of a conversation with a server of a name."""
+    """The beginning of a conversation with a server of this name."""
     info = {"protocolVersion": "2025-11-25", "serverInfo": {"name": server, "version": version}, "capabilities": {}}
     client = {"name": "client", "version": "0"}
     asked = request(0, "initialize", protocolVersion="2025-11-25", clientInfo=client, capabilities={})
@@ -27,7 +27,7 @@ def greeting(server: str, version: str = "1") -> list[Any]:
 
 
 def talk(server: str, *words: str) -> list[Any]:
-    """A conversation of as many calls as there are words."""
+    """A conversation with one call per word."""
     calls = [[("client", call(n, "say", word=word)), ("server", result(n, word))] for n, word in enumerate(words, 1)]
     return [*greeting(server), *(said for both in calls for said in both)]
 
@@ -45,7 +45,7 @@ def files(lake: Path, table: str = "*") -> list[Path]:
 
 
 def rows(lake: Path, table: str) -> list[Row]:
-    """All rows of a table, in the order in which they were recorded, with the directories that they are in."""
+    """All rows of a table in recorded order, with the directories that they are in."""
     found = [of_file(path) for path in files(lake, table)]
     return sorted((row for some in found for row in some), key=place)
 
@@ -60,18 +60,18 @@ def place(row: Row) -> tuple[Any, ...]:
 
 
 def everything(lake: Path) -> dict[str, list[Row]]:
-    """All rows of all tables; a file that is not whole is an error."""
+    """All rows of all tables; an incomplete file is an error."""
     return {table: rows(lake, table) for table in TABLES}
 
 
 def leftovers(lake: Path) -> list[str]:
-    """What is in a lake and does not belong there."""
+    """Files in a lake that do not belong there."""
     known = {*files(lake), lake / "lake.json"}
     return [str(path) for path in lake.rglob("*") if path.is_file() and path not in known]
 
 
 def lake(tapes: Iterable[str], dest: str, content: bool = True) -> list[Result]:
-    """What became of each cassette in a run of the command."""
+    """The result of each cassette in a run of the command."""
     prepare(dest, content)
     results = []
     for tape in tapes:

@@ -1,4 +1,4 @@
-"""A live HTTP server, a client, and `mcp-tape use --url` between them: real sockets, and every byte in sight."""
+"""A live HTTP server, a client, and `mcp-tape use --url` between them, with real sockets and every byte visible."""
 
 from __future__ import annotations
 
@@ -33,28 +33,31 @@ def modern(rpc_id: Any, tool: str) -> str:
 
 
 class Live(ThreadingHTTPServer):
-    """A strict server of both eras on a real socket. Counts its calls: a live answer differs from a replayed one."""
+    """A strict server of both eras on a real socket.
+
+    Counts its calls, so that a live answer differs from a replayed one.
+    """
 
     daemon_threads = True
 
     def __init__(self, old: bool = False, redirects: bool = False) -> None:
         super().__init__(("127.0.0.1", 0), _Request)
-        self.old = old  # HTTP+SSE, and nothing else
-        self.redirects = redirects  # to the same path with a slash behind it
-        self.listened: list[dict[str, str]] = []  # the headers of those who asked for a stream
-        self.heard: list[Body] = []  # each message that came, with its headers
+        self.old = old  # HTTP+SSE only
+        self.redirects = redirects  # to the same path with a trailing slash
+        self.listened: list[dict[str, str]] = []  # the headers of requests for a stream
+        self.heard: list[Body] = []  # each message, with its headers
         self.calls = 0
-        self.said: queue.Queue[Body] = queue.Queue()  # what clients answered
+        self.said: queue.Queue[Body] = queue.Queue()  # answers of clients
         self.left = threading.Event()  # a client left a call that was never answered
         self.streams: dict[str, Any] = {}
         self.url = f"http://127.0.0.1:{self.server_port}{'/sse' if old else '/mcp'}"
 
     def methods(self) -> list[str]:
-        """What it was asked and told, tools by their names."""
+        """The methods of all messages, with tools by name."""
         return [body.get("params", {}).get("name", body.get("method", "answer")) for body in self.heard]
 
     def handle_error(self, *_: Any) -> None:
-        """A client may leave."""
+        """A client may disconnect."""
 
 
 class _Request(BaseHTTPRequestHandler):
@@ -62,7 +65,7 @@ class _Request(BaseHTTPRequestHandler):
     server: Live
 
     def log_message(self, *_: Any) -> None:
-        """Nobody reads it."""
+        """Log nothing."""
 
     def do_GET(self) -> None:
         if not self.server.old:
@@ -73,7 +76,7 @@ class _Request(BaseHTTPRequestHandler):
         number = f"s{len(self.server.streams)}"
         self.server.streams[number] = self
         self._chunk(f"event: endpoint\ndata: /messages?sessionId={number}\n\n".encode())
-        self.rfile.read(1)  # until the client leaves
+        self.rfile.read(1)  # until the client disconnects
 
     def do_DELETE(self) -> None:
         self.server.heard.append({"method": "DELETE", "headers": dict(self.headers)})
@@ -192,7 +195,7 @@ def hanging_up() -> Iterator[str]:
         try:
             yield f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"
         finally:
-            socket.create_connection(listening.getsockname(), WAIT).close()  # where nobody else came
+            socket.create_connection(listening.getsockname(), WAIT).close()  # if no client came
             thread.join(WAIT)
 
 
@@ -200,7 +203,7 @@ def hanging_up() -> Iterator[str]:
 
 
 class Client:
-    """A client that sees every byte. Each request has a connection of its own."""
+    """A client that sees every byte. Each request has its own connection."""
 
     def __init__(self, url: str, **headers: str) -> None:
         self.url = url
@@ -220,7 +223,7 @@ class Client:
                 yield response
 
     def told(self, text: str) -> Generator[Body, None, None]:
-        """Each message of the response to a request, as it comes."""
+        """Each message of the response to a request, as it arrives."""
         with self.send("POST", text) as response:
             if response.headers.get_content_type() == "text/event-stream":
                 yield from events(response)
@@ -248,7 +251,7 @@ def events(response: http.client.HTTPResponse) -> Iterator[Body]:
 
 @contextlib.contextmanager
 def old_client(url: str) -> Iterator[tuple[Client, Iterator[Body]]]:
-    """A client of HTTP+SSE: what it posts with, and what it hears."""
+    """A client of HTTP+SSE: one for posts, and its events."""
     stream = Client(urljoin(url, "/sse"))
     with stream.send("GET", accept="text/event-stream") as response:
         assert response.readline() == b"event: endpoint\n"
@@ -262,7 +265,7 @@ def posted(client: Client, text: str) -> int:
 
 
 class Vcr:
-    """One cassette and one live server, used again and again."""
+    """One cassette and one live server, used repeatedly."""
 
     def __init__(self, directory: Path, live: Live) -> None:
         self.live = live
@@ -272,7 +275,7 @@ class Vcr:
 
     @contextlib.contextmanager
     def use(self, mode: str, *options: str, url: str | None = None) -> Iterator[str]:
-        """The URL that is served meanwhile; its exit code and what it said are kept."""
+        """Yield the URL that is served; keep the exit code and stderr."""
         command = [*MCP_TAPE, "use", str(self.tape), "--mode", mode, "--url", url or self.live.url, *options]
         with (self.tape.parent / "stderr").open("w+") as stderr, started(command, stderr=stderr) as process:
             assert process.stdout
@@ -285,7 +288,7 @@ class Vcr:
             self.stderr = stderr.read()
 
     def run(self, mode: str, *texts: str, options: Sequence[str] = (), url: str | None = None) -> list[Any]:
-        """What a client of the legacy era is answered."""
+        """The answers to a client of the legacy era."""
         with self.use(mode, *options, url=url) as url:
             client = Client(url).hello()
             return [client.ask(text) for text in texts]

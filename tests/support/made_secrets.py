@@ -1,6 +1,7 @@
-"""Secrets and innocents by kinds, made anew from a seed: hundreds of both, and none on disk to be taken for real.
+"""Secrets and innocents by kind, generated from a seed: hundreds of both, and none on disk that could be taken for
+real.
 
-In corpus/kinds.txt `<an36>` stands for 36 random letters and digits; see ALPHABETS. `§` is where a secret stands.
+In corpus/kinds.txt `<an36>` means 36 random letters and digits; see ALPHABETS. `§` marks the place of a secret.
 """
 
 from __future__ import annotations
@@ -44,18 +45,18 @@ INNOCENT_VALUES = ("blue", "release-2026", "item-42", "a/b/c.txt", "us-east-1")
 
 class Case(NamedTuple):
     about: str
-    text: str  # a message, or a line of stderr; of a command line its words, one a line
+    text: str  # a message, or a line of stderr; for a command line one word per line
     secret: str = ""
     is_command: bool = False
 
 
 def secrets(rng: random.Random) -> list[Case]:
-    """Secrets of the kinds that are documented to be found, each in a place that it is found in."""
+    """Secrets of the kinds that are documented to be found, each in a place where it is found."""
     return [*_tokens(rng), *_named(rng), *_texts(rng), *_commands(rng)]
 
 
 def innocents(rng: random.Random) -> list[Case]:
-    """What looks like a secret, or stands like one, and is none."""
+    """Texts that look like secrets, or are in their places, and are none."""
     values = [(key, value) for key in KINDS["innocent keys"] for value in rng.sample(INNOCENT_VALUES, 3)]
     keys = [Case(f"{key}: {value}", _structured({key: value})) for key, value in values]
     made = [_made(text, rng) for text in KINDS["innocent texts"]]
@@ -101,7 +102,7 @@ def _split(words: str) -> list[str]:
 
 
 def _placed(text: str) -> str:
-    """JSON as structured content, the rest as a text."""
+    """JSON as structured content, the rest as text."""
     return _structured(json.loads(text)) if text[0] in "{[" else _told(text)
 
 

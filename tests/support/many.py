@@ -1,4 +1,4 @@
-"""What the tests of many cassettes share: a directory of them, some of them bad, and what is the same in every run."""
+"""Helpers for tests of many cassettes: a directory of them, including bad ones, and output without timings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SAID = '{"jsonrpc":"2.0","id":1,"result":{"number":%d}}'
 
 
 def many(place: Path, number: int = 20) -> list[Path]:
-    """So many cassettes that differ, in two directories; one of them damaged, one with a secret, one text."""
+    """This many different cassettes in two directories; one is damaged, one has a secret, one is text."""
     (place / "deep").mkdir(parents=True)
     found = []
     for at in range(number):
@@ -30,7 +30,7 @@ def many(place: Path, number: int = 20) -> list[Path]:
 
 
 def damaged(path: Path) -> Path:
-    """A cassette of which most is gone."""
+    """A truncated cassette."""
     path.write_bytes(path_of("time").read_bytes()[:3000])
     return path
 
@@ -40,6 +40,6 @@ def rows(text: str | bytes) -> list[Any]:
 
 
 def timeless(text: str | bytes) -> str:
-    """What is the same in every run."""
+    """The output that is the same in every run."""
     plain = text.decode() if isinstance(text, bytes) else text
     return re.sub(r'(?<="seconds":)[-+.e0-9]+|(?<= time=")[-+.e0-9]+(?=")', "T", plain)

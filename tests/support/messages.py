@@ -1,4 +1,4 @@
-"""JSON-RPC messages as text, as short as tests want to write them."""
+"""JSON-RPC messages as text, in short forms for tests."""
 
 from __future__ import annotations
 

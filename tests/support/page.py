@@ -1,4 +1,4 @@
-"""A page in a browser that is a client of MCP, by nothing but `fetch`."""
+"""A page in a browser as an MCP client, using only `fetch`."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ SCRIPT = """async ([url, calls]) => {
 
 
 def called(browser: Browser, url: str, calls: Sequence[Mapping[str, Any]], har: Path | None = None) -> Any:
-    """What a page of the same origin was answered, the last two calls at once, with an archive of that if asked for."""
+    """The answers to a page of the same origin, with the last two calls at once. Optionally saves an archive."""
     recorded = {"record_har_path": har, "record_har_content": "embed"} if har else {}
     with browser.new_context(bypass_csp=True, **recorded) as context:  # type: ignore[arg-type]
         context.set_default_timeout(WAIT * 1000)

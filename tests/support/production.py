@@ -17,7 +17,7 @@ from tests.support.rows import Said, packed
 
 
 def record(path: Path, said: Iterable[Said], row: Row | None = None, **asked: Any) -> list[str]:
-    """Record what was said, and return what is reported to people."""
+    """Record a conversation, and return the warnings."""
     reader, writer = os.pipe()
     report, status = os.pipe()
 

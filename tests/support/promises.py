@@ -1,6 +1,6 @@
-"""What the tests of promises share: golden files, a desk to run commands at, and the shape of JSON.
+"""Helpers for tests of promises: golden files, a directory to run commands in, and the shape of JSON.
 
-To write the golden files anew: FREEZE=1 pytest -n 0 tests/end_to_end/test_promises*.py
+To write the golden files again: FREEZE=1 pytest -n 0 tests/end_to_end/test_promises*.py
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ ROOT = Path(__file__).parents[2]
 GOLDEN = Path(__file__).parents[1] / "golden" / "promises"
 CASSETTES = ROOT / "cassettes"
 SERVER = ["python", "-m", "mcp_tape.demo.server"]
-STARTING = ("record", "replay", "use", "verify", "edit", "mcp")  # they start others, or talk on stdin
+STARTING = ("record", "replay", "use", "verify", "edit", "mcp")  # these start other processes, or read stdin
 _SCALARS = {str: "string", bool: "boolean", int: "integer", float: "number", type(None): "null"}
-_ANYTHING = ("before", "after")  # members that quote what a server said
+_ANYTHING = ("before", "after")  # members that quote a server
 FREEZE = "If users are meant to see this change: FREEZE=1 pytest -n 0 tests/end_to_end/test_promises*.py"
 
 
@@ -41,12 +41,12 @@ def frozen(name: str, found: str) -> None:
 
 
 def frozen_json(name: str, found: Any) -> None:
-    """Compare a value with its golden file. Order of members counts."""
+    """Compare a value with its golden file. The order of members counts."""
     frozen(name, json.dumps(found, indent=2, ensure_ascii=False) + "\n")
 
 
 class Desk:
-    """A directory where commands run; nothing that they print there depends on the machine."""
+    """A directory where commands run, with output that is independent of the machine."""
 
     def __init__(self, place: Path) -> None:
         self.place = place
@@ -56,7 +56,7 @@ class Desk:
         self.environ |= {"HOME": str(place / "home"), "XDG_CONFIG_HOME": "", "XDG_DATA_HOME": "", "CODEX_HOME": ""}
 
     def take(self, *names: str) -> None:
-        """Put copies of golden cassettes on the desk."""
+        """Copy golden cassettes into the directory."""
         for name in names:
             shutil.copy(CASSETTES / name, self.place)
 
@@ -64,7 +64,10 @@ class Desk:
         (self.place / name).write_text(text, "utf-8")
 
     def run(self, *words: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-        """Run mcp-tape; `python` in its words is this one. What starts nothing runs in this process, for speed."""
+        """Run mcp-tape; `python` in its words is this one.
+
+        Commands that start nothing run in this process, for speed.
+        """
         if words[0] in STARTING:
             return run([*MCP_TAPE, *words], stdin, cwd=self.place, env=self.environ)
         unset = {name: None for name in os.environ if name not in self.environ}
@@ -80,7 +83,7 @@ class Desk:
         """A command as a terminal would show it, with its exit code and stderr."""
         done = self.run(*words, stdin=stdin)
         told = self.plain(done.stderr)
-        if told.startswith("Usage:"):  # most of that is click's own; ours is the sentence behind it
+        if told.startswith("Usage:"):  # mostly click's own text; ours is the sentence after it
             told = told[told.index("Error:") :]
         told = re.sub(r"freed \d+ bytes", "freed N bytes", told)
         if first_line:
@@ -89,7 +92,7 @@ class Desk:
 
 
 def values(text: str) -> list[Any]:
-    """What a command printed: JSON lines, or one value over several lines."""
+    """The output of a command: JSON lines, or one value on several lines."""
     try:
         return [json.loads(text)]
     except ValueError:
@@ -97,7 +100,7 @@ def values(text: str) -> list[Any]:
 
 
 def shape(found: Sequence[Any]) -> Any:
-    """The members and types that several values have together; `?` behind a name: some have no such member."""
+    """The members and types that several values have together; `?` after a name: some lack the member."""
     scalars = sorted({_SCALARS[type(value)] for value in found if type(value) in _SCALARS})
     shapes: list[Any] = ["|".join(scalars)] if scalars else []
     objects = [value for value in found if isinstance(value, dict)]

@@ -1,7 +1,8 @@
 """The programs that the tests run besides mcp-tape: SDK clients, and servers for them.
 
-What pip's `.[test]` cannot give (an SDK that conflicts with another, npm packages) is set up on first use, by one
-process while others that need it wait: built aside and renamed into place, so that a killed run leaves no half of it.
+Programs that pip's `.[test]` cannot install (an SDK that conflicts with another, npm packages) are set up on first use,
+by one process while others wait. They are built in a temporary place and renamed, so that a killed run leaves no
+partial installation.
 """
 
 from __future__ import annotations
@@ -31,16 +32,16 @@ PATIENCE = 600  # seconds, for pip or npm on a slow network
 MEMORY, ROOM = "/dev/shm", 2 << 30  # a file system of Linux, and bytes: the largest tests of four processes at once
 
 CLIENTS = ("mcp2-auto", "mcp2-legacy", "mcp1", "ts1", "ts2-auto")
-ALL_CLIENTS = (*CLIENTS, "fastmcp4")  # the last is built on mcp2, so that recording need not be tried with both
-# By bare names, and from a directory that holds the git repository `repo`: nothing here depends on the machine.
+ALL_CLIENTS = (*CLIENTS, "fastmcp4")  # fastmcp4 is built on mcp2, so recording need not be tried with both
+# By bare names, and from a directory with the git repository `repo`: nothing here depends on the machine.
 SERVERS = {
     "time": ["mcp-server-time", "--local-timezone", "UTC"],
     "git": ["mcp-server-git", "--repository", "repo"],
     "everything": ["mcp-server-everything"],
 }
-# Those that are reached by a URL, and its path: `/sse` is the old HTTP+SSE, `/mcp` Streamable HTTP.
+# Servers with a URL, and its path: `/sse` is the old HTTP+SSE, `/mcp` Streamable HTTP.
 HTTP_SERVERS = {"everything-http": "/mcp", "everything-sse": "/sse", "fast": "/mcp", "odd-http": "/mcp"}
-# What the programs of an interpreter load, in whichever order: at once, or when they first use it.
+# Modules that an interpreter's programs load, in any order: at once, or on first use.
 ANY_SDK = ("anyio._backends._asyncio", "h11", "jsonschema", "mcp", "mcp.client.sse", "mcp.client.streamable_http")
 SERVERS_OF_SDK = ("_strptime", "mcp_server_git", "mcp_server_time", "tzdata", "uvicorn")
 SDK = (*ANY_SDK, *SERVERS_OF_SDK, "httpcore2", "httpx2", "pkgutil", "pytest")
@@ -50,13 +51,13 @@ AGENT = ("anyio._backends._asyncio", "jsonschema", "mcp_tape.agent.server", "mcp
 
 
 def chromium() -> str | None:
-    """A browser that is there, by one of its names."""
+    """An installed browser, by one of its names."""
     names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
     return next(filter(None, map(shutil.which, names)), None)
 
 
 def memory() -> str | None:
-    """A directory in memory with room for what tests write, where programs may be run; None where there is none."""
+    """A directory in memory with enough space for tests, and permission to run programs; None without one."""
     if not os.access(MEMORY, os.W_OK) or shutil.disk_usage(MEMORY).free < ROOM:
         return None
     return None if os.statvfs(MEMORY).f_flag & os.ST_NOEXEC else MEMORY
@@ -64,26 +65,28 @@ def memory() -> str | None:
 
 @functools.cache
 def temporary() -> str:
-    """The directory for what this process makes outside of `tmp_path`. It goes with the process; that of one that was
-    killed goes when the next one asks for its own."""
+    """The directory for files that this process makes outside of `tmp_path`.
+
+    It is removed with the process; that of a killed one when the next process calls this.
+    """
     base = Path(memory() or tempfile.gettempdir(), f"mcp-tape-tests-{os.getuid()}")
     base.mkdir(mode=0o711, exist_ok=True)
     with (base / "lock").open("w") as alone:
         fcntl.flock(alone, fcntl.LOCK_EX)
         for left in base.glob("*/lock"):
             with left.open() as lock, contextlib.suppress(BlockingIOError):
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # whoever held it has ended
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # its owner has ended
                 shutil.rmtree(left.parent, ignore_errors=True)
         own = tempfile.mkdtemp(dir=base, prefix="")
-        os.chmod(own, 0o1777)  # as `/tmp` is: tests become another user
-        held = os.open(os.path.join(own, "lock"), os.O_CREAT)  # as long as this process lives
+        os.chmod(own, 0o1777)  # like `/tmp`: tests switch to another user
+        held = os.open(os.path.join(own, "lock"), os.O_CREAT)  # while this process lives
         fcntl.flock(held, fcntl.LOCK_EX)
     maker = os.getpid()
     atexit.register(lambda: os.getpid() == maker and shutil.rmtree(own, ignore_errors=True))
     return own
 
 
-installs = True  # False while a test runs that is not marked `slow`: packages may have to be downloaded for it
+installs = True  # False while a test without the mark `slow` runs: packages may have to be downloaded
 
 
 def has_node() -> bool:
@@ -95,12 +98,12 @@ def needs_node(client: str, server: str) -> bool:
 
 
 def sdk_1() -> str:
-    """A Python that has the SDK 1.x, and what mcp-tape needs, but not mcp-tape itself."""
+    """A Python with SDK 1.x and the dependencies of mcp-tape, but without mcp-tape itself."""
     return str(venv("mcp>=1.26,<2", "pytest>=8", *needed()))
 
 
 def fastmcp() -> str:
-    """The same with fastmcp 4, frameworks for agents that are built on the SDK 2.x, and what runs tests."""
+    """The same with fastmcp 4, agent frameworks that are built on SDK 2.x, and pytest."""
     frameworks = ("pydantic-ai-slim[mcp]>=2,<3", "openai-agents>=0.24", "langchain[mcp]>=1.4,<2")
     return str(venv("fastmcp>=4,<5", *frameworks, "pytest>=8", "pytest-asyncio>=0.24", *needed()))
 
@@ -124,7 +127,7 @@ def client(name: str) -> list[str]:
 
 
 def http_server(name: str) -> list[str]:
-    """The command of a server that listens on loopback, and prints `http://` and where once it does."""
+    """The command of a server that listens on loopback, and then prints its `http://` address."""
     if name == "fast":
         return warm.command(fastmcp(), TESTS / "servers" / "fast.py", FASTMCP_SDK)
     if name == "odd-http":
@@ -134,12 +137,12 @@ def http_server(name: str) -> list[str]:
 
 
 def pytest_command() -> list[str]:
-    """A pytest that begins with the SDK loaded."""
+    """A pytest that starts with the SDK loaded."""
     return [*warm.command(sys.executable, "-m", SDK), "pytest"]
 
 
 def alone(codes: Path) -> list[str]:
-    """The command of an mcp-tape that can start no server; its exit codes are added to a file."""
+    """The command of an mcp-tape that can start no server; its exit codes are appended to a file."""
     return [*warm.command(sys.executable, TESTS / "clients" / "alone.py", forked.loaded()), str(codes)]
 
 
@@ -156,7 +159,7 @@ def environment() -> dict[str, str]:
 
 @functools.cache
 def _warm_servers() -> str:
-    """A directory of those servers that Python runs."""
+    """A directory with the servers that run on Python."""
     place = tempfile.TemporaryDirectory(prefix="warm-")
     atexit.register(place.cleanup)
     for name in ("mcp-server-time", "mcp-server-git"):
@@ -165,14 +168,16 @@ def _warm_servers() -> str:
 
 
 def nowhere(path: Path) -> dict[str, str]:
-    """The environment in which nothing is found; `path` is made, and stays empty."""
+    """An environment in which nothing is found; `path` is created, and stays empty."""
     path.mkdir()
     return os.environ | {"PATH": str(path)}
 
 
 def processes_in(environment: dict[str, str]) -> list[str]:
-    """The processes with this PATH, which is all that SDKs hand over for certain. Of one that is forked this finds
-    who asked for it, and waits for its end. Linux only."""
+    """The processes with this PATH, the only variable that SDKs always pass on.
+
+    For a forked process, this finds the one that requested it and waits for its end. Linux only.
+    """
     found, path = [], f"PATH={environment['PATH']}".encode()
     for file in Path("/proc").glob("[0-9]*/environ"):
         with contextlib.suppress(OSError):
@@ -182,7 +187,7 @@ def processes_in(environment: dict[str, str]) -> list[str]:
 
 
 def venv(*requirements: str, interpreter: str = sys.executable) -> Path:
-    """The Python of a virtual environment that holds these packages. What of them is used is compiled when it is."""
+    """The Python of a virtual environment with these packages. Their modules are compiled on first use."""
     version = sys.version if interpreter == sys.executable else interpreter
 
     def install(directory: Path) -> Path:
@@ -212,7 +217,7 @@ def node_modules() -> Path:
 
 
 def npm(*packages: str, listed: Path | None = None) -> Path:
-    """The `node_modules` of packages that only some need: by name, or those that a package.json lists."""
+    """The `node_modules` for packages that only some tests need: by name, or listed in a package.json."""
 
     def install(directory: Path) -> Path:
         (directory / "npm").mkdir()
@@ -230,14 +235,14 @@ def _npm_install(directory: Path, *packages: str) -> None:
 
 
 def bundled(name: str) -> Path:
-    """A client program with all that it loads in one file."""
+    """A client program with all of its imports in one file."""
     sources = [NODE / file for file in (f"{name}.mjs", "session.mjs", "../clients/sessions.json", "package.json")]
     place = CACHE / f"{name}-{digest(*(source.read_text() for source in sources))}.mjs"
     return once(place, lambda directory: _bundle(sources[0], directory / place.name))
 
 
 def everything() -> Path:
-    """The same for the reference server, in a directory for PATH under the name that it has, beside what it reads."""
+    """The same for the reference server, in a directory for PATH under its usual name, beside its data."""
 
     def bundle(directory: Path) -> Path:
         package = node_modules() / "@modelcontextprotocol" / "server-everything" / "dist"
@@ -255,22 +260,22 @@ def _everything() -> Path:
 
 
 def _bundle(source: Path, file: Path) -> Path:
-    """One file of a program and all that it loads: Node begins with one in half the time that many take."""
+    """A program and its imports in one file: Node starts it in half the time."""
     esbuild = [str(node_modules() / ".bin" / "esbuild"), "--bundle", "--platform=node", "--format=esm"]
-    # What was written for CommonJS asks for modules of Node by this name.
+    # CommonJS code imports modules of Node by this name.
     require = 'import { createRequire } from "module"; const require = createRequire(import.meta.url);'
     run_to_end([*esbuild, f"--banner:js={require}", f"--outfile={file}", str(source)])
     return file
 
 
 def git_repository(parent: Path) -> Path:
-    """A small repository, the same down to its hashes wherever it is made: two commits and a change."""
+    """A small repository with reproducible hashes: two commits and a change."""
     return Path(shutil.copytree(_git_repository(), parent / "repo"))
 
 
 @functools.cache
 def _git_repository() -> Path:
-    """The first of them, which all others are copies of."""
+    """The first of them; all others are copies."""
     place = tempfile.TemporaryDirectory(prefix="git-")
     atexit.register(place.cleanup)
     repo = Path(place.name)
@@ -298,7 +303,7 @@ def _git(repo: Path, *arguments: str) -> None:
 
 
 def once(place: Path, build: Callable[[Path], Path]) -> Path:
-    """What is built by whoever needs it first, in a directory that goes, and then moved to its place."""
+    """Build something once, in a temporary directory, and then move it to its place."""
     assert installs, "packages are installed for this test: mark it slow"
     if not place.exists():
         with _alone(place.name), aside(place.parent) as directory:
@@ -315,7 +320,7 @@ def aside(where: Path = CACHE) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _alone(name: str) -> Iterator[None]:
-    """While others wait: no longer than `run_to_end` allows, as the lock goes with the process that holds it."""
+    """Make others wait; at most as long as `run_to_end` allows, because the lock is released with its process."""
     CACHE.mkdir(exist_ok=True)
     with (CACHE / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -1,4 +1,4 @@
-"""What the tests of the reading commands share: cassettes made frame by frame, and the command called in place."""
+"""Helpers for tests of the reading commands: cassettes made frame by frame, and commands run in this process."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def said(number: Any, text: str, **more: Any) -> bytes:
 
 
 class Frames(list[Frame]):
-    """The frames of a session, one a millisecond unless told otherwise."""
+    """The frames of a session, one per millisecond by default."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -58,7 +58,7 @@ class Frames(list[Frame]):
         return self.add("server", text.encode(), "stderr", "stderr")
 
     def posts(self, channel: str, text: bytes, answer: bytes | None) -> Frames:
-        """An HTTP request with all that is around it."""
+        """An HTTP request with the events around it."""
         self.happened("client", channel, event="request", verb="POST", path="/mcp", headers={})
         self.client(text, channel=channel)
         headers = {"content-type": "application/json"}
@@ -96,14 +96,14 @@ def make(path: Path, *sessions: Iterable[Frame], **facts: Any) -> Path:
 
 
 def invoke(*words: object, **more: Any) -> Result:
-    """What becomes of a command, in this process."""
+    """The result of a command, run in this process."""
     result = CliRunner().invoke(cli, [str(word) for word in words], **more)
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return result
 
 
 def lines(*words: object) -> list[str]:
-    """The lines that a command prints when all is well."""
+    """The output lines of a command that must succeed."""
     result = invoke(*words)
     assert (result.exit_code, result.stderr) == (0, ""), result.output
     return result.stdout.removesuffix("\n").split("\n") if result.stdout else []

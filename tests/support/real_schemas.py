@@ -1,4 +1,4 @@
-"""Schemas of arguments as the usual libraries write them, changes to them, and values that fit."""
+"""Schemas of arguments as common libraries write them, changes to them, and values that fit."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def fits(schema: Schema, value: Any) -> bool:
 
 
 def changed(schema: Schema) -> Iterator[tuple[str, Schema]]:
-    """The schema with one change in it, each with a name."""
+    """The schema with one change, each with a name."""
     for path, part in subschemas(schema):
         for name, change in _CHANGES.items():
             other = change(copy.deepcopy(part))
@@ -183,7 +183,7 @@ _CHANGES: dict[str, Callable[[Schema], Schema | None]] = {
 
 
 def values(schema: Schema, root: Schema | None = None, left: int = 6) -> list[Any]:
-    """Values that fit, as different from each other as may be."""
+    """Values that fit, as different from each other as possible."""
     root = schema if root is None else root
     found = list(islice(_candidates(schema, root, left), 4 * _MOST))
     whole = {**schema, **{key: root[key] for key in ("$defs", "definitions") if key in root}}
@@ -226,13 +226,13 @@ def _of_kind(kind: str, schema: Schema, root: Schema, left: int) -> Iterator[Any
 
 
 def _objects(schema: Schema, root: Schema, left: int) -> Iterator[Any]:
-    """Objects with all members, with as few as may be, and with each value of each member."""
+    """Objects with all members, with as few as possible, and with each value of each member."""
     known = {name: values(part, root, left - 1) for name, part in schema.get("properties", {}).items()}
     whole = {name: found[0] for name, found in known.items() if found}
     few = {name: value for name, value in whole.items() if name in schema.get("required", [])}
     yield from (whole, few)
     more = schema.get("additionalProperties", True)
-    if more is not False:  # what the schema does not speak of may be sent
+    if more is not False:  # members beyond the schema may be sent
         yield from (whole | {"beyond": 1}, whole | {"beyond": "a"})
     for name, found in known.items():
         yield from ({**few, name: value} for value in found)

@@ -1,7 +1,7 @@
 """Spans sent to Phoenix, a real receiver of OTLP, and read back: python -m tests.support.receivers
 
 It takes a gigabyte and Python 3.12 or newer, named by PEERS_PYTHON, so no test runs it. Phoenix listens for gRPC on
-every address, so both run in a network of their own (`unshare`, `ip`: Linux only), which nobody else reaches.
+every address, so both run in a private network (`unshare`, `ip`: Linux only), which no other process can reach.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def main() -> None:
     names = {span["name"] for span in spans}
     echo = next(span for span in spans if span["name"] == "tools/call echo")["attributes"]
     assert "tools/call get-sum" in names and "initialize" in names, names
-    # What Phoenix makes of the conventions: a call of a tool by its name, with arguments.
+    # Phoenix's reading of the conventions: a call of a tool by its name, with arguments.
     assert echo["tool.name"] == "echo" and "message" in json.dumps(echo), echo
     print(f"Phoenix has {len(spans)} spans, {len(names)} kinds of them; echo: {echo}")
 

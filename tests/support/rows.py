@@ -1,4 +1,4 @@
-"""Cassettes in a row: recorded by the recording process's own code, and read again as one."""
+"""Consecutive cassettes: recorded by the recording process's own code, and read again as one."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def packed(said: Said, at: int) -> bytes:
 def record_into(
     row: Row, said: Iterable[Said], hear: Callable[[str], object] = lambda line: None, **options: Any
 ) -> list[str]:
-    """Record, and return what is reported to the relay. `hear` is given each line of that at once."""
+    """Record, and return the report to the relay. `hear` gets each line of it at once."""
     reader, writer = os.pipe()
     report, status = os.pipe()
 
@@ -66,12 +66,12 @@ def record_into(
 
 
 def cassettes(directory: Path) -> list[Path]:
-    """Those of a row, oldest first."""
+    """The cassettes of a row, oldest first."""
     return sorted(directory.glob("*.db"), key=lambda path: int((re.findall(r"-(\d+)\.db", path.name) or ["1"])[0]))
 
 
 def parts(directory: Path) -> Iterator[list[Frame]]:
-    """The frames of each session in a row of cassettes, without those that are repeated."""
+    """The frames of each session in a row of cassettes, without repeated ones."""
     for path in cassettes(directory):
         try:
             with Cassette(path) as cassette:
@@ -79,7 +79,7 @@ def parts(directory: Path) -> Iterator[list[Frame]]:
                     frames = list(cassette.frames(session.id))
                     yield frames[_repeated(frames) :]
         except EmptyError:
-            pass  # whose recorder was killed at once
+            pass  # its recorder was killed at once
 
 
 def _repeated(frames: list[Frame]) -> int:

@@ -1,4 +1,4 @@
-"""What the tests share: running the real command, and reading what it recorded."""
+"""Helpers for all tests: running the real command, and reading its recordings."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from mcp_tape.wire.frames import Frame
 from tests.support.forked import MCP_TAPE, start
 from tests.support.warm import WAIT
 
-settings.register_profile("mcp-tape", deadline=None)  # a busy machine is no failure
+settings.register_profile("mcp-tape", deadline=None)  # a busy machine is not a failure
 settings.load_profile("mcp-tape")
 
 
@@ -46,7 +46,7 @@ def record(cassette: Path, server: Sequence[str], *options: str) -> list[str]:
 
 
 def run(command: Sequence[str], stdin: bytes = b"", **more: object) -> subprocess.CompletedProcess[bytes]:
-    """Run a command to its end, within bounds."""
+    """Run a command to its end, with a time limit."""
     with started(command, **more) as process:
         stdout, stderr = process.communicate(stdin, WAIT)
     return subprocess.CompletedProcess(command, process.returncode, stdout, stderr)
@@ -54,7 +54,7 @@ def run(command: Sequence[str], stdin: bytes = b"", **more: object) -> subproces
 
 @contextlib.contextmanager
 def started(command: Sequence[str], **more: object) -> Iterator[subprocess.Popen[bytes]]:
-    """A running process with pipes, ended at the end whatever happens."""
+    """A running process with pipes, always ended on exit."""
     options: dict[str, object] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     process = start(command, bufsize=0, **(options | more))
     try:
@@ -70,7 +70,7 @@ def started(command: Sequence[str], **more: object) -> Iterator[subprocess.Popen
 
 
 def frames(cassette: Path, session: int | None = None) -> list[Frame]:
-    """Every frame of a session; the newest session when none is named."""
+    """Every frame of a session; by default the newest session."""
     with Cassette(cassette) as tape:
         return list(tape.frames(tape.session(session).id))
 
@@ -81,7 +81,7 @@ def sessions(cassette: Path) -> list[Session]:
 
 
 def stream(cassette: Path, side: str, session: int | None = None) -> bytes:
-    """One side's byte stream, as export gives it back."""
+    """One side's byte stream, as export writes it."""
     more = [] if session is None else ["--session", str(session)]
     done = run([*MCP_TAPE, "export", str(cassette), "--format", "raw", "--side", side, *more])
     assert done.returncode == 0, done.stderr
@@ -89,7 +89,7 @@ def stream(cassette: Path, side: str, session: int | None = None) -> bytes:
 
 
 def alive(pid: int) -> bool:
-    """Whether a process exists and is no zombie."""
+    """Whether a process exists and is not a zombie."""
     try:
         os.kill(pid, 0)
         with open(f"/proc/{pid}/stat") as stat:
@@ -99,8 +99,10 @@ def alive(pid: int) -> bool:
 
 
 def until(condition: Callable[[], object], what: str) -> None:
-    """Wait for something that can be observed, within bounds. A cassette that is not there yet, or has no tables yet,
-    shows nothing."""
+    """Wait for an observable condition, with a time limit.
+
+    A cassette that is missing or has no tables yet counts as False.
+    """
     end = monotonic() + WAIT
     pause = threading.Event()  # never set
     while not _holds(condition):
@@ -116,7 +118,7 @@ def _holds(condition: Callable[[], object]) -> bool:
 
 
 def receive(source: IO[bytes] | int, size: int | None = None) -> bytes:
-    """So many bytes, or fewer at the end of the stream; all until the end when no size is given. Within bounds."""
+    """This many bytes, or fewer at the end of the stream; all without a size. With a time limit."""
     descriptor = source if isinstance(source, int) else source.fileno()
     ready = select.poll()
     ready.register(descriptor, select.POLLIN)
@@ -142,7 +144,7 @@ def receive_line(source: IO[bytes]) -> bytes:
 
 
 def send(target: IO[bytes] | None, data: bytes) -> None:
-    """Write everything: an unbuffered pipe may take less at once."""
+    """Write everything: an unbuffered pipe may accept less at once."""
     assert target is not None
     rest = memoryview(data)
     while rest:
@@ -151,7 +153,7 @@ def send(target: IO[bytes] | None, data: bytes) -> None:
 
 @contextlib.contextmanager
 def in_background(work: Callable[[], object]) -> Iterator[threading.Thread]:
-    """Something that happens meanwhile; joined at the end, within bounds. A broken pipe ends it quietly."""
+    """Run work in a thread, joined on exit with a time limit. A broken pipe ends it quietly."""
 
     def run_quietly() -> None:
         with contextlib.suppress(OSError):
@@ -165,7 +167,7 @@ def in_background(work: Callable[[], object]) -> Iterator[threading.Thread]:
 
 
 def children(parent: int) -> dict[int, int]:
-    """The children of a process, zombies left out, and the process session that each is in. Linux only."""
+    """The children of a process without zombies, and the process session of each. Linux only."""
     found = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
@@ -176,7 +178,7 @@ def children(parent: int) -> dict[int, int]:
 
 
 def writer_of(relay: int, cassette: Path) -> int:
-    """The process that records for this relay, once it has begun to: the child in another process session."""
+    """The process that records for this relay, once it has started: the child in another process session."""
     until(lambda: is_recording(cassette), "a session on the cassette")
     mine = os.getsid(relay)
     (writer,) = [child for child, session in children(relay).items() if session != mine]
@@ -192,14 +194,14 @@ def is_recording(cassette: Path) -> bool:
 
 
 def is_one_file(cassette: Path) -> bool:
-    """Whether nothing of SQLite's lies beside the cassette, and the cassette says that nothing should."""
+    """Whether no SQLite file is beside the cassette, and its header expects none."""
     beside = [path for path in cassette.parent.iterdir() if path.name.startswith(cassette.name) and path != cassette]
     return not beside and cassette.read_bytes()[18:20] == b"\1\1"
 
 
 @contextlib.contextmanager
 def full_pipe() -> Iterator[int]:
-    """The writing end of a pipe that nobody reads, and that takes nothing more."""
+    """The writing end of a full pipe without a reader."""
     reader, full = os.pipe()
     os.set_blocking(full, False)
     with contextlib.suppress(BlockingIOError):
@@ -214,7 +216,7 @@ def full_pipe() -> Iterator[int]:
 
 
 def on_terminal(command: list[str], typed: bytes = b"", **environ: str) -> bytes:
-    """What a command writes to a terminal, where somebody has typed this."""
+    """The output of a command on a terminal where this was typed."""
     master, slave = pty.openpty()
     os.write(master, typed)
     with subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave, env=os.environ | environ) as process:
@@ -225,14 +227,14 @@ def on_terminal(command: list[str], typed: bytes = b"", **environ: str) -> bytes
             while data := os.read(master, 65536):
                 output += data
         except OSError:
-            pass  # Linux says so when the terminal's last user is gone
+            pass  # Linux raises this after the terminal's last user has gone
         process.wait(WAIT)
     os.close(master)
     return output
 
 
 def without_roots_powers() -> None:
-    """As root, permissions bind only who gave up the right to override them: before exec, in the child."""
+    """Let permissions bind root: drop the capabilities that override them, before exec, in the child."""
     if os.geteuid() == 0:
         prctl_drop_capability, override, search = 24, 1, 2
         for capability in (override, search):
@@ -243,7 +245,7 @@ NOBODY = 65534
 
 
 def as_another_user(call: Callable[[], Any]) -> str:
-    """What a call prints when it is made by a user to whom nothing belongs (or by us, if we are no root)."""
+    """The output of a call by a user who owns nothing (or by us, if we are not root)."""
     with tempfile.TemporaryFile() as out:
         pid = os.fork()
         if pid == 0:

@@ -1,4 +1,4 @@
-"""Strategies of JSON Schemas, of ways to write the same one differently, of changes, and of what fits."""
+"""Strategies for JSON Schemas, for other ways to write the same one, for changes, and for values that fit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jsonschema import Draft202012Validator
 
 Schema = Any
 NAMES = ("a", "b", "c")
-# Values to choose from; which of them fit is for the validator to say.
+# Values to choose from; the validator decides which of them fit.
 POOL: tuple[Any, ...] = (
     *(None, True, False, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 15, 20, 30, 50, 100, -1, -5, 0.5, 1.5, 2.5, 7.25),
     *("", "a", "b", "c", "ab", "abc", "abcd", "x1", "1", "12", "12345", "z" * 8, "z" * 12),
@@ -101,11 +101,11 @@ ROOTS: st.SearchStrategy[Schema] = objects(SCHEMAS)
 FLAT: st.SearchStrategy[Schema] = objects(LEAVES)
 
 
-# The same, written differently
+# Equivalent schemas
 
 
 def shuffled(value: Any) -> Any:
-    """The same schema with everything whose order does not matter the other way round."""
+    """The same schema, with everything unordered in reverse."""
     if isinstance(value, dict):
         return {key: shuffled(value[key]) for key in reversed(value)}
     return [shuffled(item) for item in reversed(value)] if isinstance(value, list) else value
@@ -177,7 +177,7 @@ REWRITES: tuple[Callable[[dict[str, Any]], Schema], ...] = (
 
 @st.composite
 def rewritten(draw: st.DrawFn, schema: Schema) -> Schema:
-    """The schema with the same meaning: parts written in another way, or moved to where `$ref` finds them."""
+    """An equivalent schema: parts written in another way, or moved behind a `$ref`."""
     definitions: dict[str, Schema] = {}
 
     def again(part: Schema) -> Schema:
@@ -195,7 +195,7 @@ def rewritten(draw: st.DrawFn, schema: Schema) -> Schema:
 
 @st.composite
 def altered(draw: st.DrawFn, schema: Schema) -> Schema:
-    """The schema with one part of it changed: another schema there, or a keyword less, or its keywords changed."""
+    """The schema with one changed part: replaced, without some keywords, or with other ones."""
     places = iter(draw(st.lists(st.integers(0, 3), min_size=12, max_size=12)))
     left = [1]
 
@@ -212,7 +212,7 @@ def altered(draw: st.DrawFn, schema: Schema) -> Schema:
 
 
 def _within(schema: dict[str, Any], again: Callable[[Schema], Schema]) -> dict[str, Any]:
-    """The schema with each schema in it made again."""
+    """The schema with each inner schema rebuilt."""
     made = dict(schema)
     for key in schema.keys() & {"items", "additionalProperties"}:
         made[key] = again(schema[key])
@@ -223,12 +223,12 @@ def _within(schema: dict[str, Any], again: Callable[[Schema], Schema]) -> dict[s
     return made
 
 
-# What fits
+# Values that fit
 
 
 @st.composite
 def instances(draw: st.DrawFn, schema: Schema) -> Any:
-    """A value that mostly fits, with no members but those the schema speaks of."""
+    """A value that mostly fits, with the schema's members only."""
     if not isinstance(schema, dict):
         return draw(st.sampled_from(POOL))
     for keyword in schema.keys() & {"anyOf", "oneOf", "allOf"}:
@@ -244,7 +244,7 @@ def instances(draw: st.DrawFn, schema: Schema) -> Any:
 
 @st.composite
 def _of_alternatives(draw: st.DrawFn, schema: dict[str, Any], keyword: str) -> Any:
-    """With `allOf` one by one, else one of them, and the rest."""
+    """Merge all of `allOf`, or one of the others, with the rest."""
     found = schema[keyword] if keyword == "allOf" else [draw(st.sampled_from(schema[keyword]))]
     merged = {key: value for key, value in schema.items() if key != keyword}
     for one in found:
@@ -273,14 +273,14 @@ def _chosen(draw: st.DrawFn, schema: dict[str, Any]) -> dict[str, Schema]:
 
 
 class Family(NamedTuple):
-    """A kind of change: pairs of a wider and a narrower schema, and the rules for going there and back."""
+    """A kind of change: pairs of a wider and a narrower schema, and the rules for each direction."""
 
     name: str
     pairs: st.SearchStrategy[tuple[Schema, Schema]]
     input: str  # from wide to narrow
     back: str  # from narrow to wide
     output: str  # from narrow to wide, in an output schema
-    one_way: bool = True  # nothing that fits the narrower one does not fit the wider one
+    one_way: bool = True  # whatever fits the narrower one also fits the wider one
 
 
 def _fixed(*pairs: tuple[Schema, Schema]) -> st.SearchStrategy[tuple[Schema, Schema]]:

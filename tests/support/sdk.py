@@ -1,4 +1,4 @@
-"""Client programs of the SDKs: what they print of a live server and of a replay, and what that document says."""
+"""Client programs of the SDKs: their output with a live server and with a replay, and the facts in it."""
 
 from __future__ import annotations
 
@@ -27,11 +27,14 @@ TOGETHER = {"do": "together", "steps": [PROGRESSING] * 20}
 class Replayed(NamedTuple):
     output: bytes
     stderr: str
-    facts: list[dict[str, Any]]  # what the replay reported
+    facts: list[dict[str, Any]]  # the replay's report
 
 
 def live(program: Sequence[str], command: Sequence[str], place: Path, **client: str) -> bytes:
-    """What a client prints of a command, where servers are found. It takes its time, so that it loses nothing."""
+    """The output of a client with a command, where servers are found.
+
+    It is slow on purpose, so that nothing is lost.
+    """
     provision.git_repository(place)
     done = run([*program, *command], cwd=place, env=provision.environment() | client | {"CLIENT_PATIENT": "yes"})
     assert done.returncode == 0, done.stderr.decode(errors="replace")
@@ -39,7 +42,7 @@ def live(program: Sequence[str], command: Sequence[str], place: Path, **client: 
 
 
 def alone(program: Sequence[str], arguments: Sequence[str], place: Path, **client: str) -> Replayed:
-    """What a client prints of an mcp-tape that is all there is: no server, no repository, no PATH."""
+    """The output of a client with only an mcp-tape: no server, no repository, no PATH."""
     codes, report, nowhere = place / "codes", place / "report", provision.nowhere(place / "nowhere")
     command = [*program, *provision.alone(codes), arguments[0], "--report", str(report), *arguments[1:]]
     done = run(command, cwd=place / "nowhere", env=nowhere | client)
@@ -57,13 +60,13 @@ def steps(document: Document) -> Iterator[Step]:
 
 
 def outcomes(document: Document) -> list[Any]:
-    """What came of each call, in words that all SDKs share."""
+    """The outcome of each call, in terms that all SDKs share."""
     called = [step for step in steps(document) if step["do"] == "call"]
     return [step["result"]["content"] if "result" in step else step["error"]["code"] for step in called]
 
 
 def heard(document: Document) -> list[int]:
-    """How often each call's progress callback had fired when the result came."""
+    """The number of progress callbacks before the result of each call."""
     return [len(step.get("progressed", [])) for step in steps(document) if step.get("progress")]
 
 
@@ -82,13 +85,13 @@ METHODS = {
     "complete": "completion/complete",
     "log-level": "logging/setLevel",
 }
-# What a server says differs from one run to the next only where it tells the time.
+# Output of a server differs between runs only in times.
 CLOCK = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d|\d{1,2}:\d\d:\d\d\s[AP]M|\w+day\b")
 BLOB = re.compile(r'"blob": "[^"]*"')  # server-everything puts the time in there too
 
 
 def methods(recorded: Sequence[Frame], sender: str) -> Counter[str]:
-    """How often one side sent each method."""
+    """The number of times that one side sent each method."""
     return Counter(m.method for side, m in messages(recorded) if m.method and side == sender)
 
 

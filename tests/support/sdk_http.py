@@ -1,4 +1,4 @@
-"""Client programs of the SDKs over HTTP: servers, recorders and replays that listen meanwhile."""
+"""Client programs of the SDKs over HTTP, with listening servers, recorders and replays."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tests.support.running import MCP_TAPE, WAIT, receive, receive_line, run, st
 
 class Recording(NamedTuple):
     tape: Path
-    output: bytes  # what the client printed of it
-    direct: bytes = b""  # and without a recorder, where that was tried
+    output: bytes  # the client's output with it
+    direct: bytes = b""  # and without a recorder, if that was tried
 
 
 @contextlib.contextmanager
 def served(name: str, place: Path) -> Iterator[str]:
-    """The URL of a server that runs meanwhile."""
+    """The URL of a running server."""
     command = provision.http_server(name)
     with (
         (place / "stdout").open("wb") as stdout,
@@ -37,14 +37,14 @@ def served(name: str, place: Path) -> Iterator[str]:
 
 
 def origin(place: Path) -> str:
-    """Where a server said that it listens."""
+    """The address that a server printed."""
     said = re.search(r"^http://\S+$\n", (place / "stdout").read_text(), re.MULTILINE)
     return said[0].strip() if said else ""
 
 
 @contextlib.contextmanager
 def listening(command: Sequence[str], place: Path, **more: Any) -> Iterator[str]:
-    """The URL that an mcp-tape prints; told to end at the end, which it is to do without complaint."""
+    """The URL that an mcp-tape prints. It is stopped on exit, and must end without an error."""
     with (place / "stderr").open("wb") as stderr, started(command, stderr=stderr, **more) as process:
         assert process.stdout
         line = receive_line(process.stdout).decode()
@@ -61,7 +61,7 @@ def recorder(tape: Path, url: str) -> contextlib.AbstractContextManager[str]:
 
 @contextlib.contextmanager
 def replaying(tape: Path, place: Path, *options: str) -> Iterator[str]:
-    """The origin of a replay that can reach no server; nothing may be missed."""
+    """The origin of a replay that can reach no server; it may miss nothing."""
     nowhere, report = provision.nowhere(place / "nowhere"), place / "report"
     command = [*provision.alone(place / "codes"), "replay", str(tape), "--listen", "127.0.0.1:0"]
     with listening([*command, "--report", str(report), *options], place, env=nowhere) as url:
@@ -72,9 +72,9 @@ def replaying(tape: Path, place: Path, *options: str) -> Iterator[str]:
 
 
 def replayed(program: Sequence[str], tape: Path, place: Path, path: str, *options: str, **client: str) -> bytes:
-    """What a client prints of a replay, over the transport that is served at the path."""
+    """The output of a client with a replay, over the transport of the path."""
     place.mkdir()
-    # Over HTTP+SSE the TypeScript SDKs lose progress that shares a read with the response, of live servers too.
+    # Over HTTP+SSE the TypeScript SDKs lose progress that shares a read with the response, from live servers too.
     patience = {"CLIENT_PATIENT": "yes"} if path == "/sse" else {}
     with replaying(tape, place, *options) as url:
         return printed([*program, url + path], client | patience)
@@ -87,11 +87,11 @@ def printed(command: Sequence[str], environment: dict[str, str]) -> bytes:
 
 
 def live_environment(server: str) -> dict[str, str]:
-    """The same for a client that takes its time, so that it loses nothing."""
+    """The same for a client that is slow on purpose, so that nothing is lost."""
     return scripted(server) | {"CLIENT_PATIENT": "yes"}
 
 
 def both(*work: Callable[[], bytes]) -> list[bytes]:
-    """What two programs print that run at the same time."""
+    """The output of programs that run at the same time."""
     with ThreadPoolExecutor(len(work)) as pool:
         return [future.result() for future in [pool.submit(each) for each in work]]

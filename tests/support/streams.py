@@ -1,4 +1,4 @@
-"""Streams of bytes, split anywhere, and what is recorded of them."""
+"""Streams of bytes, split anywhere, and their recordings."""
 
 from __future__ import annotations
 

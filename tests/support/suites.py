@@ -1,4 +1,4 @@
-"""Quick ways for the suites of users: which plugins they have, and from where their processes are forked."""
+"""Fast runs of users' suites: their plugins, and the processes that theirs are forked from."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from _pytest.config import default_plugins
 
 from tests.support import forked, warm
 
-# All that a suite has of plugins, and what they load when they run: to look for others takes longer than most tests.
+# All plugins of a suite and their imports at run time: a search for others takes longer than most tests.
 PLUGINS = ("mcp_tape.pytest_plugin", "xdist.plugin")
 NEEDED = (
     *(f"_pytest.{name}" for name in (*default_plugins, "_argcomplete")),
@@ -40,7 +40,7 @@ def quick() -> Iterator[pytest.MonkeyPatch]:
 
 @functools.cache
 def python() -> str:
-    """A Python that forks mcp-tape, servers written in place and workers of xdist from what has loaded them."""
+    """A Python that forks mcp-tape, servers written in place and xdist workers from processes that have loaded them."""
     place = tempfile.TemporaryDirectory(prefix="warm-")
     atexit.register(place.cleanup)
     kinds = {"-c*' --listen '*": forked.loaded(), "-c*": forked.loaded_for_stdio(), "-u*": NEEDED}

@@ -1,4 +1,4 @@
-"""What a replay of a random conversation must come to, told by the playing rule alone.
+"""The expected replay of a random conversation, derived from the playing rule alone.
 
 A live client makes the steps of a talk in another order, with other ids and tokens.
 """
@@ -13,7 +13,7 @@ from tests.support.talks import CANCELLED, CHANGED, PROGRESS, SUBSCRIPTION, Body
 
 
 class Live:
-    """Another client in the same talk: its steps, and what each of them has to bring."""
+    """Another client in the same talk: its steps, and the expected answers to each."""
 
     def __init__(self, talk: Talk, case: Case) -> None:
         self._talk, self._case = talk, case
@@ -24,31 +24,31 @@ class Live:
             for one in talk.requests
             if one.token is not None and keeps()
         }
-        self._asked: dict[Question, Any] = {}  # that have come, and under which id
+        self._asked: dict[Question, Any] = {}  # received ones, by the id in use
         self._came: set[Question] = set()
         self._withdrawn: set[Question] = set()
         self._left = list(range(len(talk.steps)))
         self._made: set[Request] = set()
-        self._done: set[int] = set()  # recorded steps whose turn has come
+        self._done: set[int] = set()  # recorded steps that are due
         self._lists = [one for one in talk.requests if one.method == "tools/list"]
         self._listed = 0
         self._end_of = {frame: self._end(frame) for frame in {one.frame for one in talk.requests}}
         self._ended: set[Request] = set()
         self._answered: set[Request] = set()
-        self._behind: list[Told] = []  # what came behind an answer that this client does not have yet
+        self._behind: list[Told] = []  # messages that follow an answer that this client does not have yet
 
     def steps(self) -> Iterator[tuple[Any, list[Body]]]:
-        """Frames to send, in an order that chains allow, and what each must bring, in order."""
+        """Yield frames to send, in an order that chains allow, and the expected answers to each, in order."""
         while ready := [number for number in self._left if self._is_ready(number)]:
             number = self._case.choice(ready)
             self._left.remove(number)
             step = self._talk.steps[number]
             if step.answers in self._withdrawn and self._case.random() < 0.5:
-                continue  # nobody has to answer
+                continue  # no answer is required
             yield self._frame(step), self._expected(number)
 
     def heard(self, body: Body) -> None:
-        """A message has come: the server's ids may be others than recorded."""
+        """Note a received message: the server's ids may differ from the recorded ones."""
         for told in self._talk.told:
             if told.asks is not None and told.body.get("params") == body.get("params") and "id" in body:
                 self._asked[told.asks] = body["id"]
@@ -85,7 +85,7 @@ class Live:
         return self._due(number)
 
     def _list(self, live: Request) -> list[Body]:
-        """The next list, or once more the one before, where that had changed in between and has not yet this time."""
+        """The next list, or the previous one if it had changed by then, and has not yet this time."""
         following = self._lists[self._listed] if self._listed < len(self._lists) else None
         if self._listed and following is not None:
             before = self._lists[self._listed - 1]
@@ -104,7 +104,7 @@ class Live:
         return self._talk.told[self._place(request)].body
 
     def _due(self, number: int) -> list[Body]:
-        """What waits for a step, then what waits for answers to questions that were taken back."""
+        """Messages that wait for a step, then those that wait for answers to withdrawn questions."""
         self._done.add(number)
         due = [told for told in self._talk.told if told.cue == number and self._is_wanted(told)]
         self._answered |= {told.of for told in due if told.of is not None and "method" not in told.body}
@@ -125,7 +125,7 @@ class Live:
         return out
 
     def _is_wanted(self, told: Told) -> bool:
-        """Whether it is for nobody in particular, or this client has asked for it."""
+        """Whether it belongs to no request, or to one that this client has made."""
         named = told.of or told.late
         return named is None or named in self._made
 
@@ -144,7 +144,7 @@ class Live:
         return body
 
     def _end(self, frame: int) -> int:
-        """The step behind which a recording without an answer has nothing more."""
+        """The step after which a recording without an answer has nothing more."""
         mates = [one for one in self._talk.requests if one.frame == frame]
         cues = [told.cue for told in self._talk.told if told.of in mates]
         replies = [one.step for one in self._talk.questions if one.of in mates and one.step is not None]

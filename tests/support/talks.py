@@ -1,7 +1,7 @@
 """Random conversations.
 
-A talk is what both sides said, and for each thing the server said the step of the client that it waits for: within an
-exchange the last one of that exchange, otherwise the last one at all.
+A talk is the messages of both sides, and for each server message the client step that it waits for: within an exchange
+the last one of that exchange, otherwise the last one of all.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MODERN = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}
 
 @dataclass(eq=False)
 class Request:
-    """A request of the client."""
+    """A client request."""
 
     number: int
     rpc_id: Any
@@ -37,7 +37,7 @@ class Request:
 
 @dataclass(eq=False)
 class Question:
-    """A request of the server. `of`: in whose exchange."""
+    """A server request. `of`: the request whose exchange it belongs to."""
 
     number: int
     rpc_id: str
@@ -49,19 +49,19 @@ class Question:
 
 @dataclass(eq=False)
 class Told:
-    """What the server said: `cue` is the step that it waits for, `of` the request whose exchange it belongs to."""
+    """A server message: `cue` is the step that it waits for, `of` the request whose exchange it belongs to."""
 
     body: Body
     cue: int
     of: Request | None = None
-    late: Request | None = None  # which it names, though that was answered
+    late: Request | None = None  # an answered request that it still names
     asks: Question | None = None
     takes_back: Question | None = None
 
 
 @dataclass
 class Step:
-    """A frame of the client. Steps of one chain keep their order."""
+    """A client frame. Steps of one chain keep their order."""
 
     chain: object
     requests: list[Request] = field(default_factory=list)
@@ -143,7 +143,7 @@ class Talk:
             one.frame = one.last = number
 
     def _cancel(self) -> None:
-        """Of what is open, or was answered; perhaps not for the first time."""
+        """Cancel a request, open or answered, perhaps again."""
         mine = [one for one in self.requests if one.method == "tools/call"]
         if mine:
             request = self.case.choice(mine)
@@ -178,7 +178,7 @@ class Talk:
                 question.of.last = question.step
 
     def _heed(self) -> None:
-        """Tell of progress with what the server asked."""
+        """Send progress on a server request."""
         question = self._open_question()
         if question is not None:
             body = {"jsonrpc": "2.0", "method": PROGRESS, "params": {"progressToken": question.token, "progress": 1}}
@@ -193,7 +193,7 @@ class Talk:
         self.told.append(told)
 
     def _tell_of(self, of: Request | None, /, **members: Any) -> None:
-        """An answer, or with `method` something else that belongs to a request, or to none."""
+        """An answer or, with `method`, another message of a request or of none."""
         body: Body = {"jsonrpc": "2.0"} | members
         if "method" not in members:
             assert of is not None
@@ -205,12 +205,12 @@ class Talk:
         self._say(Told(body, cue, of))
 
     def _newest(self) -> Request | None:
-        """To which what names no request belongs."""
+        """The request that owns messages without a request."""
         open_ = [one for one in self.requests if not one.answered and not one.cancelled and one is not self.listens]
         return open_[-1] if open_ else None
 
     def _answer(self) -> None:
-        """A result or an error; to several of a batch perhaps in one frame."""
+        """A result or an error; for several of a batch perhaps in one frame."""
         waiting = [one for one in self.requests if not one.answered and one is not self.listens]
         if not waiting:
             return
@@ -245,7 +245,7 @@ class Talk:
             self._tell_of(self.listens, method=method, params=params)
 
     def _late(self) -> None:
-        """Progress or a second answer behind the answer."""
+        """Progress or a second answer after the answer."""
         done = [one for one in self.requests if one.answered and one.method == "tools/call"]
         if done:
             one = self.case.choice(done)

@@ -1,4 +1,4 @@
-"""Cassettes that are hard to write down, and what the tests of export, load, edit and dump share."""
+"""Unusual cassettes, and helpers for tests of export, load, edit and dump."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ ODD_SERVER = (
 def recorded(
     path: Path, client: bytes, server: bytes, stderr: bytes = b"", *, redact: bool = False, **more: Any
 ) -> Path:
-    """A cassette with one more session of these streams."""
+    """Add a session of these streams to a cassette."""
     writer = OneSession(path, STARTED | FACTS | more)
     batch: list[Any] = []
     tape = Tape(lambda frame, entries: batch.append((frame, entries)), Redactor({}) if redact else None)
@@ -63,7 +63,7 @@ def odd(path: Path) -> Path:
 
 
 def hidden(path: Path) -> Path:
-    """A secret that is seen under its name, and later hidden without it: its key was made of what it was."""
+    """A secret that appears under its name, and later without it, where it is redacted: its key is of the original."""
     call = '{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"login","arguments":{"%s":"%s"}}}\n'
     asked = call % (2, "password", TOKEN) + call % (3, "word", TOKEN)
     answers = '{"jsonrpc":"2.0","id":2,"result":{}}\n{"jsonrpc":"2.0","id":3,"result":{}}\n'
@@ -102,8 +102,8 @@ def several(path: Path) -> Path:
 
 
 def table(path: Path, name: str, **where: int) -> list[tuple[Any, ...]]:
-    """The rows of a table, with the type that each value has; of blobs and texts the bytes."""
-    with Cassette(path) as cassette, closing(sqlite3.connect(cassette.source)) as db:  # as today's, whichever it is
+    """The rows of a table, with the type of each value; blobs and texts as bytes."""
+    with Cassette(path) as cassette, closing(sqlite3.connect(cassette.source)) as db:  # in the current schema
         db.text_factory = bytes
         condition = " AND ".join(f"{column} = {value}" for column, value in where.items()) or "1"
         return db.execute(f"SELECT * FROM {name} WHERE {condition} ORDER BY 1, 2").fetchall()

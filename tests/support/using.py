@@ -1,4 +1,4 @@
-"""What the tests of `use_cassette` say to a tape, and what they hear."""
+"""Messages for tapes in tests of `use_cassette`, and the answers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def session(*calls: tuple[str, Any]) -> list[Any]:
 
 
 def answers(command: list[str], script: bytes) -> list[Any]:
-    """What a client of the command is answered, after its handshake: values, or whole errors."""
+    """The answers to a client of the command, after its handshake: values, or whole errors."""
     done = run(command, HELLO + script)
     assert done.stderr == b""
     bodies = [json.loads(line) for line in done.stdout.splitlines()][1:]

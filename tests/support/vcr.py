@@ -1,4 +1,4 @@
-"""`mcp-tape use` again and again: one cassette, and a live server that counts."""
+"""`mcp-tape use`, repeatedly: one cassette, and a live server that counts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.running import (
     run,
 )
 
-# Counts its calls, so that a live answer differs from a replayed one; logs what it gets.
+# Counts its calls, so that a live answer differs from a replayed one; logs its input.
 SERVER = """
 import json, sys
 calls = 0
@@ -42,7 +42,7 @@ HELLO = lines(INITIALIZE, tell("notifications/initialized"))
 
 
 class Vcr:
-    """One cassette and one server, used again and again."""
+    """One cassette and one server, used repeatedly."""
 
     def __init__(self, directory: Path) -> None:
         self.tape = directory / "tape.db"
@@ -56,5 +56,5 @@ class Vcr:
         return run(self.command(mode, *options), script)
 
     def heard(self) -> list[str]:
-        """What the live server got."""
+        """The live server's input."""
         return self.log.read_text().splitlines() if self.log.exists() else []

@@ -1,4 +1,4 @@
-"""What the tests of verify share: recording a server with plain messages, and playing the recording again."""
+"""Helpers for tests of verify: recording a server with plain messages, and playing the recording again."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mcp_tape.transports.stdio.connect import Connection
 
 Params = dict[str, Any]
-Exchange = tuple[str, Params, Any]  # method, params, and what came back
+Exchange = tuple[str, Params, Any]  # method, params, and the answer
 MODERN = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
     "io.modelcontextprotocol/clientInfo": {"name": "tests", "version": "1"},
@@ -70,7 +70,7 @@ def recording(tape: Path, server: Sequence[str], *options: str, modern: bool = F
 
 
 class Here:
-    """A server in this process, and what is said: recordings without a process take no time."""
+    """A server in this process, and the conversation: recordings without a process take no time."""
 
     ended = None
 
@@ -107,7 +107,7 @@ class Here:
 
 @contextlib.contextmanager
 def writing(tape: Path, server: Mint | Moody, *, modern: bool = False) -> Iterator[Client]:
-    """A client of a server in this process; what they say is then on a cassette."""
+    """A client of a server in this process; afterwards the conversation is on a cassette."""
     here = Here(server)
     yield Client(here, modern).hello()
     make_cassette(tape, here.conversation)
@@ -131,7 +131,7 @@ def moody_tape(tape: Path, *said: str) -> Path:
 
 
 def play(tape: Path, directory: Path, server: Sequence[str] | str, **options: Any) -> Verified:
-    """One session at a live server: a command, or a URL."""
+    """Play one session against a live server: a command, or a URL."""
     environ = options.pop("environ", {})
     chosen = Options(**{"writes": "allow", "timeout": WAIT} | options)
     plans = planned(str(tape), chosen)
@@ -143,7 +143,7 @@ def play(tape: Path, directory: Path, server: Sequence[str] | str, **options: An
 
 
 def exchanges(path: str | Path, *sessions: int) -> list[Exchange]:
-    """What was asked and answered on a cassette."""
+    """The requests and answers on a cassette."""
     with Cassette(path) as cassette:
         numbers = sessions or [session.id for session in cassette.sessions()]
         return [
@@ -166,7 +166,7 @@ def at_url(*command: str) -> Iterator[str]:
 
 
 def command(*words: str, **environ: str) -> tuple[int, str, str]:
-    """mcp-tape verify: its exit code, and what it wrote."""
+    """Run mcp-tape verify; return its exit code and output."""
     done = run([*MCP_TAPE, "verify", *words], env=os.environ | {"CI": ""} | environ)
     return done.returncode, done.stdout.decode(), done.stderr.decode()
 
@@ -181,7 +181,7 @@ def as_json(value: Any) -> str:
 
 
 def changes(done: Verified) -> list[str]:
-    """The changes that a play has found, at warn or above, each as its rule and what it is about."""
+    """The changes that a play has found, at warn or above, each with its rule and subject."""
     with Cassette(done.path) as old, Cassette(done.new_path) as new:
         before, after = of_sessions(old, [done.session]), of_sessions(new, done.new_sessions)
         found = compare(before, after, more=findings.found(done))

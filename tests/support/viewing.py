@@ -31,7 +31,7 @@ def exported(tape: Path, file: Path, *more: str) -> Path:
 
 
 def show(page: Page, tape: Path, directory: Path, **state: Any) -> None:
-    """Open the page of a cassette, in a state as it stands behind the # of its address."""
+    """Open the page of a cassette, with its state in the URL fragment."""
     file = exported(tape, directory / f"{tape.stem}.html")
     page.goto(f"{file.as_uri()}#{urlencode(state)}")
     page.wait_for_selector(READY)
@@ -44,12 +44,12 @@ def index_of(html: bytes) -> tuple[dict[str, Any], dict[str, list[int | None]]]:
 
 
 def report_of(page: str) -> str:
-    """What a page says of a comparison, without the page."""
+    """A page's report of a comparison."""
     return page[page.index("<article>") : page.rindex("</article>")] + "</article>\n"
 
 
 def numbers(page: Page) -> list[int]:
-    """The numbers of the frames that the list shows."""
+    """The numbers of the frames in the list."""
     places = page.locator("#rows .row").evaluate_all(
         "rows => rows.sort((a, b) => a.dataset.at - b.dataset.at).map(row => row.dataset.place)"
     )
@@ -57,7 +57,7 @@ def numbers(page: Page) -> list[int]:
 
 
 def evaluated(module: str, expression: str) -> Any:
-    """What an expression of the names that a module exports gives, in node."""
+    """The value of an expression in node, with the names that a module exports."""
     code = f"import * as m from {json.dumps((SCRIPTS / module).as_uri())}; console.log(JSON.stringify({expression}))"
     node = shutil.which("node")
     assert node

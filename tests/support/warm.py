@@ -1,7 +1,7 @@
-"""Python programs that begin with their libraries loaded.
+"""Python programs that start with their libraries loaded.
 
-To load an SDK takes a second of computing, all that follows a tenth of that. So one process for each interpreter
-loads what its programs need, and forks for each that is run; see `tests/clients/nursery.py`.
+Loading an SDK takes a second of CPU, everything after it a tenth of that. So one process for each interpreter loads the
+modules that its programs need, and forks for each run; see `tests/clients/nursery.py`.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from subprocess import PIPE
 
-WAIT = 60  # seconds; bounds every wait, and is never reached where things work
+WAIT = 60  # seconds; bounds every wait, and is never reached in a passing test
 HERE = Path(__file__).resolve().parents[1] / "clients"
 
 
 def command(interpreter: str, program: Path | str, needed: Sequence[str]) -> list[str]:
-    """A command that is this program, forked from a process that has loaded these modules; `-m` begins a module."""
-    if sys.platform != "linux":  # elsewhere, libraries of the system forbid to go on after a fork
+    """The command of a program, forked from a process that has loaded these modules. `-m` runs a module."""
+    if sys.platform != "linux":  # elsewhere, system libraries must not be used after a fork
         return [interpreter, str(program)]
     return [sys.executable, "-I", "-S", str(HERE / "warm.py"), nursery(interpreter, needed), str(program)]
 
 
 def script(place: Path, interpreter: str, program: Path, needed: Sequence[str]) -> None:
-    """An executable file that is such a command, under the name of the program."""
+    """An executable file with such a command, under the name of the program."""
     _write_script(place / program.name, f'exec {shlex.join(command(interpreter, program, needed))} "$@"')
 
 
 def python(place: Path, needed: Sequence[str], kinds: str = "*.py") -> Path:
-    """A `python` that runs files so, or what else begins like one of these kinds, and all else as it always does."""
+    """A `python` that runs files that way, or other arguments that match these kinds; it runs all else as usual."""
     return choosing(place, {kinds: needed}, by="$1")
 
 
 def choosing(place: Path, needed: Mapping[str, Sequence[str]], by: str = "$*") -> Path:
-    """A `python` that chooses by the pattern that its words match, and runs what matches none as it always does."""
+    """A `python` that selects modules by the pattern that its arguments match, and runs all else as usual."""
     cases = [f'{kind}) exec {shlex.join(command(sys.executable, "", needed[kind])[:-1])} "$@";;' for kind in needed]
     file = place / "python"
     _write_script(file, f'case "{by}" in {" ".join(cases)} *) exec {sys.executable} "$@";; esac')
@@ -53,12 +53,15 @@ def _write_script(file: Path, text: str) -> None:
     file.chmod(0o755)
 
 
-_sockets: dict[str, str] = json.loads(os.environ.get("WARM_SOCKETS", "{}"))  # by the interpreter and what it has loaded
+_sockets: dict[str, str] = json.loads(os.environ.get("WARM_SOCKETS", "{}"))  # by the interpreter and its loaded modules
 _one_at_a_time = threading.Lock()
 
 
 def nursery(interpreter: str, needed: Sequence[str]) -> str:
-    """The socket of a process that has loaded these modules, or is loading them; it ends with who started it."""
+    """The socket of a process that has loaded these modules, or is loading them.
+
+    It ends with the process that started it.
+    """
     key = "\0".join([interpreter, *needed])
     with _one_at_a_time:
         if key not in _sockets:
@@ -67,7 +70,7 @@ def nursery(interpreter: str, needed: Sequence[str]) -> str:
 
 
 def shared() -> dict[str, str]:
-    """What another process of the same run needs, for `share`, to use what was started here."""
+    """The sockets for another process of the same run; see `share`."""
     return dict(_sockets)
 
 

@@ -1,4 +1,4 @@
-"""What workers of the tests do."""
+"""Functions for workers in tests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def seen_by(number: int) -> tuple[int, int]:
 
 
 def misbehave(what: str) -> str:
-    """Do as told: fail in one of many ways, or say that all is well."""
+    """Fail in one of many ways, or return normally."""
     if what == "raise":
         raise ValueError("no\nsuch luck")
     if what == "memory":
@@ -44,7 +44,7 @@ def misbehave(what: str) -> str:
 
 
 def meet(place: str) -> int:
-    """Wait, in bounds, until there are two of us."""
+    """Wait, with a time limit, until there are two of us."""
     Path(place, str(os.getpid())).touch()
     pause = Event()
     for _ in range(6000):
@@ -55,7 +55,7 @@ def meet(place: str) -> int:
 
 
 def tell_and_wait(place: str) -> None:
-    """Start a process that outlives nobody, tell both numbers, and work for as long as we are let."""
+    """Start a child process, write down both pids, and work until stopped."""
     with subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE) as child:
         told = Path(place, f"{os.getpid()}.part")
         told.write_text(f"{os.getpid()} {child.pid}")
