@@ -83,6 +83,7 @@ class Ledger:
         self._exchanges: dict[tuple[str, str], _Exchange] = {}
         self._posted: dict[str, dict[str, _Exchange]] = {}  # open HTTP requests, by channel: a batch may have several
         self._answered: dict[str, _Exchange] = {}  # recently answered exchanges, by progress token
+        self._over: dict[str, _Exchange] = {}  # by open channel, the exchange that its last event answered
         self._asked: dict[str, tuple[int, str | None, _Exchange | None, str | None]] = {}  # open server requests
         self._streams = _Streams()
         self._refused: dict[bytes, list[int]] = {}  # by key, refused requests that the client may repeat
