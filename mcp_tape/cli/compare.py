@@ -114,11 +114,11 @@ def show(
     given: dict[str, Any],
     file: str | None = None,
     verdict: Callable[[Comparison], str] | None = None,
-    page: Callable[[Comparison, str], bytes] | None = None,
+    page: bytes | None = None,
 ) -> None:
     """Print a comparison, or several, in the format asked for.
 
-    `verdict`: the last line of a text, of a gate. `page`: HTML of a comparison, with what else is known of it.
+    `verdict`: the last line of a text, of a gate. `page`: the HTML of the one comparison, with both sides.
     """
     from ..compare.judging import Comparison
     from ..compare.report import render
@@ -134,9 +134,8 @@ def show(
         ]
     if given["level"] and form != "text":
         several = [one._replace(changes=one.at_least(given["level"])) for one in several]
-    ignore_file = os.path.relpath(project.ignore_path)
     if form == "html" and page is not None:
-        return _echo(page(several[0], ignore_file))
+        return _echo(page)
     text = render(
         several,
         form,
@@ -144,7 +143,7 @@ def show(
         shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() else 100,
         fail_on=None if project.fail_on == "never" else project.fail_on,
         file=file,
-        ignore_file=ignore_file,
+        ignore_file=os.path.relpath(project.ignore_path),
         full=given["full"],
         level=given["level"] or ("error" if verdict else "info"),
         verdict=verdict or (lambda comparison: ""),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,7 +14,7 @@ from ...options import REDACT, UPSTREAM
 from ...start.values import rules_from
 from ..click_options import files, given_as
 from ..compare import AfterDashes, is_text, judging_from, judging_options, project_from, show
-from .diff import _TIMEOUT, new_of, page, references, shown_new, versions
+from .diff import _TIMEOUT, PairPage, new_of, references, shown_new, unnamed
 
 if TYPE_CHECKING:
     from ...compare.judging import Comparison
@@ -58,8 +57,6 @@ def command(ctx: click.Context, /, places: tuple[str, ...], **given: Any) -> Non
     the same name are compared. Those that are new or renamed are named; one that is gone fails, as does a run that
     compared nothing. One that cannot be read does not stop the others; the exit code is the highest of all.
     """
-    from ...compare.versions import compare
-
     project = project_from(given)._replace(fail_on="error")
     if given["base"] is not None and given["command"]:
         raise click.UsageError(
@@ -70,12 +67,7 @@ def command(ctx: click.Context, /, places: tuple[str, ...], **given: Any) -> Non
             f"{count(len(places), 'argument')}, and OLD and NEW are two; for many cassettes: --base REVISION"
         )
     given["new"] = places[1] if len(places) > 1 else None
-    if given["base"] is not None or is_directory(places[0]):
-        ctx.exit(_many(_pairs(places, given), project, given))
-    with versions(places[0], given, project) as (before, after):
-        comparison = compare(before, after, project.settings())
-        show(comparison, project, given, shown_new(given), _verdict, partial(page, before, after))
-    ctx.exit(int(_breaks(comparison, project)))
+    ctx.exit(_compared(_pairs(places, given), given["base"] is None and not is_directory(places[0]), project, given))
 
 
 def _pairs(places: tuple[str, ...], given: dict[str, Any]) -> list[Pair]:
@@ -94,25 +86,30 @@ def _pairs(places: tuple[str, ...], given: dict[str, Any]) -> list[Pair]:
     return based(given["base"], found)
 
 
-def _many(pairs: list[Pair], project: Project, given: dict[str, Any]) -> int:
-    """Compare many, report all of them together, and return the exit code. One that cannot be read stops no other."""
+def _compared(pairs: list[Pair], alone: bool, project: Project, given: dict[str, Any]) -> int:
+    """Compare pairs, report all of them together, and return the exit code. One that cannot be read stops no other.
+
+    `alone`: there is one pair, of two cassettes that were named.
+    """
     from ...fleet.many.comparing import Task, compared
     from ...fleet.many.results import comparisons_of
     from ...transports.signals import tidied_up
 
     task = Task(judging_from(given), rules=rules_from(given)._replace(environ={}), allows_gone=given["allow_gone"])
+    page = PairPage(project, given)
     with tidied_up():
-        results = [compared(pair, task) for pair in pairs]
+        results = [compared(pair, task, page.look if alone else None) for pair in pairs]
+    results = list(map(unnamed, results)) if alone else results
     for result in results:
         for note in result.notes:
             if note not in [finding.message for finding in result.findings]:
                 say(note)
     comparisons = [comparison for result in results for comparison in comparisons_of(result)]
-    show(comparisons, project, given, verdict=_verdict)
+    show(comparisons, project, given, shown_new(given) if alone else None, _verdict, page.html)
     if is_text(given) and len(comparisons) > 1:
         echo(f"\n{_in_all(comparisons)}")
     codes = [int(any(_breaks(one, project) for one in result.comparisons)) or _unread(result) for result in results]
-    if any(one.compared for one in comparisons):
+    if any(None not in pair[:2] for pair in pairs):
         return max(codes)
     say("nothing was compared: no cassette is on both sides")
     return max(codes, default=0) or 1

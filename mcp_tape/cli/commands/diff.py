@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import os
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from ...fleet.finding import is_directory
 from ...options import REDACT, UPSTREAM
 from ...start.values import rules_from
 from ..click_options import files, given_as, many_options, read_place
-from ..compare import AfterDashes, diff_options, finite, is_json, judging_from, project_from, show
+from ..compare import AfterDashes, diff_options, finite, is_json, judging_from, project_from
 from ..many.comparing import report
 from ..many.running import Run, is_asked, worst
 
@@ -37,17 +37,6 @@ def references(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
     if isinstance(value, tuple):
         return tuple(references(ctx, param, one) for one in value)
     return value if value is None or is_live(value) else read_place(value)
-
-
-@contextmanager
-def versions(old: str, given: dict[str, Any], project: Project) -> Iterator[tuple[Version, Version]]:
-    """OLD and NEW, as long as they can be read."""
-    from ...compare import sources
-    from ...transports.signals import tidied_up
-
-    new = new_of(old, given)
-    with tidied_up(), sources.both(old, new, rules_from(given), project.ignore_paths) as found:
-        yield found
 
 
 def new_of(old: str, given: dict[str, Any]) -> str | Live:
@@ -110,35 +99,56 @@ def command(
     directory can be compared with a live server, too. The exit code is the highest of all. With --jobs or --shard,
     --json is one row a cassette, for mcp-tape merge-reports.
     """
-    from ...compare.versions import PARTS, compare
+    from ...compare.versions import PARTS
 
     project = project_from(given)
     parts = [part for part, chosen in zip(PARTS, (surface, calls), strict=True) if chosen] or PARTS
-    if is_asked() or is_directory(old):
-        ctx.exit(worst(_many(old, given, project, parts, Run("diff", "comparing", jobs, shard, is_json(given)))))
-    with versions(old, given, project) as (before, after):
-        comparison = compare(before, after, project.settings(given.get("slower_than")), parts)
-        show(comparison, project, given, shown_new(given), page=partial(page, before, after))
-    ctx.exit(int(project.fails(comparison)))
+    run = Run("diff", "comparing", jobs, shard, is_json(given))
+    ctx.exit(worst(_compared(old, given, project, parts, run)))
 
 
-def _many(old: str, given: dict[str, Any], project: Project, parts: Sequence[Part], run: Run) -> list[Result]:
-    """Compare the cassettes of a directory, or two of them, with results that can be merged."""
+def _compared(old: str, given: dict[str, Any], project: Project, parts: Sequence[Part], run: Run) -> list[Result]:
+    """Compare two cassettes, or those of a directory; with --jobs or --shard, with results that can be merged."""
     from ...fleet.many.comparing import Task, compared, files_of, name_of, pairs
     from ...transports.signals import tidied_up
 
     found = pairs(old, new_of(old, given))
     rules = rules_from(given)._replace(environ={})  # every process has its own
-    work = partial(compared, task=Task(judging_from(given), tuple(parts), rules))
+    task = Task(judging_from(given), tuple(parts), rules)
     with tidied_up():
         if is_asked():
-            return report(run.results(work, found, name_of, files_of), len(found), project, given)
-        return report(((work(pair), {}) for pair in found), len(found), project, given)
+            return report(
+                run.results(partial(compared, task=task), found, name_of, files_of), len(found), project, given
+            )
+        if is_directory(old):
+            return report(((compared(pair, task), {}) for pair in found), len(found), project, given)
+        page = PairPage(project, given)
+        result = unnamed(compared(found[0], task, page.look))
+        return report(((one, {}) for one in [result]), 1, project, given, shown_new(given), page.html)
 
 
-def page(before: Version, after: Version, comparison: Comparison, ignore_file: str) -> bytes:
-    """The report, and both recordings to look through."""
-    from ...compare.report.wording import View
-    from ...viewer.page import compared
+def unnamed(result: Result) -> Result:
+    """The result of the only pair, whose report needs no name to tell it from others."""
+    return result._replace(comparisons=tuple(one._replace(cassette="") for one in result.comparisons))
 
-    return b"".join(compared(comparison, before, after, View(ignore_file=ignore_file)))
+
+class PairPage:
+    """The page of a comparison, if that is asked for: the report, and both recordings to look through."""
+
+    def __init__(self, project: Project, given: dict[str, Any]) -> None:
+        self._project = project
+        self._is_asked = given["form"] == "html" and not given["as_json"]
+        self._level = given["level"]
+        self.html: bytes | None = None
+
+    def look(self, before: Version, after: Version, comparison: Comparison) -> None:
+        """Make the page, as long as both sides are open."""
+        if not self._is_asked:
+            return
+        from ...compare.report.wording import View
+        from ...viewer.page import compared
+
+        if self._level:
+            comparison = comparison._replace(changes=comparison.at_least(self._level))
+        view = View(ignore_file=os.path.relpath(self._project.ignore_path))
+        self.html = b"".join(compared(comparison, before, after, view))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -111,11 +112,8 @@ def _expect_ready(groups: Sequence[Sequence[str]], options: Options, quiet: bool
 
     found = list[Plan]()
     for group in groups:
-        try:
+        with suppress(TapeError):
             found += plans(group, options)
-        except TapeError:
-            if len(groups) == 1:
-                raise
     check(found, options, os.environ)
     if not quiet and (sending := secrets_to_send(found)):
         say(sending)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from ...cassette.schema import is_url
@@ -12,13 +12,14 @@ from ...compare.judging import Comparison, Unknown
 from ...compare.project import FailOn
 from ...compare.rules import Category
 from ...compare.sources import Live, both, parse
-from ...compare.versions import PARTS, Part, compare
+from ...compare.versions import PARTS, Part, Version, compare
 from ...errors import CassetteError
 from ...redaction.diagnostics import Discreet, Rules
 from ..finding import below, is_directory, shown
 from .judging import Judging, made, words
 from .results import Result, counted, found, resulting, status_of
 
+Look = Callable[[Version, Version, Comparison], object]
 _GONE = "NEW: there is none of this name: it is gone"
 
 
@@ -104,12 +105,12 @@ def files_of(pair: Pair) -> list[str]:
     return [parse(path).path for path in pair[:2] if isinstance(path, str)]
 
 
-def compared(pair: Pair, task: Task) -> Result:
-    """Compare a pair."""
-    return resulting("diff", name_of(pair), files_of(pair), lambda: _compared(pair, task))
+def compared(pair: Pair, task: Task, look: Look | None = None) -> Result:
+    """Compare a pair. `look`: at both sides, while they are open."""
+    return resulting("diff", name_of(pair), files_of(pair), lambda: _compared(pair, task, look))
 
 
-def _compared(pair: Pair, task: Task) -> Result:
+def _compared(pair: Pair, task: Task, look: Look | None) -> Result:
     project, name = task.judging.project(), shown(name_of(pair))
     rules = task.rules._replace(environ=os.environ)
     settings = project.settings(task.judging.slower_than)
@@ -119,6 +120,8 @@ def _compared(pair: Pair, task: Task) -> Result:
         before = reference(pair.revision, pair.old) if pair.revision else pair.old
         with both(before, pair.new, rules, settings.ignore_paths) as (old, new):
             comparison = compare(old, new, settings, task.parts)
+            if look is not None:
+                look(old, new, comparison)
     comparison = comparison._replace(cassette=name, alignment=None)  # which is large, and only for a page
     is_gone = pair.new is None and project.fail_on != "never" and not task.allows_gone
     return Result(

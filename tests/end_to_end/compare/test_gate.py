@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -250,6 +251,32 @@ def test_a_cassette_that_cannot_be_read_hides_no_other(repository: Path, form: s
     assert "tool-removed" in out and "tapes/a.db" in out and err == ""
     if form == "text":
         assert out.endswith("tapes/b.db: It can break clients: 1 error\nOf 2 cassettes 2 failed\n")
+
+
+@pytest.mark.parametrize("form", ["junit", "sarif", "github", "json", "markdown", "html"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        *("breaking old.db bad.db", "breaking bad.db old.db", "breaking olds bads"),
+        *("diff old.db bad.db", "diff bad.db old.db", "diff olds bads", "verify bad.db -- x"),
+    ],
+)
+def test_one_pair_that_cannot_be_read_is_in_the_document_as_one_of_many_is(
+    tmp_path: Path, old: str, words: str, form: str
+) -> None:
+    (tmp_path / "bad.db").write_bytes((tmp_path / old).read_bytes()[:5000])
+    for directory, name in (("olds", old), ("bads", "bad.db")):
+        (tmp_path / directory).mkdir()
+        (tmp_path / directory / "one.db").write_bytes((tmp_path / name).read_bytes())
+    command, *rest = words.split()
+    said = mcp_tape(tmp_path, command, "--format", form, *rest, code=3)
+    assert re.search(r"cannot read (bad|bads.one).db", said)
+
+
+def test_a_server_that_cannot_be_asked_is_in_the_document(tmp_path: Path, old: str) -> None:
+    for command in ("diff", "breaking"):
+        (unknown,) = json.loads(mcp_tape(tmp_path, command, "--json", old, "--", "no-such-server", code=4))["unknown"]
+        assert unknown["grave"] and "no-such-server" in unknown["why"]
 
 
 def test_two_directories_are_compared_by_name(tmp_path: Path) -> None:
