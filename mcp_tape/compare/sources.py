@@ -90,6 +90,7 @@ class Survey:
         self._discreet = discreet
         self._asked = 0
         self._meta: dict[str, Any] = {}
+        self._capabilities: dict[str, Any] = {}
 
     def answers(self, old: Version) -> Iterator[Answer]:
         """Ask for all that the server declares, in the era of an old version first."""
@@ -102,7 +103,7 @@ class Survey:
 
     def _greet(self, old: Version) -> Answer:
         # A server may offer other things to other clients, so this one declares what the recorded one did.
-        capabilities = dict(old.surface.client or {})
+        self._capabilities = capabilities = dict(old.surface.client or {})
         modern = [version for version in old.surface.versions if protocol.is_modern({}, version)]
         if old.surface.offered is None and modern:
             self._meta = protocol.client_meta(modern[0], _CLIENT, capabilities)
@@ -129,11 +130,12 @@ class Survey:
 
     def _ask(self, method: str, params: dict[str, Any]) -> Answer:
         self._asked += 1
-        body = connect.ask(self._connection, method, params | self._meta, self._asked, self._timeout)
+        whole = params | self._meta
+        body = connect.ask(self._connection, method, whole, self._asked, self._timeout, self._capabilities)
         hidden = self._discreet.document(body)
         if not isinstance(hidden, dict):
             raise ServerError(f"the answer to {method} cannot be compared: its secrets could not be hidden")
-        return Answer((0, self._asked), method, params | self._meta, hidden)
+        return Answer((0, self._asked), method, whole, hidden)
 
 
 def survey(connection: connect.Connection, old: Version, title: str, timeout: float, discreet: Discreet) -> Version:

@@ -52,6 +52,7 @@ SKILLS_EXTENSION = META + "skills"  # below `extensions` of the capabilities
 # Error codes of JSON-RPC (https://www.jsonrpc.org/specification#error_object), then those of MCP and its SDKs.
 NOT_JSON, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR = -32700, -32601, -32602, -32603
 SERVER_ERROR, NO_SESSION, RESOURCE_NOT_FOUND = -32000, -32001, -32002
+REJECTED = -1  # by the user: https://modelcontextprotocol.io/specification/2025-11-25/client/sampling#error-handling
 ERROR_STATUSES = {METHOD_NOT_FOUND: 404, -32020: 400, -32021: 400, -32022: 400}  # over HTTP, in the modern era
 
 
@@ -293,6 +294,25 @@ def client_capabilities(method: str, params: Any) -> dict[str, Any] | None:
     holder, name = (params, "capabilities") if method == INITIALIZE else (member(params, "_meta"), META_CAPABILITIES)
     given = member(holder, name)
     return given if isinstance(given, dict) else None
+
+
+def answer_alone(method: str | None, capabilities: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """What a client with nobody at it answers to a request of its server: a member of the response, and its value.
+
+    What the client has declared is declined in the form that the specification gives for it.
+    https://modelcontextprotocol.io/specification/2025-11-25/client
+    """
+    own: dict[str | None, tuple[str, str, dict[str, Any]]] = {
+        ROOTS: ("roots", "result", {"roots": []}),
+        ELICIT: ("elicitation", "result", {"action": "decline"}),
+        SAMPLE: ("sampling", "error", {"code": REJECTED, "message": "User rejected sampling request"}),
+    }
+    capability, kind, value = own.get(method, ("", "", {}))
+    if method == PING:
+        return "result", {}
+    if capability in capabilities:
+        return kind, value
+    return "error", {"code": METHOD_NOT_FOUND, "message": "not here"}
 
 
 def own_meta(result: Any) -> dict[str, Any]:

@@ -215,8 +215,18 @@ def notify(connection: Connection, method: str, params: Any = None) -> None:
     connection.send(jsontext.dumps(_body(method, params)).encode())
 
 
-def ask(connection: Connection, method: str, params: Any, rpc_id: int | str, timeout: float) -> dict[str, Any]:
-    """Send a request and return its response. Requests of the server meanwhile are refused."""
+def ask(
+    connection: Connection,
+    method: str,
+    params: Any,
+    rpc_id: int | str,
+    timeout: float,
+    capabilities: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Send a request and return its response. Requests of the server meanwhile are answered at once.
+
+    `capabilities`: those that the client has declared. What they cover is declined; all else is not known here.
+    """
     connection.send(jsontext.dumps(_body(method, params) | {"id": rpc_id}).encode())
     end = monotonic() + timeout
     while (left := end - monotonic()) > 0:
@@ -227,7 +237,8 @@ def ask(connection: Connection, method: str, params: Any, rpc_id: int | str, tim
             if message.kind == "response" and message.rpc_id == frames.id_text(rpc_id):
                 return _answer(connection, message, method)
             if message.kind == "request":
-                connection.send(rewrite.error_response(message.rpc_id, protocol.METHOD_NOT_FOUND, "not here"))
+                member, value = protocol.answer_alone(message.method, capabilities or {})
+                connection.send(rewrite.response(message.rpc_id, member, jsontext.dumps(value)))
     raise ServerError(_with_tail(f"the server did not answer {method} within {timeout:g} s", connection.stderr()))
 
 

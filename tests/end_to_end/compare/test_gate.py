@@ -111,6 +111,31 @@ def test_a_live_server_is_asked_as_the_recorded_client_asked(tmp_path: Path, era
     assert "compared: 3 tools" in said and said.endswith("It breaks no client\n")
 
 
+CURIOUS = """
+import json, sys
+QUESTIONS = {"initialize": "roots/list", "tools/list": "sampling/createMessage", "prompts/list": "elicitation/create"}
+for line in sys.stdin:
+    asked = json.loads(line)
+    if "id" not in asked:
+        continue
+    if asked["method"] in QUESTIONS:
+        print(json.dumps({"jsonrpc": "2.0", "id": "q", "method": QUESTIONS[asked["method"]], "params": {}}), flush=True)
+        answer = json.loads(sys.stdin.readline())
+        if answer.get("error", {}).get("code") == -32601:
+            sys.exit("declared, and not known: " + line)
+    result = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}, "prompts": {}}, "tools": [], "prompts": []}
+    print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}), flush=True)
+"""
+
+
+def test_a_live_server_that_asks_its_client_before_it_answers_is_compared(tmp_path: Path) -> None:
+    client: dict[str, Any] = {"roots": {}, "sampling": {}, "elicitation": {}}
+    lists = [listing("tools/list"), listing("prompts/list")]
+    greeting = hello(capabilities={"tools": {}, "prompts": {}}, client=client)
+    taped(tmp_path / "old.db", [greeting, *lists])
+    assert "It breaks no client" in mcp_tape(tmp_path, "breaking", "old.db", "--", sys.executable, "-c", CURIOUS)
+
+
 # What is shown ------------------------------------------------------------------------------------------
 
 NEEDY = {"type": "object", "properties": {"pageId": {"type": "string"}}, "required": ["pageId"]}

@@ -11,20 +11,35 @@ from mcp_tape.transports.stdio import connect
 from tests.support.running import ECHO, WAIT, alive, python
 from tests.support.verifying import moody
 
+UNKNOWN = {"error": {"code": -32601, "message": "not here"}}
+ASKED = {
+    "roots/list": {"result": {"roots": []}},
+    "elicitation/create": {"result": {"action": "decline"}},
+    "sampling/createMessage": {"error": {"code": -1, "message": "User rejected sampling request"}},
+    "odd": UNKNOWN,
+    "ping": {"result": {}},
+}
+DECLARED = {"roots": {}, "elicitation": {}, "sampling": {}, "odd": {}}
 
-def test_a_request_is_answered_and_what_the_server_asks_meanwhile_is_refused() -> None:
+
+@pytest.mark.parametrize("method", ASKED)
+@pytest.mark.parametrize("capabilities", [None, {"tasks": {}}, DECLARED])
+def test_what_the_server_asks_meanwhile_is_declined_or_not_known_by_what_was_declared(
+    capabilities: dict[str, object] | None, method: str
+) -> None:
     source = (
         "import json, sys\n"
         "number = json.loads(sys.stdin.readline())['id']\n"
         "print('noise')\n"
         'print(\'{"jsonrpc":"2.0","method":"told"}\')\n'
-        'print(\'{"jsonrpc":"2.0","id":7,"method":"roots/list"}\', flush=True)\n'
-        "refused = json.loads(sys.stdin.readline())\n"
-        "print(json.dumps({'jsonrpc': '2.0', 'id': number, 'result': refused}), flush=True)\n"
+        f"print(json.dumps({{'jsonrpc': '2.0', 'id': 7, 'method': {method!r}}}), flush=True)\n"
+        "answer = json.loads(sys.stdin.readline())\n"
+        "print(json.dumps({'jsonrpc': '2.0', 'id': number, 'result': answer}), flush=True)\n"
     )
     with connect.Stdio(python(source)) as connection:
-        answer = connect.ask(connection, "ask", {"x": 1}, "1", WAIT)
-    assert answer["result"]["id"] == 7 and answer["result"]["error"]["code"] == -32601
+        answer = connect.ask(connection, "ask", {"x": 1}, "1", WAIT, capabilities)["result"]
+    expected = ASKED[method] if capabilities is DECLARED or method == "ping" else UNKNOWN
+    assert answer == {"jsonrpc": "2.0", "id": 7} | expected
     assert connection.code == 0
 
 
