@@ -97,7 +97,15 @@ class Recording:
 
     def question(self, asked: Question) -> Any:
         """Params of a server's request, without `_meta`."""
-        return protocol.without_meta(protocol.member(self._body(asked.frame, asked.part), "params"))
+        return protocol.without_meta(self.own_params(asked))
+
+    def own_messages(self) -> Iterator[Question]:
+        """The server's requests and notifications, in order."""
+        return chain.from_iterable(calls.own_messages(self.cassette, session) for session in self.sessions)
+
+    def own_params(self, message: Question) -> Any:
+        """Params of a message of the server's own."""
+        return protocol.member(self._body(message.frame, message.part), "params")
 
     def order_of_notifications(self, asked: Asked) -> list[str]:
         return calls.notifications_during(self.cassette, asked)

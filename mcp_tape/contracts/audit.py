@@ -39,9 +39,9 @@ def _suspicions(recording: Recording) -> Iterator[tuple[int, int, str, Suspicion
         body = recording.answer(asked)
         for found in _in_answer(asked.method, body):
             yield asked.session, asked.answer_seq or asked.seq, asked.title, found
-    for question in recording.questions():
-        for found in steering.in_result(recording.question(question), ("params",)):
-            yield question.session, question.seq, question.method, found
+    for message in recording.own_messages():
+        for found in steering.in_result(recording.own_params(message), ("params",)):
+            yield message.session, message.seq, message.method, found
 
 
 def _in_answer(method: str, body: Any) -> Iterator[Suspicion]:

@@ -30,6 +30,20 @@ def test_the_real_servers_are_there() -> None:
     assert len(GOLDEN) >= 10 and len(PAIRS) >= 12
 
 
+QUESTION = {"id": 1}
+SAMPLED = [{"role": "user", "content": {"type": "text", "text": ORDER}}]
+OWN_MESSAGES: list[tuple[str, dict[str, Any], str, dict[str, int]]] = [
+    ("elicitation/create", {"message": ORDER}, "$.params.message", QUESTION),
+    ("elicitation/create", {"_meta": {"note": ORDER}}, "$.params._meta.note", QUESTION),
+    ("sampling/createMessage", {"messages": SAMPLED}, "$.params.messages[0].content.text", QUESTION),
+    ("sampling/createMessage", {"systemPrompt": ORDER}, "$.params.systemPrompt", QUESTION),
+    ("notifications/message", {"level": "info", "data": ORDER}, "$.params.data", {}),
+    ("notifications/message", {"level": "info", "data": {"why": ORDER}}, "$.params.data.why", {}),
+    ("notifications/progress", {"progressToken": 1, "progress": 1, "message": ORDER}, "$.params.message", {}),
+    ("notifications/of-its-own", {ORDER: 1}, f"$.params['{ORDER}']", {}),
+]
+
+
 def asked(method: str, result: Any) -> Frames:
     return Frames().client(message(id=1, method=method)).server(message(id=1, result=result))
 
@@ -49,11 +63,9 @@ def asked(method: str, result: Any) -> Frames:
         (asked("prompts/get", {"messages": [{"content": {"text": ORDER}}]}), "$.result.messages[0].content.text"),
         (Frames().client(call(1, "add")).server(said(1, ORDER)), "$.result.content[0].text"),
         (Frames().client(call(1, "add")).server(message(id=1, error={"message": ORDER})), "$.error.message"),
-        (
-            Frames()
-            .client(call(1, "add"))
-            .server(message(id=1, method="elicitation/create", params={"message": ORDER})),
-            "$.params.message",
+        *(
+            (Frames().client(call(1, "add")).server(message(method=method, params=params, **own)), path)
+            for method, params, path, own in OWN_MESSAGES
         ),
     ],
 )

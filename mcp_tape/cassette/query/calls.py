@@ -73,7 +73,7 @@ class Reply(NamedTuple):
 
 
 class Question(NamedTuple):
-    """A server request. `exchange`: the place of the client request during which it came."""
+    """A server request or notification. `exchange`: the place of the client request during which it came."""
 
     session: int
     seq: int
@@ -148,6 +148,14 @@ def questions(cassette: Cassette, session: int) -> list[Question]:
     sql = f"""SELECT session, seq, part, method, exchange, frame FROM messages
              WHERE {OF_SESSION} AND sender = 'server' AND kind = 'request' ORDER BY id"""
     return cassette.rows(sql, schema.row_ids(session), _question)
+
+
+def own_messages(cassette: Cassette, session: int) -> Iterator[Question]:
+    """Every request and notification of the server, in order."""
+    sql = """SELECT session, seq, part, method, exchange, frame, id FROM messages
+             WHERE sender = 'server' AND kind IN ('request', 'notification')"""
+    within = schema.row_ids(session)
+    return chain.from_iterable(cassette.pages(sql, (), {"id": 6}, lambda row: _question(row[:-1]), within=within))
 
 
 def server_methods(cassette: Cassette, session: int, kind: MessageKind) -> list[MethodCount]:
