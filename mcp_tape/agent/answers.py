@@ -10,6 +10,8 @@ from ..errors import TapeError
 
 ROOM = 20_000  # bytes of an answer's text, and of its structured content
 SHORT = 300  # characters
+_MOST_NAMED = 5  # unreadable cassettes
+_NOT_READ = "[Not read: {}]"
 CURSOR, NEXT = "cursor", "next_cursor"  # the argument, and the member of structured content
 
 
@@ -48,24 +50,50 @@ class Item(NamedTuple):
     cursor: str
 
 
-def page(name: str, items: Iterable[Item], head: str, nothing: str, too_large: str = "") -> Answer:
-    """Return as many items as fit. `too_large`: advice for an item that never fits."""
-    lines, values = [harmless(head)], list[dict[str, Any]]()
-    written, sized, last, following = _size(lines[0]), 0, "", None
+def page(
+    name: str, items: Iterable[Item], head: str, nothing: str, too_large: str = "", unread: list[str] | None = None
+) -> Answer:
+    """Return as many items as fit. `too_large`: advice for an item that never fits.
+
+    `unread`: the reasons why cassettes are left out. It may grow while items are read.
+    """
+    lines, values, cursors = list[str](), list[dict[str, Any]](), list[str]()
+    written = sized = 0
+    following = None
+    head = harmless(head)
+
+    def is_full(text: int = 0, value: int = 0) -> bool:
+        beside = _named(unread or [])
+        prose = sum(_size(line) + 1 for line in [head, *map(_NOT_READ.format, beside)])
+        return max(prose + written + text, sized + value + len(json_line({"unread": beside}))) > ROOM
+
     for item in items:
         text, value = harmless(item.text), clean(item.value)
-        written += _size(text) + 1
-        sized += len(json_line(value))
-        if max(written, sized) > ROOM:
+        sizes = _size(text) + 1, len(json_line(value))
+        if is_full(*sizes):
             if not values:
                 raise ToolError(f"the next of the {name} has more than the {ROOM} bytes of an answer. {too_large}")
-            following = last
+            following = cursors[-1]
             break
+        written, sized = written + sizes[0], sized + sizes[1]
         lines.append(text)
         values.append(value)
-        last = item.cursor
-    lines += [] if values else [harmless(nothing)]
-    return Answer("\n".join(lines + more(following)), {name: values, NEXT: following})
+        cursors.append(item.cursor)
+    while len(values) > 1 and is_full():  # `unread` has grown after them
+        sized -= len(json_line(values.pop()))
+        written -= _size(lines.pop()) + 1
+        cursors.pop()
+        following = cursors[-1]
+    beside = _named(unread or [])
+    lines = [head, *map(_NOT_READ.format, beside), *(lines or [harmless(nothing)])]
+    structured = {name: values, NEXT: following} | ({} if unread is None else {"unread": beside})
+    return Answer("\n".join(lines + more(following)), structured)
+
+
+def _named(unread: list[str]) -> list[str]:
+    """The unreadable cassettes: the first few by name, and the number of the others."""
+    rest = len(unread) - _MOST_NAMED
+    return [str(clean(one)) for one in unread[:_MOST_NAMED]] + ([f"and {rest} more"] if rest > 0 else [])
 
 
 def window(pieces: Iterable[str], start: int, call: str = "call again with", place: str = "") -> str:

@@ -18,11 +18,10 @@ from ..formats import pretty
 from ..formats.lines import Line, duration, goes_without_saying, line_of
 from ..values import size_text
 from ..wire import protocol
-from .answers import SHORT, Answer, Item, ToolError, brief, clean, number, numbers, page, short, window, words_of
+from .answers import SHORT, Answer, Item, ToolError, brief, number, numbers, page, short, window, words_of
 from .places import Call
 
 _OF_MESSAGE = "session seq seconds sender kind id what status size odd exchange".split()
-_NAMED = 5  # unreadable cassettes to name
 _EXCERPT = 200  # characters around a hit
 _MORE_STDERR = "[There is more on stderr: call show_session with filter kind:stderr]\n"
 _HEAD = "session.seq · seconds · → client, ← server, ! needs a look · what · bytes · content"
@@ -122,7 +121,7 @@ def search_words(
     paths, unread = call.places.paths_of(file, session), list[str]()
     with closing(_hits(call, paths, terms, session, numbers(cursor or "0.0.0", 3), unread)) as items:
         head = f"{paths[0]}: {_HEAD}" if len(paths) == 1 else f"{count(len(paths), 'cassette')}: file · {_HEAD}"
-        return _with_unread(page("messages", items, head, f"Nothing has: {short(words)}"), unread)
+        return page("messages", items, head, f"Nothing has: {short(words)}", unread=unread)
 
 
 def _hits(
@@ -148,16 +147,6 @@ def _leave_out(error: CassetteError, path: str, paths: list[str], unread: list[s
     if len(paths) == 1:
         raise error
     unread.append(f"{path}: {short(words_of(error))}")
-
-
-def _with_unread(answer: Answer, unread: list[str]) -> Answer:
-    """An answer that names the unreadable cassettes."""
-    assert answer.structured is not None
-    named = [str(clean(one)) for one in unread[:_NAMED]]
-    named += [f"and {len(unread) - _NAMED} more"] if unread[_NAMED:] else []
-    head, _, rest = answer.text.partition("\n")
-    lines = [head, *(f"[Not read: {one}]" for one in named), rest]
-    return Answer("\n".join(lines), answer.structured | {"unread": named})
 
 
 def _hit(cassette: Cassette, hit: search.Hit, terms: list[search.Term]) -> Item:
@@ -190,7 +179,7 @@ def show_stats(
     rows = stats.figures(found)
     items = (_figures(row, place) for place, row in enumerate(islice(rows, skipped, None), skipped + 1))
     head = f"{paths[0] if len(paths) == 1 else count(len(paths), 'cassette')}, {count(several, 'session')}:"
-    return _with_unread(page("calls", items, head, "There are no such calls."), unread)
+    return page("calls", items, head, "There are no such calls.", unread=unread)
 
 
 def _figures(row: stats.Figures, place: int) -> Item:

@@ -142,6 +142,18 @@ def test_without_a_file_search_and_stats_read_all_cassettes(tmp_path: Path) -> N
             answer(tool, tmp_path, **arguments, session=1)
 
 
+def test_cassettes_that_are_not_read_count_for_the_room_of_an_answer(tmp_path: Path, huge: Path) -> None:
+    """Those before what fills the answer, and those behind it."""
+    place = tmp_path.joinpath(*["d" * 100] * 3)
+    place.mkdir(parents=True)
+    shutil.copy(huge, place / "a.db")
+    for name in ("V", "W", "X", "Y", "Z", "b", "c"):
+        (place / f"{name}.db").write_bytes(path_of("demo").read_bytes()[:5000])
+    found = all_values("search", "messages", place, words="w12*")
+    assert len(found) == len(objects("search", place / "a.db", "w12*"))
+    assert len(all_values("stats", "calls", place)) == len(objects("stats", place / "a.db"))
+
+
 def test_the_pages_of_a_search_on_several_cassettes_go_on_where_the_last_one_ended(tmp_path: Path, huge: Path) -> None:
     for name in ("a.db", "b.db"):
         shutil.copy(huge, tmp_path / name)
