@@ -163,11 +163,18 @@ def test_answers_that_come_while_a_reader_is_there_are_found(tmp_path: Path) -> 
 
 
 def test_nothing_of_a_cassette_is_kept_when_it_is_closed(tmp_path: Path) -> None:
-    gc.collect()  # what tests before have left
-    with Cassette(make(tmp_path / "tape.db", ODD)) as cassette:
-        assert told(cassette)
-        assert any(isinstance(found, functions.Batches) for found in gc.get_objects())
-    assert not any(isinstance(found, functions.Batches) for found in gc.get_objects())
+    def kept() -> set[int]:
+        return {id(found) for found in gc.get_objects() if isinstance(found, functions.Batches)}
+
+    gc.disable()  # what tests before have left stays, so that no id is given again
+    try:
+        before = kept()
+        with Cassette(make(tmp_path / "tape.db", ODD)) as cassette:
+            assert told(cassette)
+            assert kept() - before
+        assert not kept() - before
+    finally:
+        gc.enable()
 
 
 # -- growth
