@@ -348,6 +348,7 @@ def test_a_live_server_of_http_sse_is_asked_in_its_own_way(tmp_path: Path) -> No
                 if mode == "new_episodes":
                     assert posted(client, call(2, "die")) == 202
                     assert next(heard)["error"]["message"] == "the live server ended before the answer"
+        assert len(live.streams) == 2  # one for each use
 
 
 # With the official SDK ---------------------------------------------------------------------------------
