@@ -278,6 +278,29 @@ def test_a_full_disk_is_waited_for_and_nothing_is_lost(small_disk: Path) -> None
     assert texts(small_disk) == said_in(said)
 
 
+def test_a_full_disk_has_room_again_when_others_have_taken_over_what_is_there(small_disk: Path) -> None:
+    row = row_in(small_disk, size=60_000, kept=1)._replace(is_handed_on=True)
+    said = [*INTRODUCTION, *calls(0, 140), EXIT]
+
+    def filled() -> Iterator[Said]:
+        for number, one in enumerate(said):
+            if number == 250:
+                until(lambda: len(cassettes(small_disk)) > 5, "some to be full")
+                fill(small_disk)
+            yield one
+
+    def take_over(line: str) -> None:
+        if "waiting for room" in line:
+            for path in cassettes(small_disk):
+                handed_on(str(path))
+
+    report = record_into(row, filled(), take_over)
+    assert any("waiting for room" in line for line in report)
+    assert not any(line.startswith("failed") for line in report) and report[-1].endswith(" 0 ")
+    kept = texts(small_disk)
+    assert kept and kept == said_in(said)[-len(kept) :]
+
+
 def test_behind_a_disk_that_was_full_for_long_it_goes_on_and_says_what_is_missing(
     small_disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

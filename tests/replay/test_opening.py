@@ -114,6 +114,14 @@ def test_a_connection_that_asks_in_an_order_of_its_own_stays_with_its_session(tm
     assert notes(visit) == []
 
 
+def test_a_connection_that_has_said_much_stays_with_its_session(tmp_path: Path) -> None:
+    same: Asked = [{"same": 1}] * 64
+    run = Connections(tmp_path, [*same, {"who": "A"}], [*same, {"who": "B"}])
+    visit = run.connect()
+    assert ask(visit, [*same, {"who": "B"}]) == [*answers(1, same), "2: {'who': 'B'}"]
+    assert notes(visit) == ["tools/call echo was answered from session 2; this connection plays session 1"]
+
+
 def test_a_note_says_so_where_another_session_had_answered_before_it_was_known(tmp_path: Path) -> None:
     run = Connections(tmp_path, A, B, greeting=lambda number: f"server {number}")
     visit = run.connect()
