@@ -34,9 +34,9 @@ STRING = rf'"[^"\\]*(?:\\.[^"\\]*)*{_ONCE}"'
 TOKEN = pattern(rf'(?s)"[^"\\]*(?:\\.[^"\\]*)*{_ONCE}(?:"|\\?\Z)|[{{}}\[\],:]|[^\s{{}}\[\],:"]+')
 
 
-_MANY = 500  # parsing this many small texts takes as long as loading orjson
+_LOADING = 15_000_000  # nanoseconds to load orjson
 _orjson: Any = sys.modules.get("orjson")
-_parsed = 0  # texts parsed without orjson
+_lost = 0  # nanoseconds that orjson would have saved so far, roughly
 
 
 def _fast() -> Any:
@@ -51,9 +51,11 @@ def _fast() -> Any:
 
 def loads(text: str | bytes) -> Any:
     """Parse a JSON text; ValueError if it is malformed, RecursionError if it is nested too deep."""
-    if _orjson is None and _parsed < _MANY:
+    if _orjson is None and _lost < _LOADING:
         try:
-            return _few(text)
+            value = smalljson.loads(text)
+            _lose(1000 + 4 * len(text))
+            return value
         except UnsureError:
             pass
     fast = _orjson or _fast()
@@ -68,10 +70,9 @@ def loads(text: str | bytes) -> Any:
     return value if len(text) <= 2 * DEEPEST else not_too_deep(value, text)
 
 
-def _few(text: str | bytes) -> Any:
-    global _parsed
-    _parsed += 1
-    return smalljson.loads(text)
+def _lose(time: int) -> None:
+    global _lost
+    _lost += time
 
 
 def loads_exact(text: str) -> Any:
@@ -115,9 +116,11 @@ def not_too_deep(value: Any, text: str | bytes) -> Any:
 
 def canonical(value: Any) -> bytes:
     """Return equal bytes for equal values: sorted keys, no white space. For comparing, not for parsing."""
-    if _orjson is None:
+    if _orjson is None and _lost < _LOADING:
         try:
-            return smalljson.dumps(value, sort_keys=True)
+            found = smalljson.dumps(value, sort_keys=True)
+            _lose(1500 + 30 * len(found))
+            return found
         except UnsureError:
             pass
     fast = _orjson or _fast()

@@ -96,7 +96,7 @@ _NEXT_REQUEST = f"""SELECT m.id, m.part, m.method, m.rpc_id, m.name, m.exchange,
     f.elapsed, f.kind, f.eol, f.channel, f.head, CAST(f.text AS BLOB)
     FROM derived m LEFT JOIN derived a ON a.cue = m.id & {schema.MOST} AND a.id BETWEEN m.id AND m.id | {schema.MOST}
     LEFT JOIN facts f ON f.id = a.id - a.part
-    WHERE {of_key("m.key")} AND m.cue IS NULL AND m.id BETWEEN ? AND ? ORDER BY m.id LIMIT 2"""
+    WHERE {of_key("m.key", "?1")} AND m.cue IS NULL AND m.id BETWEEN ?2 AND ?2 | {schema.MOST} ORDER BY m.id LIMIT 2"""
 _ANSWER = f"SELECT {_COLUMNS.replace('m.', 'a.')} FROM messages q {answer_of('q')} WHERE q.id = ? AND a.id IS NOT NULL"
 _ASKED = "m.sender = 'client' AND m.kind = 'request'"
 _WENT_ON = """SELECT 1 FROM facts gone JOIN facts more ON more.id BETWEEN gone.id AND ?
@@ -177,7 +177,7 @@ class Messages:
         """The next request with a key behind a place of its session, and its answer if nothing else waits for it."""
         first = session << schema.BITS
         behind = first + after[1] + after[2] + 1 if after[0] == session else first
-        rows = self._cassette.rows(_NEXT_REQUEST, (key, key, behind, first + schema.MOST))
+        rows = self._cassette.rows(_NEXT_REQUEST, (key, behind))
         if not rows:
             return None
         number, part, method, rpc_id, name, exchange, answer, of_batch, status, is_plain, *of_frame = rows[0]
