@@ -3,7 +3,7 @@
 python http_programs.py upstream PATH            answers at once, without reading more than it must
 python http_programs.py proxy URL                passes everything through and keeps nothing
 python http_programs.py sdk json|stream          the MCP SDK's own server
-python http_programs.py mcp-recorder PATH ...    a peer's own command with its arguments
+python http_programs.py bare json|stream         an application that only reads and writes
 """
 
 from __future__ import annotations
@@ -88,35 +88,70 @@ async def upstream(path: str) -> None:
 
 
 def proxy(target: str) -> None:
-    """As little as a reverse proxy that streams, and that notices when its client leaves, can do."""
+    """As little as a reverse proxy that streams can do with the libraries that the recording one is made of."""
+    import httptools
     import httpx2
 
     origin, _, path = target.rpartition("/")
     # By default a hundred connections are the most, and a quiet stream is given up.
     unbounded = httpx2.Limits(max_connections=None, max_keepalive_connections=None)
+
+    class Proxy(asyncio.Protocol):
+        """One connection: a request at a time is read whole, and its answer is streamed."""
+
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            self._transport: Any = transport
+            self._parser = httptools.HttpRequestParser(self)
+            self._task: asyncio.Task[None] | None = None
+
+        def connection_lost(self, _: Exception | None) -> None:
+            if self._task:
+                self._task.cancel()
+
+        def data_received(self, data: bytes) -> None:
+            self._parser.feed_data(data)
+
+        def on_message_begin(self) -> None:
+            self._url, self._headers, self._body = b"", [], b""
+
+        def on_url(self, url: bytes) -> None:
+            self._url += url
+
+        def on_header(self, name: bytes, value: bytes) -> None:
+            if name.lower() not in _HELD_BACK:
+                self._headers.append((name, value))
+
+        def on_body(self, body: bytes) -> None:
+            self._body += body
+
+        def on_message_complete(self) -> None:
+            self._task = asyncio.create_task(self._pass_on(self._parser.get_method().decode()))
+
+        async def _pass_on(self, verb: str) -> None:
+            where = origin + self._url.decode()
+            request = client.build_request(verb, where, headers=self._headers, content=self._body)
+            response = await client.send(request, stream=True)
+            try:
+                kept = [pair for pair in response.headers.raw if pair[0].lower() not in _HELD_BACK]
+                is_chunked = not any(name.lower() == b"content-length" for name, _ in kept)
+                kept += [(b"Transfer-Encoding", b"chunked")] * is_chunked
+                lines = b"".join(b"%b: %b\r\n" % pair for pair in kept)
+                self._transport.write(b"HTTP/1.1 %d .\r\n%b\r\n" % (response.status_code, lines))
+                async for data in response.aiter_raw():
+                    self._transport.write(b"%x\r\n%b\r\n" % (len(data), data) if is_chunked else data)
+                if is_chunked:
+                    self._transport.write(b"0\r\n\r\n")
+            finally:
+                await response.aclose()
+
     client = httpx2.AsyncClient(timeout=None, limits=unbounded, trust_env=False)
     client.headers.clear()
 
-    async def app(scope: Any, receive: Receive, send: Send) -> None:
-        headers = [pair for pair in scope["headers"] if pair[0] not in _HELD_BACK]
-        body = await _body(receive)
-        where = scope["raw_path"] + (b"?" + scope["query_string"] if scope["query_string"] else b"")
-        request = client.build_request(scope["method"], origin + where.decode(), headers=headers, content=body)
-        response = await client.send(request, stream=True)
-        leaving = asyncio.create_task(_cancel_when_left(receive, asyncio.current_task()))
-        try:
-            headers = [pair for pair in response.headers.raw if pair[0].lower() not in _HELD_BACK]
-            await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
-            async for data in response.aiter_raw():
-                await send({"type": "http.response.body", "body": data, "more_body": True})
-            await send({"type": "http.response.body", "body": b""})
-        except asyncio.CancelledError:
-            pass  # nobody is there any more
-        finally:
-            leaving.cancel()
-            await response.aclose()
+    async def listen() -> None:
+        server = await asyncio.get_running_loop().create_server(Proxy, sock=_listening(f"/{path}"))
+        await server.serve_forever()
 
-    _serve(app, f"/{path}", lifespan="off")
+    asyncio.run(listen())
 
 
 async def _body(receive: Receive) -> bytes:
@@ -126,12 +161,6 @@ async def _body(receive: Receive) -> bytes:
         parts.append(message.get("body", b""))
         more = message.get("more_body", False)
     return b"".join(parts)
-
-
-async def _cancel_when_left(receive: Receive, task: asyncio.Task[None] | None) -> None:
-    await receive()
-    if task:
-        task.cancel()
 
 
 def sdk(as_json: bool) -> None:
@@ -164,7 +193,7 @@ def sdk(as_json: bool) -> None:
     )
     # As it is by default on this address, but that a host without a port will do: a peer sends no other.
     hosts = TransportSecuritySettings(allowed_hosts=["127.0.0.1:*", "127.0.0.1"])
-    _serve(server.streamable_http_app(json_response=as_json, transport_security=hosts), "/mcp")
+    serve(server.streamable_http_app(json_response=as_json, transport_security=hosts), "/mcp")
 
 
 def bare(as_json: bool) -> None:
@@ -186,25 +215,10 @@ def bare(as_json: bool) -> None:
                 await send({"type": "http.response.body", "body": progress, "more_body": True})
         await send({"type": "http.response.body", "body": result if as_json else _event(result)})
 
-    _serve(app, "/mcp", lifespan="off")
+    serve(app, "/mcp", lifespan="off")
 
 
-def mcp_recorder(path: str, arguments: list[str]) -> None:
-    """Its own command, but for two things: it would listen on every interface, and needs a Starlette before 1.0."""
-    import uvicorn
-    from mcp_recorder import cli
-    from mcp_recorder import proxy as its_proxy
-    from starlette.applications import Starlette
-
-    def without_hooks(routes: Any, on_shutdown: Any = None) -> Starlette:
-        return Starlette(routes=routes)
-
-    its_proxy.Starlette = without_hooks  # type: ignore[assignment,misc]
-    uvicorn.run = lambda app, **_: _serve(app, path)
-    cli.main(arguments)
-
-
-def _serve(app: Any, path: str, **more: Any) -> None:
+def serve(app: Any, path: str, **more: Any) -> None:
     import uvicorn
 
     config = uvicorn.Config(app, log_level="warning", access_log=False, **more)
@@ -227,10 +241,8 @@ def main(program: str, *arguments: str) -> None:
         asyncio.run(upstream(arguments[0]))
     elif program == "proxy":
         proxy(arguments[0])
-    elif program in ("sdk", "bare"):
-        (sdk if program == "sdk" else bare)(arguments[0] == "json")
     else:
-        mcp_recorder(arguments[0], list(arguments[1:]))
+        (sdk if program == "sdk" else bare)(arguments[0] == "json")
 
 
 if __name__ == "__main__":

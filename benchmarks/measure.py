@@ -1,4 +1,4 @@
-"""Figures: keep the samples of every round, sum them up, lay them out, hold them against a bar."""
+"""Rounds, medians, floors and the table of a benchmark."""
 
 from __future__ import annotations
 
@@ -6,103 +6,149 @@ import contextlib
 import math
 import os
 import platform
+import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
 from statistics import median
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-Key = tuple[str, str, str]  # mode, figure, contestant
-Player = TypeVar("Player")
-PINNED, FREE = "pinned to one core", "not pinned"
-
-
-class Results:
-    """The samples of all rounds. One that failed counts as infinite, so that it can win nothing."""
-
-    def __init__(self) -> None:
-        self.samples: dict[Key, list[float]] = {}
-        self.failures: dict[Key, str] = {}
-        self.unanswered: dict[Key, str] = {}
-
-    def add(self, mode: str, figure: str, contestant: str, value: float) -> None:
-        self.samples.setdefault((mode, figure, contestant), []).append(value)
-
-    def fail(self, mode: str, figure: str, contestant: str, why: str) -> None:
-        self.failures[mode, figure, contestant] = why
-        self.add(mode, figure, contestant, math.inf)
-
-    def no_answer(self, mode: str, figure: str, contestant: str, why: str) -> None:
-        """It works, but has no answer to what is asked: no failure of the run, and no figure."""
-        self.unanswered[mode, figure, contestant] = why
-
-    def shown(self, mode: str, figure: str, contestant: str, unit: str = "") -> str:
-        """The figure for people."""
-        if (mode, figure, contestant) in self.unanswered:
-            return "no answer"
-        return show(self.value(mode, figure, contestant), unit)
-
-    def value(self, mode: str, figure: str, contestant: str) -> float | None:
-        """The median over the rounds; None where nothing was measured."""
-        found = self.samples.get((mode, figure, contestant))
-        return median(found) if found else None
-
-    def added(self, mode: str, figure: str, contestant: str, base: str) -> float | None:
-        """What it adds to the base: the median of the differences within each round."""
-        ours = self.samples.get((mode, figure, contestant), [])
-        bases = self.samples.get((mode, figure, base), [])
-        return median(a - b for a, b in zip(ours, bases, strict=False)) if ours and bases else None
-
-    def ratio(self, mode: str, ours: tuple[str, str], base: tuple[str, str]) -> float | None:
-        """One figure by another, each with its contestant: the median of the quotients within each round."""
-        pairs = zip(self.samples.get((mode, *ours), []), self.samples.get((mode, *base), []), strict=False)
-        quotients = [a / b for a, b in pairs if math.isfinite(b)]
-        return median(quotients) if quotients else None
-
-    def as_json(self) -> list[dict[str, Any]]:
-        return [
-            {"mode": mode, "figure": figure, "contestant": contestant, "samples": [_finite(v) for v in values],
-             "failed": self.failures.get((mode, figure, contestant))}
-            for (mode, figure, contestant), values in self.samples.items()
-        ]  # fmt: skip
+TAPE = "mcp-tape"
+HERE = Path(__file__).parent
+PAGES = HERE / "README.md", HERE.parent / "docs" / "team.md"  # where `--write` puts tables
+Any_ = TypeVar("Any_")
 
 
-@dataclass(frozen=True, slots=True)
-class Bar:
-    """Something promised: what was measured against what is allowed; `met` is None if it was not measured."""
+class FailedError(Exception):
+    """A contestant gave no answer, or the wrong one."""
 
-    promise: str
-    measured: str
-    met: bool | None
 
-    def __str__(self) -> str:
-        word = {True: "pass", False: "MISSED", None: "not measured"}[self.met]
-        return f"{word}: {self.promise}: {self.measured}"
+class Figure(NamedTuple):
+    """A row of a table, and the floor that we promise for it.
+
+    The floor is a multiple of what `of` needs, or a number in the unit. A rate must be at least that, all else at most.
+    With `base`, what counts is what is added to that contestant.
+    """
+
+    name: str
+    unit: str
+    floor: float | None = None
+    of: str = ""
+    base: str = ""
+    who: str = TAPE
 
     @property
-    def brief(self) -> str:
-        """Without what it was computed from."""
-        return str(self).partition(" (")[0]
+    def is_rate(self) -> bool:
+        return self.unit.endswith("/s")
 
 
-def at_most(promise: str, value: float | None, limit: float | None, unit: str, of: str) -> Bar:
-    """A bar from above, with both figures."""
-    if value is None or limit is None:
-        return Bar(promise, "a figure is missing", None)
-    ratio = f", {value / limit:.2f} of what is allowed" if limit > 0 and math.isfinite(value) else ""
-    return Bar(promise, f"{show(value, unit)}, allowed {show(limit, unit)} ({of}){ratio}", value <= limit)
+class Bench:
+    """One run of one benchmark. `size` is full, quick or smoke; the smallest only shows that it works."""
 
+    def __init__(self, name: str, size: str, place: Path, only: str = "") -> None:
+        self.name, self.size, self.place, self.only = name, size, place, only
+        self.figures: list[Figure] = []
+        self.samples: dict[tuple[str, str], list[float]] = {}
+        self.failures: dict[tuple[str, str], str] = {}
+        self.notes: list[str] = []
+        self._load = os.getloadavg()[0]
 
-def at_least(promise: str, value: float | None, limit: float, unit: str, of: str) -> Bar:
-    """A bar from below. What failed has an infinite figure, and has not met it."""
-    if value is None:
-        return Bar(promise, "a figure is missing", None)
-    met = limit <= value < math.inf
-    return Bar(promise, f"{show(value, unit)}, at least {show(limit, unit)} ({of})", met)
+    def pick(self, full: Any_, quick: Any_, smoke: Any_) -> Any_:
+        return {"full": full, "quick": quick, "smoke": smoke}[self.size]
+
+    def rounds(self, number: int, who: Sequence[Any_]) -> Iterator[Any_]:
+        """Every contestant once in each round, each round beginning with another."""
+        for turn in range(number):
+            first = turn % len(who)
+            yield from (*who[first:], *who[:first])
+
+    def add(self, figure: str, who: str, value: float) -> None:
+        self.samples.setdefault((figure, who), []).append(value)
+
+    @contextlib.contextmanager
+    def measure(self, figure: str, who: str) -> Iterator[None]:
+        """Keep a failure as the result: it counts as infinite, so that it meets no floor."""
+        try:
+            yield
+        except (FailedError, OSError) as error:
+            self.failures[figure, who] = str(error)[:300]
+            self.add(figure, who, math.inf)
+
+    def say(self, line: str) -> None:
+        print(f"{self.name}: {line}", file=sys.stderr, flush=True)
+
+    def value(self, figure: str, who: str) -> float | None:
+        found = self.samples.get((figure, who))
+        return median(found) if found else None
+
+    def result(self, figure: Figure) -> float | None:
+        """What is held against the floor: a median over the rounds, of quotients within each where there is no base."""
+        ours, theirs, base = (
+            self.samples.get((figure.name, who), []) if who else [] for who in (figure.who, figure.of, figure.base)
+        )
+        if not ours or (figure.of and not theirs) or (figure.base and not base):
+            return None
+        if figure.base:
+            added = [median(a - b for a, b in zip(values, base, strict=False)) for values in (ours, theirs) if values]
+            return added[0] / added[1] if figure.of else added[0]
+        if figure.of:
+            return median(a / b if b < math.inf else 0 for a, b in zip(ours, theirs, strict=False))
+        return median(ours)
+
+    def is_met(self, figure: Figure) -> bool:
+        found = self.result(figure)
+        if found is None or figure.floor is None or (figure.name, figure.who) in self.failures:
+            return False
+        return found >= figure.floor if figure.is_rate else found <= figure.floor
+
+    @property
+    def missed(self) -> list[str]:
+        return [figure.name for figure in self.figures if figure.floor is not None and not self.is_met(figure)]
+
+    def report(self) -> str:
+        """The date, the machine and its load, and the table, in Markdown."""
+        who = list(dict.fromkeys(one for _, one in self.samples))
+        rows = [self._row(figure, who) for figure in self.figures]
+        kind = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+        load = f"load {self._load:.1f} at the start, {os.getloadavg()[0]:.1f} at the end"
+        parts = [", ".join([str(date.today()), kind, load]), table(["", *who, "measured", "floor", ""], rows)]
+        failed = [f"- {one}, {figure}: failed: {why}" for (figure, one), why in self.failures.items()]
+        return "\n\n".join(filter(None, [*parts, "\n".join([*self.notes, *failed])])) + "\n"
+
+    def _row(self, figure: Figure, who: Sequence[str]) -> list[str]:
+        cells = [show(self.value(figure.name, one), "") for one in who]
+        label = f"{figure.name}, {figure.unit}" if figure.unit else figure.name
+        if figure.floor is None:
+            return [label, *cells, "", "", ""]
+        unit = "×" if figure.of else figure.unit
+        found = self.result(figure)
+        limit = f"{'≥' if figure.is_rate else '≤'} {figure.floor:g} {unit}" + (f" {figure.of}" if figure.of else "")
+        if figure.base:
+            limit += f", {'both ' * bool(figure.of)}above {figure.base}"
+        if found is None:
+            return [label, *cells, "–", limit, "not measured"]
+        off = abs(found / figure.floor - 1) if figure.floor else found
+        by = f" by {100 * off:.0f} %" if off < math.inf else ""
+        return [label, *cells, show(found, unit), limit, ("met" if self.is_met(figure) else "MISSED") + by]
+
+    def as_json(self) -> dict[str, Any]:
+        samples = [
+            {"figure": figure, "contestant": who, "samples": [one if one < math.inf else None for one in values]}
+            for (figure, who), values in self.samples.items()
+        ]
+        return {"benchmark": self.name, "results": samples, "missed": self.missed}
+
+    def write(self) -> None:
+        """Put the report between the marks of this benchmark, on the page that has them."""
+        mark, end = f"<!-- printed by {self.name} -->\n", "<!-- end -->\n"
+        for page in PAGES:
+            before, found, rest = page.read_text("utf-8").partition(mark)
+            if found:
+                page.write_text(f"{before}{mark}\n{self.report()}\n{end}{rest.partition(end)[2]}", "utf-8")
 
 
 def show(value: float | None, unit: str) -> str:
-    """A figure for people."""
     if value is None:
         return "–"
     if not math.isfinite(value):
@@ -111,32 +157,21 @@ def show(value: float | None, unit: str) -> str:
     return f"{number} {unit}".rstrip()
 
 
-def percentile(values: Sequence[float], share: float) -> float:
-    return sorted(values)[min(len(values) - 1, int(len(values) * share))]
-
-
-def table(head: Sequence[str], rows: Sequence[Sequence[str]], markdown: bool) -> str:
-    """Aligned columns; with markdown also the bars between them."""
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table with aligned columns."""
     widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-    lines = [_line(row, widths, markdown) for row in (head, *rows)]
-    rule = _line(["-" * width for width in widths], widths, markdown=False)
-    if markdown:  # in one piece: no words, for those who count them
-        rule = f"|{'|'.join(['-' * (widths[0] + 2), *('-' * (width + 1) + ':' for width in widths[1:])])}|"
+    rule = f"|{'|'.join(['-' * (widths[0] + 2), *('-' * (width + 1) + ':' for width in widths[1:])])}|"
+    lines = [
+        f"| {' | '.join(cell.rjust(width) if n else cell.ljust(width) for n, (cell, width) in enumerate(cells))} |"
+        for cells in (list(zip(row, widths, strict=True)) for row in (head, *rows))
+    ]
     return "\n".join([lines[0], rule, *lines[1:]])
 
 
-def _line(cells: Sequence[str], widths: Sequence[int], markdown: bool) -> str:
-    first, *rest = (
-        cell.ljust(width) if n == 0 else cell.rjust(width)
-        for n, (cell, width) in enumerate(zip(cells, widths, strict=True))
-    )
-    return f"| {' | '.join([first, *rest])} |" if markdown else "  ".join([first, *rest]).rstrip()
-
-
 @contextlib.contextmanager
-def pinned(mode: str) -> Iterator[None]:
-    """Everything on one core, children included, while it lasts. Linux only: see modes()."""
-    if mode != PINNED:
+def pinned() -> Iterator[None]:
+    """This process and all that it starts on one core, where the system can."""
+    if not hasattr(os, "sched_setaffinity"):
         yield
         return
     allowed = os.sched_getaffinity(0)
@@ -148,8 +183,8 @@ def pinned(mode: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def as_installed(smoke: bool) -> Iterator[None]:
-    """Children find compiled modules, as those of installed packages are, and no settings of this shell's Python."""
+def compiled(smoke: bool) -> Iterator[None]:
+    """Processes find compiled modules, as those of installed packages are, and no settings of this shell's Python."""
     if smoke:  # compiling takes longer than the smallest run
         yield
         return
@@ -163,24 +198,3 @@ def as_installed(smoke: bool) -> Iterator[None]:
         finally:
             os.environ.clear()
             os.environ.update(before)
-
-
-def turns(players: Sequence[Player], rounds: int) -> Iterator[Player]:
-    """Everyone once in each round, each time beginning with another."""
-    for number in range(rounds):
-        first = number % len(players)
-        yield from (*players[first:], *players[:first])
-
-
-def modes() -> list[str]:
-    """The ways to run that this system has."""
-    return [PINNED, FREE] if hasattr(os, "sched_setaffinity") else [FREE]
-
-
-def machine() -> str:
-    """The kind of machine, without its name."""
-    return f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None

@@ -1,146 +1,74 @@
-"""What a test costs: `python benchmarks/suites.py`, with the extras `bench` and `test` installed.
-
-The same tests, each of which initializes, lists the tools and calls one, run with pytest against a live server, against
-tapes in each way to connect to them, and with the fixture of a peer. Each suite is a pytest run of its own.
-"""
+"""What a test costs: the same tests with tapes, and with live servers, each suite run by pytest in a process."""
 
 from __future__ import annotations
 
 import json
 import os
 import shutil
-import subprocess
 import sys
-import tempfile
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
-from time import monotonic
 
-import suites_report as report
-from client import FailedError
-from http_client import Served
-from http_contestants import RECORDER, proxies
-from measure import FREE, Results, as_installed, turns
-from options import conclude, parser, say
+from measure import HERE, TAPE, Bench, FailedError, Figure
+from processes import Served, cost
 
-HERE = Path(__file__).parent
-SERVER = HERE / "suites_server.py"
-CASES = "suites_cases.py"
-TESTS = {
-    report.NOTHING: "test_nothing",
-    report.MEMORY: "test_memory",
-    report.LIVE: "test_live_command",
-    report.LIVE_URL: "test_live_url",
-    report.STREAMS: "test_tape_streams",
-    report.ONE: "test_one_cassette",
-    report.URL: "test_tape_url",
-    report.COMMAND: "test_tape_command",
-    RECORDER: "test_recorder",
+NOTHING, MEMORY = "a test that does nothing", "SDK's server in memory"
+LIVE, LIVE_URL = "live server, started", "live server, at a URL"
+_CASES = "suites_cases.py"
+# The tests of this name in that file.
+OTHERS = {NOTHING: "test_nothing", MEMORY: "test_memory", LIVE: "test_live_command", LIVE_URL: "test_live_url"}
+TAPES = {
+    "tape.streams()": "test_tape_streams",
+    "tape.streams(), one cassette": "test_one_cassette",
+    "tape.url": "test_tape_url",
+    "tape.command": "test_tape_command",
 }
+_ABOVE = 5.0  # milliseconds above a test that does nothing
+_SECONDS = 400
 
 
-@dataclass(frozen=True, slots=True)
-class Size:
-    rounds: int
-    tests: int
-    warm_up: bool
-    seconds: float  # the most that one suite may take
+def suites(bench: Bench) -> None:
+    """Milliseconds of a test that initializes, lists the tools and calls one, all that pytest does for it included."""
+    bench.figures += [
+        Figure(name, "ms", _ABOVE, base=NOTHING) if name.startswith("tape.streams") else Figure(name, "ms", 1.0, LIVE)
+        for name in TAPES
+    ]
+    tests, rounds = bench.pick((100, 3), (20, 3), (1, 1))
+    for name in (_CASES, "http_programs.py"):
+        shutil.copy(HERE / name, bench.place / name)
+    others = [NOTHING, MEMORY] if bench.size == "smoke" else list(OTHERS)
+    with Served([sys.executable, str(bench.place / _CASES), "http"], 4 * _SECONDS) as live:
+        _record(bench, live.url, tests)
+        for warm_up in (True, False) if bench.size != "smoke" else (False,):
+            for name in bench.rounds(1 if warm_up else rounds, [*others, *TAPES]):
+                with bench.measure(name, TAPE if name in TAPES else name):
+                    took = _pytest(bench, (OTHERS | TAPES)[name], 1 if warm_up else tests, live.url)
+                    if not warm_up:
+                        bench.say(f"{name}: {took:.1f} ms")
+                        for tape in [name] if name in TAPES else TAPES:  # a row each; all others are columns
+                            bench.add(tape, TAPE if name in TAPES else name, took)
 
 
-FULL, QUICK, SMOKE = Size(3, 200, True, 900), Size(3, 20, True, 200), Size(1, 1, False, 60)
+def _record(bench: Bench, url: str, tests: int) -> None:
+    """One test, whose cassette all others get a copy of."""
+    _pytest(bench, TAPES["tape.command"], 1, url, SUITE_MODE="rewrite")
+    (recorded,) = bench.place.glob("cassettes/*/*.db")
+    kept = recorded.rename(bench.place / "cassettes" / "suite.db")
+    for name in TAPES.values():
+        for number in range(tests):
+            shutil.copy(kept, recorded.with_name(f"{name}[{number}].db"))
 
 
-class Bench:
-    """One run: recordings made at its start, then the suites."""
-
-    def __init__(self, size: Size, names: list[str], place: Path, url: str) -> None:
-        self.size, self.names, self.results = size, names, Results()
-        self._place = place
-        self._environment = os.environ | {
-            "SUITE_SERVER": str(SERVER),
-            "SUITE_URL": url,
-            "SUITE_TIMES": str(place / "times.json"),
-            "SUITE_RECORDER": str(place / "recorder.json"),
-            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # no other plugin is measured
-        }
-        for kept, name in (CASES, CASES), (SERVER, SERVER.name), ("suites_conftest.py", "conftest.py"):
-            shutil.copy(HERE / kept, place / name)
-
-    def run(self) -> None:
-        self._record()
-        if RECORDER in self.names:
-            self._record_with_peer()
-        if self.size.warm_up:  # what is loaded, and compiled, for the first time
-            for name in self.names:
-                self._measure(name, 1)
-            self.results = Results()
-        for name in turns(self.names, self.size.rounds):
-            before = monotonic()
-            self._measure(name, self.size.tests)
-            say(f"{name}: {self.size.tests} tests, {monotonic() - before:.0f} s")
-
-    def _record(self) -> None:
-        """One test, whose cassette all others get a copy of."""
-        self._pytest(TESTS[report.COMMAND], 1, SUITE_MODE="rewrite")
-        (recorded,) = self._place.glob("cassettes/*/*.db")
-        kept = recorded.rename(self._place / "cassettes" / "suite.db")
-        for name in report.TAPES:
-            for number in range(self.size.tests):
-                shutil.copy(kept, recorded.with_name(f"{TESTS[name]}[{number}].db"))
-
-    def _record_with_peer(self) -> None:
-        """Through its own recorder, in front of the live server. Where that fails, its suite will."""
-        (peer,) = [proxy for proxy in proxies(peers=True)[0] if proxy.name == RECORDER]
-        command = peer.command(self._environment["SUITE_URL"], self._environment["SUITE_RECORDER"])
-        with suppress(FailedError, OSError), Served(command, self.size.seconds) as recorder:
-            self._pytest(TESTS[report.LIVE_URL], 1, SUITE_URL=recorder.url)
-            recorder.stop()
-
-    def _measure(self, name: str, tests: int) -> None:
-        before = monotonic()
-        try:
-            self._pytest(TESTS[name], tests)
-        except FailedError as error:
-            for figure in report.FIGURES:
-                self.results.fail(FREE, figure, name, str(error))
-            return
-        whole = monotonic() - before
-        each = json.loads((self._place / "times.json").read_text())
-        for figure, value in zip(report.FIGURES, (1e3 * whole / tests, median(each)), strict=True):
-            self.results.add(FREE, figure, name, value)
-
-    def _pytest(self, test: str, tests: int, **more: str) -> None:
-        plugin = "mcp_recorder.pytest_plugin" if test == TESTS[RECORDER] else "mcp_tape.pytest_plugin"
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", plugin, f"{CASES}::{test}"]
-        environment = self._environment | {"SUITE_TESTS": str(tests)} | more
-        try:
-            done = subprocess.run(
-                command, cwd=self._place, env=environment, capture_output=True, timeout=self.size.seconds
-            )
-        except subprocess.TimeoutExpired:
-            raise FailedError(f"not done within {self.size.seconds:.0f} seconds") from None
-        said = done.stdout.decode()
-        if done.returncode or f"{tests} passed" not in said:
-            raise FailedError(said.rstrip().rpartition("\n")[2])
-
-
-def main() -> int:
-    options = parser("Measure what a test costs with a tape, beside a live server and a peer.").parse_args()
-    size = SMOKE if options.smoke else QUICK if options.quick else FULL
-    absent = proxies(peers=not options.smoke)[1]
-    left_out = {report.NOTHING, report.LIVE, report.LIVE_URL, RECORDER} if options.smoke else set(absent)
-    names = [name for name in TESTS if name not in left_out]
-    with (
-        as_installed(options.smoke),
-        tempfile.TemporaryDirectory(prefix="mcp-tape-bench-") as place,
-        Served([sys.executable, str(SERVER), "http"], 10 * size.seconds) as live,
-    ):
-        bench = Bench(size, names, Path(place), live.url)
-        bench.run()
-    return conclude(options, report.report(bench.results, names, absent, size.tests))
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def _pytest(bench: Bench, test: str, tests: int, url: str, **more: str) -> float:
+    """The median of the tests."""
+    times = bench.place / "times.json"
+    facts = {"SUITE_URL": url, "SUITE_TIMES": str(times), "SUITE_TESTS": str(tests)}
+    plain = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(bench.place)}  # no other plugin is measured
+    plugins = ["-p", "no:cacheprovider", "-p", "mcp_tape.pytest_plugin", "-p", Path(_CASES).stem]
+    where = ["--rootdir", str(bench.place), f"{bench.place / _CASES}::{test}"]
+    command: Sequence[str] = [sys.executable, "-m", "pytest", "-q", *plugins, *where]
+    done = cost(command, _SECONDS, os.environ | facts | plain | more)
+    if f"{tests} passed" not in done.output:
+        raise FailedError(done.output[-200:])
+    return float(median(json.loads(times.read_text())))

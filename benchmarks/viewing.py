@@ -1,27 +1,21 @@
-"""The page of a large cassette in a real browser: `python benchmarks/viewing.py`.
+"""The page of a large cassette in a real browser. Needs playwright and Chromium.
 
-Measures how long it takes until the page can be used, from the start of loading on; how long filters take, by columns
-and by texts, the first of which opens every block; whether rows are blank after a jump; and how large the file is,
-beside the gzip of its texts. Needs playwright and Chromium.
+How long it takes until the page can be used, from the start of loading on; how long filters take, by columns and by
+texts, the first of which opens every block; whether rows are blank after a jump; and how large the file is.
 """
 
 from __future__ import annotations
 
 import gzip
-import sys
-import tempfile
 from base64 import b64encode
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from shutil import which
 from typing import TYPE_CHECKING, Any
 
-from measure import FREE, Bar, Results, at_most, show
-from options import conclude, parser, say
-from reading_cassettes import COMMON, RARE, SLOW, make
-from report import Report, Section, Table
+from measure import Bench, Figure
 
+from cassettes import COMMON, RARE, SLOW, make_long
 from mcp_tape.cassette.query.filters import EVERYTHING
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.viewer.page import export
@@ -29,15 +23,15 @@ from mcp_tape.viewer.page import export
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-_READY, _SIZE, _BLANK = "ready", "file", "blank"
+_READY, _BLANK, _SIZE = "ready to use", "of 60 jumps, blank", "file / gzip of its texts in base64"
 _FILTERS = {
     "filter: a tool": f"tool:{SLOW}",
     "filter: slow ones": "dur:>5 -status:error",
     "filter: a rare word, the first": RARE,
     "filter: a common word": COMMON,
 }
-_MOST_READY = {20_000: 500.0, 100_000: 2_000.0}  # milliseconds
-_MOST_FILTER, _MOST_SIZE = 300.0, 1.3
+_MOST = {20_000: 500.0}  # milliseconds until it is ready; of larger ones, _LATE
+_LATE, _MOST_FILTER, _MOST_SIZE = 2_000.0, 300.0, 1.3
 _WAIT = 60_000  # milliseconds
 
 _WATCH = """new MutationObserver((_, observer) => {
@@ -73,25 +67,29 @@ _SCROLL = """async () => {
 }"""
 
 
-@dataclass(frozen=True, slots=True)
-class Size:
-    rounds: int
-    messages: tuple[int, ...]
+def viewing(bench: Bench) -> None:
+    """Each size is a contestant of its own."""
+    from playwright.sync_api import sync_playwright
 
-
-FULL = Size(5, (20_000, 100_000))
-QUICK = Size(1, (20_000, 100_000))
-SMOKE = Size(1, (200,))
-
-
-def run(size: Size, place: Path, browser: Browser, results: Results) -> None:
-    for messages in size.messages:
-        file, ratio = _exported(make(place, messages))
-        results.add(FREE, _SIZE, f"{messages:,}", ratio)
-        for _ in range(size.rounds):
-            for figure, value in _measured(browser, file):
-                results.add(FREE, figure, f"{messages:,}", value)
-        say(f"{messages:,} messages: ready in {results.value(FREE, _READY, f'{messages:,}'):.0f} ms")
+    program = which("chromium") or which("chromium-browser") or which("google-chrome")
+    sizes = bench.pick((20_000, 100_000), (20_000, 100_000), (200,))
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        for messages in sizes:
+            who = f"{messages:,} messages"
+            bench.figures += [
+                Figure(f"{_READY}, {messages:,}", "ms", _MOST.get(messages, _LATE), who=who),
+                *(Figure(f"{name}, {messages:,}", "ms", _MOST_FILTER, who=who) for name in _FILTERS),
+                Figure(f"{_BLANK}, {messages:,}", "", 0.0, who=who),
+                Figure(f"{_SIZE}, {messages:,}", "×", _MOST_SIZE, who=who),
+            ]
+            file, ratio = _exported(make_long(bench.place, messages))
+            bench.add(f"{_SIZE}, {messages:,}", who, ratio)
+            for _ in range(bench.pick(5, 1, 1)):
+                for figure, value in _measured(browser, file):
+                    bench.add(f"{figure}, {messages:,}", who, value)
+            bench.say(who)
+        browser.close()
 
 
 def _exported(tape: Path) -> tuple[Path, float]:
@@ -115,43 +113,3 @@ def _measured(browser: Browser, file: Path) -> Iterator[tuple[str, Any]]:
     page.evaluate(_FILTER, "")
     yield _BLANK, page.evaluate(_SCROLL)
     page.close()
-
-
-def report(results: Results, size: Size) -> Report:
-    names = [f"{messages:,}" for messages in size.messages]
-    units = {_READY: "ms", **dict.fromkeys(_FILTERS, "ms"), _BLANK: "", _SIZE: "×"}
-    titles = {_READY: "ready to use", _BLANK: "of 60 jumps, blank", _SIZE: "file / gzip of its texts in base64"}
-    rows = [
-        [titles.get(figure, figure), *(show(results.value(FREE, figure, name), unit) for name in names)]
-        for figure, unit in units.items()
-    ]
-    table = Table(["", *(f"{name} messages" for name in names)], rows)
-    return Report(results, table, [Section("Viewing", table)], list(_bars(results, size)), [])
-
-
-def _bars(results: Results, size: Size) -> Iterator[Bar]:
-    for messages in size.messages:
-        name = f"{messages:,}"
-        most = _MOST_READY.get(messages, max(_MOST_READY.values()))
-        yield at_most(f"ready, {name}", results.value(FREE, _READY, name), most, "ms", "after the start of loading")
-        for figure in _FILTERS:
-            yield at_most(f"{figure}, {name}", results.value(FREE, figure, name), _MOST_FILTER, "ms", "until counted")
-        yield at_most(f"blank rows, {name}", results.value(FREE, _BLANK, name), 0, "", "jumps")
-        yield at_most(f"size, {name}", results.value(FREE, _SIZE, name), _MOST_SIZE, "×", "gzip of its texts in base64")
-
-
-def main() -> int:
-    options = parser("Measure the page of a large cassette in a real browser.").parse_args()
-    size = SMOKE if options.smoke else QUICK if options.quick else FULL
-    from playwright.sync_api import sync_playwright
-
-    program, results = which("chromium") or which("chromium-browser") or which("google-chrome"), Results()
-    with tempfile.TemporaryDirectory(prefix="mcp-tape-bench-") as place, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        run(size, Path(place), browser, results)
-        browser.close()
-    return conclude(options, report(results, size))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -17,7 +17,7 @@ ROOT = DOCS.parent
 OUTSIDE = {
     "changelog.md": ROOT / "CHANGELOG.md",
     "contributing.md": ROOT / "CONTRIBUTING.md",
-    "measurements.md": ROOT / "benchmarks" / "README.md",
+    "benchmarks.md": ROOT / "benchmarks" / "README.md",
 }
 ASIDE = "---\nsearch: {boost: 0.3}\n---\n\n"  # what the manual says is found before it
 LINK = re.compile(r"(?<=\]\()(?P<file>[^\s)#:]+)(?=[#)])")

@@ -59,7 +59,7 @@ def test_a_link_that_is_no_entry_of_a_list_gives_no_place() -> None:
         ("docs/diff.md", "[a](#exit-codes) [b](https://example.com/x)", "[a](#exit-codes) [b](https://example.com/x)"),
         ("docs/diff.md", "[a](../pyproject.toml)", "[a](../pyproject.toml)"),
         ("CONTRIBUTING.md", "[a](docs/architecture.md)", "[a](architecture.md)"),
-        ("benchmarks/README.md", "[a](../docs/benchmarks.md#kills)", "[a](benchmarks.md#kills)"),
+        ("docs/recording.md", "[a](../benchmarks/README.md#kills)", "[a](benchmarks.md#kills)"),
     ],
 )
 def test_a_link_leads_to_where_the_site_has_it(source: str, text: str, on_the_site: str) -> None:
