@@ -1,6 +1,6 @@
 """The pytest plugin: one marker, three fixtures, seven options.
 
-Every pytest run loads this file, so it loads nothing; what it needs comes with the first tape.
+Every pytest run loads this file, so it loads little; what it needs comes with the first tape.
 """
 
 from __future__ import annotations
@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from .options import FORMATS, LEVELS, MODES
+
 if TYPE_CHECKING:
     from .testing.plugin import Tapes
     from .testing.use import UsedCassette
 
-_MODES = ("none", "once", "new_episodes", "all", "rewrite")
-_LEVELS = ("ignore", "warn", "error")
-_FORMATS = ("db", "jsonl")
 _INI = ("mcp_record", "mcp_block_live", "mcp_unplayed", "mcp_inexact", "mcp_tape_dir", "mcp_tape_format")
 _PRECEDENCE = "command line, nearest mark, farther marks, mcp_tape_config, ini, default"
 _MARK = (
@@ -28,15 +27,15 @@ _MARK = (
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("mcp-tape", "mcp-tape: record and replay MCP servers")
-    group.addoption("--mcp-record", choices=_MODES, help="What tapes do: replay (none), record (once, all, rewrite) or "
+    group.addoption("--mcp-record", choices=MODES, help="What tapes do: replay (none), record (once, all, rewrite) or "
                     "both (new_episodes). Default: none.")  # fmt: skip
     group.addoption("--mcp-block-live", action="store_true", default=None, help="Refuse to talk to live servers.")
-    group.addoption("--mcp-unplayed", choices=_LEVELS, help="What to do about recorded requests that a test did not "
+    group.addoption("--mcp-unplayed", choices=LEVELS, help="What to do about recorded requests that a test did not "
                     "make. Default: ignore.")  # fmt: skip
-    group.addoption("--mcp-inexact", choices=_LEVELS, help="What to do about answers that are not exact, where tests "
+    group.addoption("--mcp-inexact", choices=LEVELS, help="What to do about answers that are not exact, where tests "
                     "allow them: ignore, normalize, match. Default: ignore.")  # fmt: skip
     group.addoption("--mcp-tape-dir", metavar="DIR", help="Where cassettes are. Default: cassettes/ beside each test.")
-    group.addoption("--mcp-format", "--mcp-tape-format", choices=_FORMATS, help="What cassettes are: SQLite (db), or "
+    group.addoption("--mcp-format", "--mcp-tape-format", choices=FORMATS, help="What cassettes are: SQLite (db), or "
                     "text to be reviewed (jsonl). Default: db.")  # fmt: skip
     group.addoption("--mcp-orphans", action="store_true", default=None, help="List the cassettes that no test uses.")
     parser.addini("mcp_record", "as --mcp-record")
@@ -50,7 +49,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", _MARK)
-    choices_of = {"mcp_record": _MODES, "mcp_unplayed": _LEVELS, "mcp_inexact": _LEVELS, "mcp_tape_format": _FORMATS}
+    choices_of = {"mcp_record": MODES, "mcp_unplayed": LEVELS, "mcp_inexact": LEVELS, "mcp_tape_format": FORMATS}
     for name, choices in choices_of.items():
         value = config.getini(name)
         if value and value not in choices:

@@ -17,7 +17,7 @@ from typing import Any, get_args
 import click
 import pytest
 
-from mcp_tape import TapeError, api, modes, options, pytest_plugin, use_cassette
+from mcp_tape import TapeError, api, modes, options, use_cassette
 from mcp_tape.cli import cli
 from mcp_tape.options import Option
 from mcp_tape.record.options import Options
@@ -207,9 +207,7 @@ def test_the_keywords_are_those_of_use_cassette() -> None:
 
 
 def test_choices_are_those_of_the_types() -> None:
-    assert options.MODES == get_args(modes.Mode) == pytest_plugin._MODES
-    assert options.LEVELS == pytest_plugin._LEVELS
-    assert options.FORMATS == pytest_plugin._FORMATS
+    assert get_args(modes.Mode) == options.MODES
 
 
 def test_help_names_the_default_of_what_is_read_only_if_given() -> None:

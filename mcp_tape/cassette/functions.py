@@ -71,7 +71,7 @@ def of_key(key: str, value: str = "?") -> str:
 # The messages of the exchange that a client request opened, with the request; of a batch, those of all its requests.
 MEMBERS = f"""SELECT id FROM derived WHERE cue = ? AND exchange IS NULL AND id BETWEEN ? AND ?
     UNION ALL SELECT id FROM derived WHERE exchange = ? AND id BETWEEN ? AND ?
-    UNION ALL SELECT id FROM derived WHERE id >= ? AND cue IS NULL AND exchange IS NULL AND method IS NOT NULL
+    UNION ALL SELECT id FROM derived WHERE id >= ? AND {schema.BY_CLIENT} AND exchange IS NULL AND method IS NOT NULL
     AND rpc_id IS NOT NULL AND {BEFORE_NEXT.format("derived")}"""
 
 

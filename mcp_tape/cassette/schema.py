@@ -25,6 +25,7 @@ _TRY = "A cassette is made by: mcp-tape record -o FILE -- CMD"
 BITS = 32
 MOST = (1 << BITS) - 1  # frames and messages of a session
 MOST_SESSIONS = (1 << 31) - 1
+BY_CLIENT, BY_SERVER = "cue IS NULL", "cue IS NOT NULL"  # who sent the message of a row of `derived`
 PENDING = "pending IS NOT NULL"  # of a session: messages of frames from this number on are not derived yet
 
 # No STRICT tables, no ->> and no typeof(): old sqlite3 shells, DuckDB and ClickHouse read a cassette too. Each column

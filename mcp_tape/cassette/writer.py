@@ -30,12 +30,12 @@ _ALL = 1 << 62
 _CACHE = 512  # kibibytes: a recorder writes much and reads little
 _CHECKPOINT = 16 << 10  # pages: each checkpoint syncs the disk several times, and the recorder waits
 # A repeated request; in a batch, all of them.
-_FORGET = f"""UPDATE derived SET key = NULL, status = 'retry' WHERE id >= :frame AND cue IS NULL
+_FORGET = f"""UPDATE derived SET key = NULL, status = 'retry' WHERE id >= :frame AND {schema.BY_CLIENT}
     AND id < coalesce((SELECT min(id) FROM facts WHERE id > :frame), :frame + {schema.MOST})
     AND method IS NOT NULL AND rpc_id IS NOT NULL"""
 # Messages that waited for it wait for the last client message before it that is still on the tape.
 _WAIT_FOR_EARLIER = f"""UPDATE derived SET cue = coalesce((
-        SELECT (id - part) & {schema.MOST} FROM derived WHERE id < :frame AND id > :first AND cue IS NULL
+        SELECT (id - part) & {schema.MOST} FROM derived WHERE id < :frame AND id > :first AND {schema.BY_CLIENT}
         AND (method IS NULL OR rpc_id IS NULL OR key IS NOT NULL) ORDER BY id DESC LIMIT 1), 0)
     WHERE cue = :seq AND exchange IS NOT NULL AND exchange <> :seq AND id BETWEEN :first AND :last"""
 

@@ -15,10 +15,11 @@ from typing import Any, NamedTuple
 
 from ..cassette.replace import beside
 from ..errors import CassetteError, TapeError, pasted
+from ..wire.jsontext import splice
 from . import jsonc, remote, toml, yaml
 from .entry import PROGRAM, Parts, Tape, parts_of, stranger_in, tape_in, unwrapped, wrapped
 from .remote import Remote, RemoteTape
-from .spans import Pairs, UnreadableError, spliced
+from .spans import Pairs, UnreadableError
 from .splice import Language, put_in, take_out
 from .table import JSON, TOML, YAML, Place
 
@@ -150,7 +151,7 @@ def wrap(config: Config, server: Server, program: str, words: Sequence[str]) -> 
         assert server.parts
         splices = put_in(language, config.text, node.at(server.parts.owner), server.parts, program, words)
         made = wrapped(entry, server.parts, program, words)
-    text = _checked(config, server, spliced(config.text, splices), made)
+    text = _checked(config, server, splice(config.text, splices), made)
     new = with_text(config, text)
     if unwrap(new, next(one for one in servers(new) if one.name == server.name)) != config.text:
         raise _unsafe(config, server)
@@ -171,7 +172,7 @@ def unwrap(config: Config, server: Server) -> str:
         assert server.parts
         splices = take_out(language, config.text, node.at(server.parts.owner), server.parts, server.tape)
         made = unwrapped(entry, server.parts, server.tape)
-    return _checked(config, server, spliced(config.text, splices), made)
+    return _checked(config, server, splice(config.text, splices), made)
 
 
 def _expect_well(config: Config, server: Server) -> None:

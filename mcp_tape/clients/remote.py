@@ -21,7 +21,8 @@ from typing import Any, NamedTuple
 from ..errors import TapeError
 from ..redaction.diagnostics import hidden
 from ..wire.channels import STDIO
-from .spans import Member, Node, Pairs, Splice
+from ..wire.jsontext import Splice
+from .spans import Member, Node, Pairs
 
 URLS = ("url", "httpUrl", "serverUrl", "uri")
 _HEADERS = ("headers", "http_headers")

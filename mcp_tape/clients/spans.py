@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-Splice = tuple[int, int, str]
+from ..wire.jsontext import Splice
+
 MARK = "\ufeff"  # the byte order mark, which some editors put at the start of a file
 
 
@@ -62,15 +63,6 @@ class Node:
         for key in path:
             node = (node.members or {})[key].value
         return node
-
-
-def spliced(text: str, splices: Iterable[Splice]) -> str:
-    """Return a text with some spans replaced."""
-    parts, at = [], 0
-    for start, end, new in sorted(splices):
-        parts += [text[at:start], new]
-        at = end
-    return "".join([*parts, text[at:]])
 
 
 def without(text: str, owner: Node, member: Member) -> list[Splice]:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from ..wire.jsontext import Splice
 from .entry import END, Parts, Tape
-from .spans import Member, Node, Splice
+from .spans import Member, Node
 
 
 class Language(Protocol):

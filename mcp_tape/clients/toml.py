@@ -6,7 +6,8 @@ import re
 import sys
 from typing import Any
 
-from .spans import MARK, Member, Node, Pairs, Splice, UnreadableError
+from ..wire.jsontext import Splice
+from .spans import MARK, Member, Node, Pairs, UnreadableError
 from .spans import without as without_inline
 
 if sys.version_info >= (3, 11):

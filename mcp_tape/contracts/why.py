@@ -12,7 +12,7 @@ from signal import Signals
 from time import time
 from typing import Any, Literal, NamedTuple
 
-from ..cassette.query.rows import Row, facts, plain, session_rows
+from ..cassette.query.rows import EXPECTED_CODES, Row, facts, plain, session_rows
 from ..cassette.query.sessions import is_open
 from ..cassette.reader import Cassette, Session
 from ..errors import count
@@ -33,8 +33,6 @@ RULES = {
     "unreachable": "the server could not be started, or not be reached at its URL",
     "incomplete": "the recording itself is not whole",
 }
-# Clients end servers that do not end by themselves with SIGTERM.
-_EXPECTED_CODES = (None, 0, 128 + 15)
 # Microseconds. A client that leaves sooner than this did not wait for the answer: a script that pipes its calls closes
 # stdin at once, and reads the answers.
 _WAITED = 100_000
@@ -236,7 +234,7 @@ class _Story:
         row, code = self._exit or (end.row, None)
         if end.by == "server" and row is not None:
             yield self._made("died", row, f"{end.words} before the client left{end.then}", *self._stderr)
-        if end.by == "client" and row is not None and code not in _EXPECTED_CODES:
+        if end.by == "client" and row is not None and code not in (None, *EXPECTED_CODES):
             yield self._made("died", row, f"the server ended{_with(code)} after the client had left", *self._stderr)
         if end.by == "unknown" and end.row is not None:
             yield self._made("unknown", end.row, end.words, *self._stderr)

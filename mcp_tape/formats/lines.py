@@ -16,7 +16,6 @@ from ..cassette.reader import Cassette
 from ..wire import jsontext
 from ..wire.channels import CONTINUED, SIGNALLED, STDIO, TAPE, is_listen_stream
 
-_EXPECTED_CODES = (0, 128 + 15)  # clients end servers with SIGTERM
 _MARKED = ("unanswered", "cancelled", "retry")  # statuses of a request without an answer to carry them
 _ODD_NUMBER = re.compile(r"[\[:,\s](?:-?\d+[.eE]|-?\d{16}|-0)")
 _ENDS = {"close": "closes", "abort": "aborts", "open": "leaves open"}  # of a channel
@@ -105,7 +104,7 @@ def _control(row: Row) -> Line:
         return Line(row, "control", text)
     event = facts["event"]
     if event == "exit":
-        return Line(row, f"exits {facts.get('code')}", odd=facts.get("code") not in _EXPECTED_CODES)
+        return Line(row, f"exits {facts.get('code')}", odd=facts.get("code") not in rows.EXPECTED_CODES)
     if event == SIGNALLED:
         return Line(row, f"the recorder gets signal {facts.get('number')}", dim=True)
     if row.channel == TAPE:

@@ -318,10 +318,10 @@ def element_spans(text: Any) -> list[tuple[int, int]]:
 
 
 def splice(text: str, splices: Iterable[Splice]) -> str:
-    """Replace spans of a text. Of two nested spans, the outer one wins."""
+    """Replace spans of a text. Of two nested spans, the outer one wins; an empty one before it is an insertion."""
     out: list[str] = []
     done = 0
-    for start, end, new in sorted(splices, key=lambda item: (item[0], -item[1])):
+    for start, end, new in sorted(splices, key=lambda item: (item[0], item[0] < item[1], -item[1])):
         if start < done:
             continue
         out += (text[done:start], new)

@@ -38,13 +38,13 @@ _CANCELLED = f"""CASE WHEN f.kind = 'batch' THEN called_off(m.id, m.part, m.send
     WHEN m.sender = 'client' THEN EXISTS (
         SELECT 1 FROM derived c CROSS JOIN facts cf ON cf.id = c.id - c.part
         WHERE c.exchange = m.seq AND c.id BETWEEN m.id AND m.id | {schema.MOST}
-        AND +c.method = '{protocol.CANCELLED}' AND c.cue IS NULL
+        AND +c.method = '{protocol.CANCELLED}' AND c.{schema.BY_CLIENT}
         AND cancelled_by({text_of("cf", "c.part")}, c.part) = m.rpc_id)
     ELSE EXISTS (
         SELECT 1 FROM (SELECT c.id, c.part, c.cue FROM derived c WHERE c.id BETWEEN m.id AND m.id | {schema.MOST}
             AND c.method = '{protocol.CANCELLED}' ORDER BY c.id LIMIT {EXAMINED}) few
         CROSS JOIN facts cf ON cf.id = few.id - few.part
-        WHERE few.cue IS NOT NULL AND cancelled_by({text_of("cf", "few.part")}, few.part) = m.rpc_id) END"""
+        WHERE few.{schema.BY_SERVER} AND cancelled_by({text_of("cf", "few.part")}, few.part) = m.rpc_id) END"""
 
 # Columns about the call of a row, the same for a request and its answer.
 METHOD = "coalesce(m.method, q.method)"

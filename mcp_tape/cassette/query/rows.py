@@ -20,6 +20,7 @@ from . import filters
 from .exchanges import FAILED
 from .filters import EVERYTHING, Filter
 
+EXPECTED_CODES = (0, 128 + 15)  # of a server that its client ends, some with SIGTERM
 EXCERPT = 4096  # characters of a text to read for one line
 _FACTS = 1 << 20  # characters of a control frame, which is short
 _FIRST = 100  # rows of the first page: people want to see something at once
