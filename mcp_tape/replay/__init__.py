@@ -13,6 +13,6 @@ transport.
     sends       a call, and the actions that transports perform
     live        new_episodes: a live server beside the tape
     faults      faults and stand-ins: answers other than the recorded ones
-    misses      the report of a miss
+    misses      reports of misses and of inexact answers
     report      reports on stderr and as JSON lines
 """

@@ -44,7 +44,7 @@ from ..redaction.diagnostics import Discreet
 from ..wire import frames, jsontext, protocol, rewrite
 from ..wire.frames import Message
 from .finder import Finder, Found
-from .report import Fact
+from .report import Fact, Inexact
 from .selection import Selection
 from .sends import MISS, NO_HEADERS, Action, Call, Hangup, Send, Silence, said
 
@@ -217,9 +217,10 @@ class Deck:
         if self._report_played:
             self._report(Fact("played", "", call))
         if found.bent is not None:
-            from .matching import inexact
+            from .misses import describe_inexact
 
-            self._report(inexact.fact(self._selection, call, found.bent, self._discreet))
+            text, differing = describe_inexact(self._selection, call, found.bent, self._discreet)
+            self._report(Fact("inexact", text, call, inexact=Inexact(*found.bent, differing)))
 
     def _response(self, message: Message) -> Arrival:
         rpc_id = message.rpc_id or ""

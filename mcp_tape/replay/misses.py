@@ -1,4 +1,4 @@
-"""The miss report: which call nothing answers, what comes nearest, how it differs, and what to do."""
+"""Reports of misses and of inexact answers: the nearest recording, the differences, and what to do."""
 
 from __future__ import annotations
 
@@ -16,13 +16,20 @@ from .selection import Selection
 from .sends import UNANSWERED
 
 if TYPE_CHECKING:
+    from .finder import Bent
     from .matching.ladder import Plan
+    from .sends import Call
 
 _NEAREST = 3
 _LOOKED_AT = 300  # recordings compared at the most: a report may not take seconds
 _READ = 8 << 20  # bytes of them at the most, for the same reason
 _SHOWN_PATHS = 8
 _SHOWN_TEXT = 120
+_RUNGS = {
+    "ignore": "equal but for what is ignored",
+    "match_on": "equal in what counts",
+    "normalize": "equal once normalized",
+}
 _TO_DO = "\n  what to do:"
 _OTHER_ERA = (
     f"this tape is of the modern era ({protocol.MODERN_VERSION}, no handshake), and the client sent "
@@ -392,7 +399,7 @@ def _bending(
     differing: list[Difference],
     discreet: Discreet,
 ) -> list[Advice]:
-    from .matching.advice import rungs
+    from .matching.ladder import rungs
 
     paths = [found.path for found in differing]
     if _NAME in paths or len(near.differing) > len(paths):
@@ -457,3 +464,21 @@ def _cut(value: Any, discreet: Discreet) -> str:
     """A hidden value as text. What a recording must not touch, such as a tool's name, is hidden here."""
     text = discreet.text(jsontext.compact(value))
     return text if len(text) <= _SHOWN_TEXT else text[:_SHOWN_TEXT] + "…"
+
+
+def describe_inexact(
+    selection: Selection, call: Call, bent: Bent, discreet: Discreet
+) -> tuple[str, tuple[Difference, ...]]:
+    """Describe an answer that a looser rung found, and how its request differs. Without secrets."""
+    recorded = call.recorded
+    assert recorded is not None
+    method, now = call.message.method or "", call.message.body.get("params")
+    then = selection.message(recorded).body.get("params")
+    one, other = (match.asked(method, params) for params in (then, now))
+    differing = list(match.differences(one, other, ("params",)))
+    seen = tuple(shown(method, one, other, differing[:_SHOWN_PATHS], discreet))
+    how = _RUNGS.get(bent.rung) or f"the nearest ({bent.similarity:.2f})"
+    lines = [f"{discreet.call(call.message)} was answered by {selection.place(recorded)}, {how}", *map(in_line, seen)]
+    if len(differing) > _SHOWN_PATHS:
+        lines.append(f"and {len(differing) - _SHOWN_PATHS} more differences")
+    return "\n  ".join(lines), seen

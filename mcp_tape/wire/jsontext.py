@@ -51,10 +51,11 @@ def _fast() -> Any:
 
 def loads(text: str | bytes) -> Any:
     """Parse a JSON text; ValueError if it is malformed, RecursionError if it is nested too deep."""
+    global _lost
     if _orjson is None and _lost < _LOADING:
         try:
             value = smalljson.loads(text)
-            _lose(1000 + 4 * len(text))
+            _lost += 1000 + 4 * len(text)
             return value
         except UnsureError:
             pass
@@ -68,11 +69,6 @@ def loads(text: str | bytes) -> Any:
         # The second parser accepts lone surrogates; NaN and Infinity are not JSON for either.
         value = json.loads(source, parse_constant=_refuse, parse_int=_integer)
     return value if len(text) <= 2 * DEEPEST else not_too_deep(value, text)
-
-
-def _lose(time: int) -> None:
-    global _lost
-    _lost += time
 
 
 def loads_exact(text: str) -> Any:
@@ -116,10 +112,11 @@ def not_too_deep(value: Any, text: str | bytes) -> Any:
 
 def canonical(value: Any) -> bytes:
     """Return equal bytes for equal values: sorted keys, no white space. For comparing, not for parsing."""
+    global _lost
     if _orjson is None and _lost < _LOADING:
         try:
             found = smalljson.dumps(value, sort_keys=True)
-            _lose(1500 + 30 * len(found))
+            _lost += 1500 + 30 * len(found)
             return found
         except UnsureError:
             pass

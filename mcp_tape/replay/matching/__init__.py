@@ -8,7 +8,5 @@ it can answer. Does no I/O and reads no clock.
     normal      values made equal before they are compared: paths, times, ids
     bindings    which live path or id stands for which recorded one, and how it is put back into what goes out
     nearness    how similar two values are
-    ladder      the rungs, and the recorded requests that each finds
-    inexact     what is reported of an answer that was not exact
-    advice      the rung that would answer a miss
+    ladder      the rungs, the recorded requests that each finds, and which rung would answer a miss
 """
