@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ...replay.sends import Call, Player
 
 CHUNK = 1 << 16
-_SILENCE = 0.01  # seconds without a request, after which those who write to the cassette get their turn
+_SILENCE = 10  # milliseconds without a request, after which those who write to the cassette get their turn
 _READING = 0.5  # seconds at the most to wait for a client to read; a busy machine needs some of it
 _LOOK_AGAIN, _LOOK_SELDOM = 0.0002, 0.01  # seconds; at first the one, in the end the other
 _PIPE_BUF = 4096  # what a pipe takes without blocking, once it says that it is writable
@@ -71,6 +71,8 @@ class _Session:
         self._begun: set[Call] = set()  # unanswered calls that something was sent for
         self._open: Recorded | None = None  # noise that was sent last and has no line end
         self._room = 0  # bytes that can be written without blocking, however many writes they take
+        self._arrivals = select.poll()  # not select, which takes no descriptor above 1023
+        self._arrivals.register(source, select.POLLIN)
         self._writable = select.poll()
         self._writable.register(target, select.POLLOUT)
 
@@ -82,23 +84,27 @@ class _Session:
 
     def _wait(self) -> bool:
         """Wait until something arrives or is due; return False if nothing will."""
-        due, also, unsent = self._player.next_at(), self._also, self._unsent
-        sources = [*also] if self._ended else [self._source, *also]
-        if due is None and not sources and not unsent:
+        due, also, unsent, arrivals = self._player.next_at(), self._also, self._unsent, self._arrivals
+        if due is None and self._ended and not also and not unsent:
             return False
-        timeout = None if due is None else max(0.0, due - monotonic())
+        if self._ended or also or unsent:
+            arrivals = select.poll()
+            for one in [*also] if self._ended else [self._source, *also]:
+                arrivals.register(one, select.POLLIN)
+            for one in unsent:
+                arrivals.register(one, select.POLLOUT)
+        patience = None if due is None else max(0.0, due - monotonic()) * 1000
         if self._lock.is_held:
-            timeout = _SILENCE if timeout is None else min(_SILENCE, timeout)
-        ready, room, _ = select.select(sources, [*unsent], [], timeout)
-        if not ready:
+            patience = _SILENCE if patience is None else min(_SILENCE, patience)
+        events = arrivals.poll(patience)
+        if not events:
             self._lock.release()
-        for one in ready:
+        for one, _ in events:
             if one == self._source:
                 self._read()
-            else:
+            elif one in also:
                 also[one]()
-        for one in room:
-            if one in unsent:
+            elif one in unsent:
                 unsent[one]()
         return True
 

@@ -45,6 +45,15 @@ def test_half_a_request_stays_before_those_that_come_while_the_client_does_not_r
     assert [n for n, _ in values(read.decode().splitlines())] == list(range(1_500))
 
 
+def test_an_input_that_is_closed_has_ended(tmp_path: Path) -> None:
+    player = Player(make_cassette(tmp_path / "tape.db", [("client", call(1)), ("server", result(1))]))
+    (source, to), (back, target) = os.pipe(), os.pipe()
+    os.close(source)
+    assert serve(player.deck, source=source, target=target) is None
+    for one in (to, back, target):
+        os.close(one)
+
+
 def _write_all(client: RawIOBase, data: bytes) -> None:
     rest = memoryview(data)
     while rest:
