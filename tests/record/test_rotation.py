@@ -42,6 +42,21 @@ def calls(first: int, number: int) -> Iterator[Said]:
         yield "server", STDIO, result(rpc_id)
 
 
+def posted(channel: str, body: str, session: str = "one") -> Iterator[Said]:
+    headers = {"mcp-session-id": session}
+    yield "client", channel, {"event": "request", "verb": "POST", "path": "/mcp", "headers": headers}
+    yield "client", channel, body
+    yield "client", channel, ""
+
+
+def answered(channel: str, status: int, body: str = "", session: str = "one") -> Iterator[Said]:
+    headers = {"content-type": "application/json", "mcp-session-id": session}
+    yield "server", channel, {"event": "response", "status": status, "headers": headers}
+    if body:
+        yield "server", channel, body
+    yield "server", channel, ""
+
+
 def said_in(said: list[Said]) -> list[str]:
     return [what for _, channel, what in said if isinstance(what, str) and channel != STDERR]
 
@@ -170,16 +185,9 @@ def test_a_line_that_is_not_whole_goes_on_in_the_next_part(tmp_path: Path) -> No
 
 
 def test_open_streams_over_http_go_on_and_sessions_without_news_do_not(tmp_path: Path) -> None:
-    def post(number: int, body: str, answer: str | None, session: str) -> Iterator[Said]:
-        channel, headers = f"post-{number}", {"mcp-session-id": session}
-        yield "client", channel, {"event": "request", "verb": "POST", "path": "/mcp", "headers": headers}
-        yield "client", channel, body
-        yield "client", channel, ""
-        kind = {"content-type": "application/json"} | headers
-        yield "server", channel, {"event": "response", "status": 200 if answer else 202, "headers": kind}
-        if answer:
-            yield "server", channel, answer
-        yield "server", channel, ""
+    def post(number: int, body: str, answer: str, session: str) -> Iterator[Said]:
+        yield from posted(f"post-{number}", body, session)
+        yield from answered(f"post-{number}", 200, answer, session)
 
     stream = {"content-type": "text/event-stream"}
     said: list[Said] = [
@@ -202,6 +210,23 @@ def test_open_streams_over_http_go_on_and_sessions_without_news_do_not(tmp_path:
         assert known[:4] == ["tape", "post-1", "post-1", "post-1"] and "get-1" in known
     assert texts(tmp_path).count(tell("notifications/x")) == 1
     assert sum("tools/call" in text for text in texts(tmp_path)) == 87
+
+
+def test_a_post_is_not_split_though_it_begins_no_exchange(tmp_path: Path) -> None:
+    def said() -> Iterator[Said]:
+        yield from (*posted("post-1", str(INTRODUCTION[0][2])), *answered("post-1", 200, str(INTRODUCTION[1][2])))
+        yield from posted("post-2", tell("notifications/x", filling="x" * 60_000))
+        until(lambda: any("notifications/x" in text for text in texts(tmp_path)), "the cassette to be full")
+        yield from (*posted("post-3", tell("notifications/y")), *answered("post-3", 202))
+        until(lambda: tell("notifications/y") in texts(tmp_path), "what came meanwhile")
+        yield from (*answered("post-2", 202), *posted("post-4", call(4)), *answered("post-4", 200, result(4)))
+        yield "server", "", {"event": "stop"}
+
+    record_into(row_in(tmp_path, size=60_000), said(), transport=HTTP)
+    with Cassette(cassettes(tmp_path)[0]) as first:
+        channels = [frame.channel for frame in first.frames(1)]
+    assert len(cassettes(tmp_path)) == 2
+    assert (channels.count("post-2"), channels.count("post-3")) == (4, 4)
 
 
 def test_a_row_that_cannot_go_on_stays_where_it_is(tmp_path: Path) -> None:

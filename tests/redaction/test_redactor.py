@@ -342,6 +342,7 @@ def test_redact_value_hides_what_the_pattern_finds_and_nothing_where_it_finds_no
         (["-e", "DB_PASSWORD=V"], ["-e", "DB_PASSWORD=[redacted:key:DB_PASSWORD]"]),
         (["--token", "--verbose"], ["--token", "--verbose"]),
         (["--token", "-Zk9"], ["--token", "[redacted:key:token]"]),
+        (["--token", "--Zk9mQ2pLx7Rt"], ["--token", "[redacted:key:token]"]),
         (["--token", "${TOKEN}", "--token="], ["--token", "${TOKEN}", "--token="]),
         (["-H", "Authorization: Bearer kJ8mN2pQ4"], ["-H", "Authorization: Bearer [redacted:shape:bearer]"]),
         (['{"apiKey":"V"}'], ['{"apiKey":"[redacted:key:apiKey]"}']),
