@@ -22,7 +22,7 @@ from tests.support.kills import fork_with, until_it_lives
 from tests.support.messages import call, request, result, tell
 from tests.support.promises import CASSETTES
 from tests.support.rows import EXIT, LEAVE, Said, cassettes, parts, record_into, texts
-from tests.support.running import ECHO, MCP_TAPE, frames, is_one_file, receive_line, run, send, started, until
+from tests.support.running import ECHO, MCP_TAPE, WAIT, frames, is_one_file, receive_line, run, send, started, until
 
 fork_with(__name__)
 FILLING = "x" * 2000
@@ -405,7 +405,7 @@ def test_two_recorders_at_once_do_not_disturb_each_other(tmp_path: Path) -> None
         send(first.stdin, b"3\n")
         assert receive_line(first.stdout) == b"3\n"
         first.stdin.close()
-        assert first.wait(30) == 0 and first.stderr and first.stderr.read() == b""
+        assert first.wait(WAIT) == 0 and first.stderr and first.stderr.read() == b""
 
 
 @pytest.mark.parametrize(

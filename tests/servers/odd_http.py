@@ -13,7 +13,7 @@ from typing import Any
 
 from odd import Odd
 
-PATIENCE = 60  # seconds
+PATIENCE = 120  # seconds
 SESSION = "odd-1"
 
 

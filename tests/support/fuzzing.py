@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from random import Random
 
+from tests.support.warm import WAIT
+
 
 class Case(Random):
     """A source of randomness that knows its seed."""
@@ -39,9 +41,6 @@ def cases(few: int) -> Iterator[Case]:
         yield Case(number)
         tried += 1
     print(f"{tried} cases")
-
-
-WAIT = 60  # seconds, for work of a few milliseconds on an idle machine
 
 
 class HangError(BaseException):

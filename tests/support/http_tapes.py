@@ -28,7 +28,6 @@ SAMPLING = said(id=1, method="sampling/createMessage", params={"messages": []})
 SAMPLED = result(1, role="assistant")
 TOOLS = b'{\n  "jsonrpc": "2.0",\n  "id": 1,\n  "result": {\n    "tools": []\n  }\n}'  # for people
 NO_RPC = b'{"detail": [{"loc": ["body"], "msg": "field required"}]}'
-NOT_FOUND = failure("recorded", -32601, "Method not found")
 
 
 def tool(rpc_id: int | str, name: str, **more: Any) -> bytes:

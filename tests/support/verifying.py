@@ -176,10 +176,6 @@ def words(answer: Any) -> str:
     return str(answer["content"][0]["text"])
 
 
-def as_json(value: Any) -> str:
-    return json.dumps(value, sort_keys=True)
-
-
 def changes(done: Verified) -> list[str]:
     """The changes that a play has found, at warn or above, each with its rule and subject."""
     with Cassette(done.path) as old, Cassette(done.new_path) as new:

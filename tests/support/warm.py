@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from subprocess import PIPE
 
-WAIT = 60  # seconds; bounds every wait, and is never reached in a passing test
+WAIT = 120  # seconds; bounds every wait, and is never reached in a passing test
 HERE = Path(__file__).resolve().parents[1] / "clients"
 
 

@@ -15,7 +15,7 @@ from tests.support.decks import Said, make_cassette
 from tests.support.http import ask as ask_http
 from tests.support.http_running import modern, replaying
 from tests.support.messages import call, lines, request, result, tell
-from tests.support.running import MCP_TAPE, record, run, sessions, started
+from tests.support.running import MCP_TAPE, WAIT, record, run, sessions, started
 
 HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "tests", "version": "1"}}
 
@@ -42,7 +42,7 @@ def asked(command: list[str], *calls: tuple[str, dict[str, Any]]) -> list[str]:
             found.append(answer["result"]["content"][0]["text"] if "result" in answer else str(answer["error"]["code"]))
         process.stdin.close()
         said = process.stderr.read().decode()
-        process.wait(60)
+        process.wait(WAIT)
     return [*found, said]
 
 
