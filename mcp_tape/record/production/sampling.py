@@ -73,6 +73,8 @@ class Sampling:
         return taken
 
     def __str__(self) -> str:
+        if not self._sample.share:
+            return "no session is recorded, or counted"  # the proxy passes everything on without a copy for us
         taken, there = self._sessions
         text = f"{taken} of {there} session{'s' * (there != 1)}"
         if self._requests[1]:

@@ -10,6 +10,7 @@ import asyncio
 import re
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
+from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -85,12 +86,12 @@ class Proxy:
     def _tap(self, request: HttpExchange, is_recorded: bool) -> Tap:
         verb = request.verb
         if not is_recorded or _bare(request.target) not in self._paths:
-            return Tap(None, "")
-        session = header(request.headers, protocol.SESSION_HEADER.encode())
-        if self._sample is not None and session and not self._sample.takes(session):
-            from ...record.production.sampling import NoRecorder  # only where there is a sample
-
-            return Tap(NoRecorder(), "")
+            return Tap(None, "", is_message=False)
+        sample = self._sample
+        if sample is not None:
+            session = header(request.headers, protocol.SESSION_HEADER.encode())
+            if not sample.share or (session and not sample.takes(session)):
+                return Tap(None, "")
         self._numbers[verb] += 1
         return Tap(self._recorder, http_channel(verb, self._numbers[verb]))
 
@@ -129,7 +130,7 @@ class Proxy:
             self._said = reason
             self._say(reason)
         tap.end("server", event="failed", why=reason)
-        if request.expects_body and tap.recorder is not None:
+        if request.expects_body and tap.is_message:
             from ...wire import rewrite  # only where the server cannot be reached
 
             message = rewrite.error_response(body.request_id(), protocol.SERVER_ERROR, f"mcp-tape {reason}")
@@ -153,7 +154,7 @@ class Proxy:
         path = self._upstream.path_of(uri, base)
         if path is None:
             return None
-        if tap.recorder is not None:
+        if tap.is_message:
             self._paths.add(_bare(path.encode("latin-1", "replace")))
         return self.origin + path if urlsplit(uri).netloc else None
 
@@ -161,17 +162,21 @@ class Proxy:
         """Return the function for each piece of a response: only streams of HTTP+SSE are rewritten."""
         session = header(request.headers, protocol.SESSION_HEADER.encode())
         is_stream = is_event_stream(header(headers, b"content-type"))
-        if request.verb != "GET" or tap.recorder is None or session or not is_stream:
+        if request.verb != "GET" or not tap.is_message or session or not is_stream:
             return lambda piece: piece
         path = request.target.partition(b"?")[0]
         return _Endpoint(lambda uri: self._ours(uri, path, tap) or uri).rewritten
 
 
 class Tap:
-    """The recording of one request and its response, on a channel; nothing without a recorder."""
+    """The recording of one request and its response, on a channel; nothing without a recorder.
 
-    def __init__(self, recorder: Taker | None, channel: str) -> None:
-        self.recorder = recorder
+    `is_message`: they may hold messages, recorded or not.
+    """
+
+    def __init__(self, recorder: Taker | None, channel: str, *, is_message: bool = True) -> None:
+        self.is_message = is_message
+        self._recorder = recorder
         self._channel = channel
         self._left: int | None = None  # bytes of the body that are still to come, if known
         self._done = recorder is None
@@ -179,16 +184,19 @@ class Tap:
             self._client, self._server = recorder.stream("client", channel), recorder.stream("server", channel)
 
     def request(self, verb: str, target: bytes, headers: Headers) -> None:
-        self._control("client", event="request", verb=verb, path=target.decode("latin-1"), headers=_kept(headers))
+        if not self._done:
+            path = target.decode("latin-1")
+            self._control("client", event="request", verb=verb, path=path, headers=_kept(headers))
 
     def sent(self, data: bytes) -> None:
         if not self._done:
             self._client(data)
 
     def response(self, status: int, headers: Headers) -> None:
-        length = header(headers, b"content-length")
-        self._left = int(length) if length and length.isdigit() else None
-        self._control("server", event="response", status=status, headers=_kept(headers))
+        if not self._done:
+            length = header(headers, b"content-length")
+            self._left = int(length) if length and length.isdigit() else None
+            self._control("server", event="response", status=status, headers=_kept(headers))
 
     def received(self, data: bytes) -> None:
         if self._left is not None:
@@ -211,8 +219,8 @@ class Tap:
         self._done = True
 
     def _control(self, side: Side, **facts: str | int | dict[str, str]) -> None:
-        if not self._done and self.recorder is not None:
-            self.recorder.control(side, self._channel, **facts)
+        if not self._done and self._recorder is not None:
+            self._recorder.control(side, self._channel, **facts)
 
 
 class _Body:
@@ -289,11 +297,18 @@ def _bare(path: bytes) -> bytes:
     return path.partition(b"?")[0].rstrip(b"/") or b"/"
 
 
+@lru_cache(256)  # clients and servers mostly send the same
+def _kept_name(key: bytes) -> str | None:
+    """The name of a header that is recorded; None for others."""
+    name = key.decode("latin-1").lower()
+    return name if protocol.kept_header(name) else None
+
+
 def _kept(headers: Headers) -> dict[str, str]:
     kept: dict[str, str] = {}
     for key, value in headers:
-        name = key.decode("latin-1").lower()
-        if protocol.kept_header(name):
+        name = _kept_name(key)
+        if name is not None:
             text = value.decode("latin-1")
             kept[name] = f"{kept[name]}, {text}" if name in kept else text
     return kept
