@@ -311,10 +311,11 @@ class Cassette:
 
     def _read(self, error: CassetteError) -> sqlite3.Connection:
         """Read another format, such as JSON lines, into memory."""
-        from .text import opening  # only for such a file
+        from .text import losses, opening  # only for such a file
 
         self._database = None
         db, self.lost = opening.read(self.local, self.label, type(self), error)
+        losses.report(self.path, self.lost)
         functions.add_to(db)
         return db
 

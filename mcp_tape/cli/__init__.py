@@ -19,12 +19,12 @@ It owns click and the words of commands; it must not know SQL, the wire or proce
 from __future__ import annotations
 
 import importlib
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from .. import __version__
+from ..cassette.text import losses
 from ..console import ended_by, say
 from ..errors import TapeError
 
@@ -133,13 +133,15 @@ class _Lazy(click.Group):
         return super().make_context("mcp-tape", args, *more, **extra)  # also as `python -m mcp_tape`
 
     def invoke(self, ctx: click.Context) -> Any:
-        _lost().clear()  # whoever runs us may have read recordings before
-        try:
-            return super().invoke(ctx)
-        except (TapeError, KeyboardInterrupt, OSError) as error:
-            ctx.exit(ended_by(error, ctx.meta.get(_FOUND, 0)))
-        finally:
-            _say_what_was_lost()
+        with losses.collect() as lost:
+            try:
+                return super().invoke(ctx)
+            except (TapeError, KeyboardInterrupt, OSError) as error:
+                ctx.exit(ended_by(error, ctx.meta.get(_FOUND, 0)))
+            finally:
+                for path, whys in lost.items():
+                    for why in whys:
+                        say(f"{path}: {why}")
 
 
 def _origin(name: str, extension: Extension) -> str:
@@ -148,18 +150,6 @@ def _origin(name: str, extension: Extension) -> str:
         return f"{extension.packages}: not used, as mcp-tape has a command of this name"
     several = len(extension.entries) > 1
     return f"{extension.packages}: not used, as both have this name" if several else extension.packages
-
-
-def _lost() -> dict[str, tuple[str, ...]]:
-    """What the recordings of other tools that were read have lost, by file."""
-    opening = sys.modules.get("mcp_tape.cassette.text.opening")
-    return opening.LOST if opening else {}
-
-
-def _say_what_was_lost() -> None:
-    for path, whys in _lost().items():
-        for why in whys:
-            say(f"{path}: {why}")
 
 
 def has_found(code: int) -> None:

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     Looks = dict[int, tuple[Any, ...]]
     Found = tuple[sqlite3.Connection, tuple[str, ...]]
 
-LOST: dict[str, tuple[str, ...]] = {}  # by file that was read, for whoever reports it
 _TRIES = 20
 _HEAD = 1 << 16  # bytes, by which a kind is recognized
 _LOOK = ("started_at", "transport", "target", "label", "run")
@@ -47,8 +46,6 @@ def from_afar(cassette: Cassette, begin: Callable[[], None]) -> None:
         cassette.path, cassette.local = stack.enter_context(fetched(cassette.path))
         begin()
         cassette.closing = stack.pop_all()
-    if cassette.local in LOST:
-        LOST[cassette.path] = LOST.pop(cassette.local)
 
 
 def fetched(url: str) -> AbstractContextManager[tuple[str, str]]:
@@ -137,7 +134,6 @@ def load(path: str, builder: Builder, otherwise: CassetteError) -> Sequence[str]
     except OSError as error:
         raise CassetteError(f"cannot read {path}: {error.strerror}") from None
     lost = _reader(path, otherwise)(builder, defaults(path))
-    LOST[path] = tuple(lost)
     builder.end()
     return lost
 

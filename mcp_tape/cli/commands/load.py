@@ -14,7 +14,7 @@ import click
 from ... import __version__
 from ...cassette import build, replace
 from ...cassette.schema import is_remote
-from ...cassette.text import opening, read
+from ...cassette.text import losses, opening, read
 from ...console import say
 from ...console.terminal import echo_json
 from ...errors import CassetteError, count
@@ -93,7 +93,7 @@ def _import(file: str, output: str) -> read.Loaded:
     try:
         with replace.beside(output) as part:
             with build.building(part.file, part.path) as builder:
-                opening.load(file, builder, CassetteError(f"{file} holds no frame"))
+                losses.report(file, opening.load(file, builder, CassetteError(f"{file} holds no frame")))
                 loaded = read.Loaded(builder.frames, dict(builder.sessions))
             part.put()
     except OSError as error:

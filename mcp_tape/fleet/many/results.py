@@ -7,7 +7,7 @@ from time import monotonic
 from typing import Any, Literal, NamedTuple
 
 from ... import __version__
-from ...cassette.text.opening import LOST
+from ...cassette.text import losses
 from ...compare.judging import Comparison, Unknown
 from ...compare.report import wording
 from ...errors import CassetteError, ServerError, TapeError
@@ -94,14 +94,14 @@ def resulting(command: str, cassette: str, files: Sequence[str], work: Callable[
     """
     began, cassette = monotonic(), shown(cassette)
     digest = _hash(files)
-    try:
-        result = work()
-    except TapeError as error:
-        result = wrong(command, cassette, status_of(error.exit_code), _said(error))
-    except OSError as error:
-        result = wrong(command, cassette, "crashed", f"{cassette}: {error.strerror or error}")
-    lost = [f"{path}: {why}" for path in files for why in LOST.pop(path, ())]
-    notes = *lost, *result.notes
+    with losses.collect() as lost:
+        try:
+            result = work()
+        except TapeError as error:
+            result = wrong(command, cassette, status_of(error.exit_code), _said(error))
+        except OSError as error:
+            result = wrong(command, cassette, "crashed", f"{cassette}: {error.strerror or error}")
+    notes = *(f"{path}: {why}" for path, whys in lost.items() for why in whys), *result.notes
     return result._replace(cassette=cassette, hash=digest, seconds=round(monotonic() - began, 6), notes=notes)
 
 
