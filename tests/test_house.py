@@ -20,7 +20,7 @@ PACKAGE = TESTS.parent / "mcp_tape"
 ROOMS = """
     light errors values extensions
     wire model redaction cassette record replay transports options api modes
-    compare verify
+    compare diff verify
     console
     formats telemetry clients contracts fleet viewer agent testing
     demo start cli pytest_plugin __main__
@@ -284,6 +284,31 @@ def test_a_response_of_our_own_is_written_in_one_way() -> None:
 def test_what_only_posix_has_is_called_where_processes_and_files_are_handled() -> None:
     homes = ("transports", "record", "cassette.replace")
     assert strangers(lambda module: not POSIX.isdisjoint(module.calls_of_os), *homes) == set()
+
+
+IO = {"os", "io", "subprocess", "pathlib", "shutil", "tempfile", "socket", "asyncio"}
+IO_CALLS = {"open", "read_text", "read_bytes", "write_text", "write_bytes"}
+
+
+def io_of(node: ast.AST) -> Iterator[str]:
+    """Modules and functions that open files or start processes."""
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names if alias.name in IO)
+    elif isinstance(node, ast.ImportFrom) and not node.level and node.module in IO:
+        yield node.module
+    elif isinstance(node, ast.Call):
+        name = getattr(node.func, "id", getattr(node.func, "attr", ""))
+        yield from {name} & IO_CALLS
+
+
+def test_a_comparison_does_no_io_but_through_an_open_cassette() -> None:
+    below = tuple(ROOMS[: ROOMS.index("transports")])
+    for name in (name for name in MODULES if name.split(".")[0] == "compare"):
+        tree = ast.parse(MODULES[name].read_text("utf-8"))
+        assert [one for node in ast.walk(tree) for one in io_of(node)] == [], name
+        assert {other.split(".")[0] for other in imports(name)} <= {"compare", *below}, name
+        writes = ("cassette.revisions", "cassette.replace", "cassette.change")
+        assert [other for other in imports(name) if other.startswith(writes)] == [], name
 
 
 def test_a_file_is_put_in_the_place_of_another_in_one_way() -> None:

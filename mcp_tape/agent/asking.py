@@ -39,10 +39,10 @@ def diff(
     cursor: str | None = None,
 ) -> Answer:
     """Compare two recordings, by the rules of this project."""
-    from ..compare.project import here, load  # slow to import
     from ..compare.report import render
-    from ..compare.sources import parse
     from ..compare.versions import PARTS, Version, compare, recorded
+    from ..diff.project import here, load  # slow to import
+    from ..diff.sources import parse
 
     settings = load(here()).settings()
     with ExitStack() as stack:

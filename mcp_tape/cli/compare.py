@@ -19,7 +19,7 @@ from .click_options import given_as
 
 if TYPE_CHECKING:
     from ..compare.judging import Comparison
-    from ..compare.project import Project
+    from ..diff.project import Project
     from ..fleet.many.judging import Judging
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -92,7 +92,7 @@ def project_from(given: dict[str, Any]) -> Project:
 
 def judging_from(given: dict[str, Any]) -> Judging:
     """The same as plain values."""
-    from ..compare.project import here
+    from ..diff.project import here
     from ..fleet.many.judging import Judging
 
     chosen = {name: given.get(name) for name in ("category", "fail_on", "slower_than")}

@@ -1,12 +1,10 @@
 """Comparing: the changes between two versions of a server, and which of them break its clients.
 
 Owns the rules, what they are applied to, and the reports. A version is what a cassette holds, or what a live server
-answers. Knows no command line, and writes no cassette but through `cassette.change`.
+answers. Does no I/O but through an open cassette: `diff` opens files, asks git and starts servers.
 
 A comparison runs through the files in this order:
 
-    sources      the versions that a command line names: a file, a revision of git, a command, a URL
-    base         cassettes against those of a revision of git
     versions     two versions, and the entry: `compare`
     surface      what a server declares of itself: capabilities, tools, resources, prompts
     recording    what a client asked of it: the calls of a session with their answers
@@ -17,8 +15,7 @@ A comparison runs through the files in this order:
     schemas/     the differences of two JSON Schemas
     rules        the table of rules: level and category of each
     changes      a change: a difference with its subject, level and fingerprint
+    lock         what a server offers, as text to commit and compare
     judging      the changes that count, and those that a project has accepted
-    project      the settings of a project, and its ignore file
     report/      a comparison as text, Markdown, HTML, JUnit or workflow commands
-    review       decisions on the changes that `verify` has found
 """

@@ -16,7 +16,7 @@ from .versions import Version
 
 MARK = "mcp-tape lock"
 FORMAT = 1  # a reader refuses what is newer
-_HEAD = 100  # bytes in which the mark stands
+HEAD = 100  # bytes in which the mark stands
 _NO_CALLS = "a lock holds what a server offers, and no calls"
 
 
@@ -48,24 +48,17 @@ def _sorted(value: Any, top: bool = False) -> Any:
     return [_sorted(one) for one in value] if isinstance(value, list) else value
 
 
-def is_lock(path: str) -> bool:
-    """True if a file begins as a lock does."""
-    try:
-        with open(path, "rb") as file:
-            return f'"{MARK}"'.encode() in file.read(_HEAD)
-    except OSError:
-        return False
+def is_lock(head: bytes) -> bool:
+    """Return whether a file that begins with these bytes is a lock."""
+    return f'"{MARK}"'.encode() in head[:HEAD]
 
 
-def load(path: str) -> Version:
-    """Read a lock. CassetteError says what is wrong with it."""
+def load(data: bytes, path: str) -> Version:
+    """Read the content of a lock. CassetteError explains what is wrong with it."""
     try:
-        with open(path, encoding="utf-8") as file:
-            found = jsontext.loads(file.read())
+        found = jsontext.loads(data.decode())
     except (ValueError, RecursionError) as error:
         raise CassetteError(f"cannot read {path}: this lock is no JSON ({error}); take it from git again") from None
-    except OSError as error:
-        raise CassetteError(f"cannot read {path}: {error.strerror}") from None
     number = protocol.member(found, MARK)
     if type(number) is not int or number > FORMAT:
         raise CassetteError(f"{path} is a lock of a newer mcp-tape; upgrade with: pip install -U mcp-tape")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from ..cassette.change import edit
 from ..cassette.lookup.sessions import finished
 from ..cassette.reader import Cassette
-from ..compare.review import ENDING
+from ..diff.review import ENDING
 from ..errors import CassetteError
 from .findings import Verified
 

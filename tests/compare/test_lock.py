@@ -42,7 +42,7 @@ def test_a_server_that_stays_the_same_passes(cassette: Path, tmp_path: Path) -> 
     code, said = breaking(path, cassette)
     assert code == 0 and "It breaks no client" in said
     assert "a lock holds what a server offers, and no calls" in said
-    assert lock.dump(lock.load(str(path))) == path.read_text("utf-8")
+    assert lock.dump(lock.load(path.read_bytes(), str(path))) == path.read_text("utf-8")
 
 
 @pytest.mark.parametrize("category", CATEGORIES)
@@ -88,6 +88,6 @@ def test_a_filter_leaves_lists_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("text", "hint"), [('{"mcp-tape lock": 99}', "newer"), ('{"mcp-tape lock": 1, ', "no JSON")])
 def test_a_lock_that_cannot_be_read_says_why(text: str, hint: str, tmp_path: Path) -> None:
     (tmp_path / "mcp.lock").write_text(text)
-    assert lock.is_lock(str(tmp_path / "mcp.lock"))
+    assert lock.is_lock((tmp_path / "mcp.lock").read_bytes())
     with pytest.raises(CassetteError, match=hint):
-        lock.load(str(tmp_path / "mcp.lock"))
+        lock.load((tmp_path / "mcp.lock").read_bytes(), "mcp.lock")

@@ -18,7 +18,7 @@ from .diff import _TIMEOUT, PairPage, new_of, references, shown_new, unnamed
 
 if TYPE_CHECKING:
     from ...compare.judging import Comparison
-    from ...compare.project import Project
+    from ...diff.project import Project
     from ...fleet.many.comparing import Pair
     from ...fleet.many.results import Result
 
@@ -72,7 +72,7 @@ def command(ctx: click.Context, /, places: tuple[str, ...], **given: Any) -> Non
 
 def _pairs(places: tuple[str, ...], given: dict[str, Any]) -> list[Pair]:
     """What to compare: cassettes and what they were at a revision, or those of two directories."""
-    from ...compare import base
+    from ...diff import base
     from ...fleet.many.comparing import based, pairs
 
     if given["base"] is None:

@@ -19,9 +19,9 @@ from ..many.running import Run, is_asked, worst
 
 if TYPE_CHECKING:
     from ...compare.judging import Comparison
-    from ...compare.project import Project
-    from ...compare.sources import Live
     from ...compare.versions import Part, Version
+    from ...diff.project import Project
+    from ...diff.sources import Live
     from ...fleet.many.results import Result
     from ...fleet.shards import Shard
 
@@ -32,7 +32,7 @@ _TIMEOUT = click.option("--timeout", type=click.FloatRange(min=0, min_open=True)
 
 def references(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
     """A callback of recordings and live servers: the former get the names by which they are shown."""
-    from ...compare.sources import is_live
+    from ...diff.sources import is_live
 
     if isinstance(value, tuple):
         return tuple(references(ctx, param, one) for one in value)
@@ -41,7 +41,7 @@ def references(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
 
 def new_of(old: str, given: dict[str, Any]) -> str | Live:
     """NEW: another cassette, or a live server."""
-    from ...compare.sources import Live, is_live
+    from ...diff.sources import Live, is_live
     from ...redaction.diagnostics import hidden
 
     new, command = given["new"], given["command"]
@@ -59,7 +59,7 @@ def new_of(old: str, given: dict[str, Any]) -> str | Live:
 
 def shown_new(given: dict[str, Any]) -> str | None:
     """NEW as it is shown: a URL may hold a password."""
-    from ...compare.sources import is_live
+    from ...diff.sources import is_live
     from ...redaction.diagnostics import Discreet
 
     new: str | None = given["new"]

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 
 import click
 
-from ...compare.project import read_file
-from ...compare.review import ENDING
 from ...console import say
 from ...console.terminal import echo_json
+from ...diff.project import read_file
+from ...diff.review import ENDING
 from ...errors import TapeError
 
 _DRIVER = "diff=mcp-tape"

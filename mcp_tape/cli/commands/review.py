@@ -11,11 +11,13 @@ from typing import Any, TypeVar
 import click
 
 from ...compare.changes import Change
-from ...compare.project import here, load
 from ...compare.report import text
 from ...compare.report.groups import grouped
 from ...compare.report.wording import View
-from ...compare.review import (
+from ...compare.rules import CATEGORIES
+from ...console.terminal import clip, echo, echo_json, shows_colours
+from ...diff.project import here, load
+from ...diff.review import (
     ENDING,
     Decision,
     Decisions,
@@ -28,8 +30,6 @@ from ...compare.review import (
     spread,
     waiting,
 )
-from ...compare.rules import CATEGORIES
-from ...console.terminal import clip, echo, echo_json, shows_colours
 from ...errors import count
 from ..click_options import files, json_option
 

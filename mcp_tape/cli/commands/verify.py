@@ -97,7 +97,7 @@ def _name(group: Sequence[str]) -> str:
 
 
 def _place(group: Sequence[str]) -> str:
-    from ...compare.sources import parse
+    from ...diff.sources import parse
 
     return parse(group[0]).path
 

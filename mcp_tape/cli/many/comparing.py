@@ -17,7 +17,7 @@ from ..compare import is_json, show, unused_in_all
 from .running import Found, Row
 
 if TYPE_CHECKING:
-    from ...compare.project import Project
+    from ...diff.project import Project
 
 
 def report(

@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from ...cassette.schema import is_url
-from ...compare.base import Found, reference
 from ...compare.judging import Comparison, Unknown
-from ...compare.project import FailOn
 from ...compare.rules import Category
-from ...compare.sources import Live, both, parse
 from ...compare.versions import PARTS, Part, Version, compare
+from ...diff.base import Found, reference
+from ...diff.project import FailOn
+from ...diff.sources import Live, both, parse
 from ...errors import CassetteError
 from ...redaction.diagnostics import Discreet, Rules
 from ..finding import below, is_directory, shown

@@ -6,8 +6,8 @@ import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ...compare.project import FailOn, Project, load
 from ...compare.rules import CATEGORIES, LEVELS, RULES, Category
+from ...diff.project import FailOn, Project, load
 
 
 class Judging(NamedTuple):

@@ -11,10 +11,10 @@ from ...cassette.reader import Cassette
 from ...cassette.schema import GIT, is_url
 from ...cassette.text.opening import say
 from ...compare.judging import Comparison, Settings
-from ...compare.project import FailOn, Project
 from ...compare.rules import Category
-from ...compare.sources import parse
 from ...compare.versions import compare, of_sessions
+from ...diff.project import FailOn, Project
+from ...diff.sources import parse
 from ...errors import TapeError, count, pasted
 from ...redaction.restore import variable
 from ...values import check_session

@@ -20,10 +20,10 @@ import click
 import pytest
 
 from mcp_tape.cli import cli
-from mcp_tape.compare import project
 from mcp_tape.compare.judging import parse_ignores
 from mcp_tape.compare.rules import RULES
 from mcp_tape.demo import client
+from mcp_tape.diff import project
 from tests.support import forked
 from tests.support.docs import BLOCK, DOCS, ROOT, under
 from tests.support.running import record, run

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mcp_tape import diff_one
-from mcp_tape.compare.sources import Live
+from mcp_tape.diff.sources import Live
 from mcp_tape.errors import CassetteError
 from mcp_tape.fleet.many.comparing import Pair, Task, compared, files_of, name_of, pairs
 from mcp_tape.fleet.shards import hash_of

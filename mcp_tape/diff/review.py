@@ -15,12 +15,12 @@ from typing import Literal, NamedTuple
 from .. import api
 from ..cassette.change import edit
 from ..cassette.reader import Cassette
+from ..compare.changes import SERVER, Change, Difference, Found
+from ..compare.judging import Comparison, Settings, ignore_line, parse_ignores
+from ..compare.report.wording import clip
 from ..errors import CassetteError, TapeError, pasted
 from ..options import FORMATS
 from . import project
-from .changes import SERVER, Change, Difference, Found
-from .judging import Comparison, Settings, ignore_line, parse_ignores
-from .report.wording import clip
 
 ENDING = ".new"
 Decision = Literal["accept", "reject", "ignore"]
@@ -70,7 +70,7 @@ def waiting(cassettes: Iterable[str] = ()) -> list[str]:
 
 def compared(cassette: str, settings: Settings) -> Pending:
     """Compare the sessions that were recorded anew with those that they are to replace."""
-    from .versions import compare, of_sessions
+    from ..compare.versions import compare, of_sessions
 
     with Cassette(cassette) as one, Cassette(cassette + ENDING) as other:
         digests = _digests(other)

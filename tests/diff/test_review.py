@@ -18,7 +18,7 @@ import pytest
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.compare.changes import Change, Difference, Subject, change
 from mcp_tape.compare.judging import IGNORE_HEADER, Comparison, Unknown
-from mcp_tape.compare.review import Decision, Pending, foresee, settle, spread, waiting
+from mcp_tape.diff.review import Decision, Pending, foresee, settle, spread, waiting
 from mcp_tape.errors import TapeError
 from mcp_tape.verify.findings import Verified
 from mcp_tape.verify.update import keep

@@ -9,8 +9,8 @@ from typing import NamedTuple
 from ..cassette.revisions import git
 from ..cassette.text.names import is_named_cassette
 from ..cassette.text.read import is_ours
+from ..compare.renames import renames
 from ..errors import CassetteError, pasted
-from .renames import renames
 
 
 class Found(NamedTuple):

@@ -10,10 +10,10 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple, get_args
 
+from ..compare.judging import Comparison, Ignores, Settings, added_lines, parse_ignores
+from ..compare.rules import CATEGORIES, LEVELS, RULES, Category, Level
 from ..errors import SettingsError
 from ..wire.jsonpath import JsonPath
-from .judging import Comparison, Ignores, Settings, added_lines, parse_ignores
-from .rules import CATEGORIES, LEVELS, RULES, Category, Level
 
 IGNORE_FILE = ".mcp-tape-ignore"
 FailOn = Literal["error", "warn", "info", "never"]

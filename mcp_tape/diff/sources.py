@@ -19,14 +19,14 @@ from ..cassette import revisions
 from ..cassette.reader import Cassette
 from ..cassette.schema import GIT, is_remote
 from ..cassette.text.opening import fetched
+from ..compare import lock
+from ..compare.surface import Answer, Surface
+from ..compare.versions import Version, listed, recorded
 from ..errors import ServerError
 from ..redaction.diagnostics import Discreet, Rules
 from ..transports.stdio import connect
 from ..wire import jsontext, protocol
 from ..wire.match import fits_redacted
-from . import lock
-from .surface import Answer, Surface
-from .versions import Version, listed, recorded
 
 _LOCK = ".lock"
 _PAGES = 1_000  # of one list; a server that gives more goes round in circles
@@ -70,12 +70,22 @@ def opened(reference: str, ignore_paths: Sequence[str] = ()) -> Iterator[Version
         path = place.path
         if is_remote(path) and path.partition("?")[0].endswith(_LOCK):
             _, path = stack.enter_context(fetched(path))
-        if lock.is_lock(path):
-            yield lock.load(path)
+        if (data := _lock_at(path)) is not None:
+            yield lock.load(data, path)
             return
         cassette = stack.enter_context(Cassette(path, place.label))
         version = recorded(cassette, place.session, ignore_paths)
         yield version._replace(title=reference) if version.title == path else version
+
+
+def _lock_at(path: str) -> bytes | None:
+    """Read a lock; None for a file that is none, or that cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            head = file.read(lock.HEAD)
+            return head + file.read() if lock.is_lock(head) else None
+    except OSError:
+        return None  # the cassette reports why
 
 
 # -- a live server

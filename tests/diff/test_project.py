@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mcp_tape.compare import project
 from mcp_tape.compare.judging import IGNORE_HEADER
+from mcp_tape.diff import project
 from mcp_tape.errors import SettingsError
 
 FULL = """
