@@ -4,7 +4,6 @@ It owns click and the words of commands; it must not know SQL, the wire or proce
 
     click_options  click's options, made from the table (mcp_tape/options.py)
     lines          a row of a session as one line
-    exchange       `show FILE SEQ`: one exchange, whole
     follow         `show -f`: a session that is being recorded
     filter         the option --filter
     compare        options and output of diff, breaking and verify

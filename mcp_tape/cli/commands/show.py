@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import closing
 
 import click
 
 from ...cassette.query import filters
+from ...cassette.query.exchange import belonging
 from ...cassette.query.filters import EVERYTHING, Filter
-from ...cassette.query.rows import Row, session_rows
+from ...cassette.query.rows import Row, session_rows, whole_text
 from ...cassette.reader import Cassette
 from ...console import say
 from ...console.terminal import columns, echo, echo_json, writable
 from ...errors import harmless
+from ...formats import pretty
 from ...formats.lines import goes_without_saying, line_of
+from ...wire import protocol
 from ..click_options import json_option, session_option
 from ..filter import filter_option
 from ..lines import echo_line, is_narrow
 from ..newest import cassette_or_newest_argument
+
+_MARGIN = "    "
 
 
 @click.command(
@@ -67,8 +72,6 @@ def command(
     if seq is not None:
         if follow or kept.terms:
             raise click.UsageError("SEQ shows one exchange: leave out --filter and -f")
-        from ..exchange import show_whole  # only where it is used
-
         show_whole(file, session, seq, as_json)
     elif follow:
         from ..follow import follow as show_following
@@ -105,3 +108,42 @@ def show(file: str, session: int | None, as_json: bool, kept: Filter = EVERYTHIN
 def _rows(cassette: Cassette, session: int | None, kept: Filter) -> Generator[Row, None, None]:
     for number in filters.sessions(cassette, kept, session):
         yield from session_rows(cassette, number, kept)
+
+
+def show_whole(file: str, session: int | None, seq: int, as_json: bool) -> None:
+    """Print the exchanges that a frame belongs to."""
+    with Cassette(file) as cassette:
+        found = belonging(cassette, cassette.session(session).id, seq, _say_more)
+        width = columns()
+        for row in found:
+            if as_json:
+                echo_json(line_of(cassette, row, full=True).as_json() | {"text": whole_text(cassette, row)})
+            else:
+                _echo_whole(cassette, row, width)
+        sys.stdout.flush()
+
+
+def _say_more() -> None:
+    say("there is more on stderr; see it with: --filter kind:stderr")
+
+
+def _echo_whole(cassette: Cassette, row: Row, width: int) -> None:
+    line = line_of(cassette, row)
+    if row.frame_kind == "control" or row.method == protocol.PROGRESS:  # of which there may be thousands
+        return echo_line(line, width)
+    echo_line(line._replace(detail=""), width, bold=True)
+    text = whole_text(cassette, row)
+    if row.is_message and row.frame_kind != "noise":
+        _write(pretty.pieces(text))
+    elif text:
+        _write(pretty.in_pieces(f"\n{line}" if number else line for number, line in enumerate(text.splitlines())))
+    return None
+
+
+def _write(pieces: Iterable[str]) -> None:
+    """Print behind a margin, without a flush for each line: there may be millions."""
+    sys.stdout.write(_MARGIN)
+    for piece in pieces:
+        sys.stdout.write(writable(f"\n{_MARGIN}".join(map(harmless, piece.split("\n")))))
+    sys.stdout.write("\n")
+    sys.stdout.flush()  # lines for a terminal take another way there

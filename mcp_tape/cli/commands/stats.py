@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from ...cassette.query import stats
@@ -17,10 +19,14 @@ from ...values import size_text
 from ..click_options import cassette_argument, json_option
 from ..filter import filter_option
 
+if TYPE_CHECKING:
+    from ...contracts.context import ToolCost
+
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _LONGEST_BAR = 40
 _ORDERS = ("tokens", "definition", "results", "calls", "name")  # of --context
 _HEAD = f"{'calls':>7}  {'errors':>6}  {'open':>5}  {'p50':>8}  {'p95':>8}  {'max':>8}  {'bytes':>7}     what"
+_COSTS_HEAD = f"{'calls':>7}  {'definition':>17}  {'results':>17}  {'largest':>7}  tool"
 
 
 @click.command(
@@ -52,8 +58,6 @@ def command(file: str, session: int | None, kept: Filter, context: bool, sort: s
     if context:
         if kept.terms:
             raise click.UsageError("--context counts every call: leave out --filter")
-        from ..context import show_context  # only where it is used
-
         show_context(file, session, sort or _ORDERS[0], as_json)
         return
     if sort:
@@ -108,3 +112,41 @@ def _bar(eighths: int) -> str:
     if not can_write(_EIGHTHS):
         return "#" * -(-eighths // 8)
     return _EIGHTHS[8] * (eighths // 8) + _EIGHTHS[eighths % 8].strip()
+
+
+def show_context(file: str, session: int | None, by: str, as_json: bool) -> None:
+    """Print what each tool costs a model."""
+    from ...contracts.context import tool_costs  # only where it is used
+
+    with Cassette(file) as cassette:
+        sessions = [s.id for s in cassette.each_session()] if session is None else [cassette.session(session).id]
+        rows = tool_costs(cassette, sessions, by)
+    if as_json:
+        for row in rows:
+            echo_json(row._asdict())
+        return
+    if not rows:
+        say(f"no tools are listed or called in {count(len(sessions), 'session')} of {file}")
+        return
+    width = columns()
+    echo(fit(_COSTS_HEAD, width), bold=True)
+    for row in [*rows, _total(rows)]:
+        echo(writable(fit(_cost_line(row), width)))
+    say("tokens (~) are estimated from characters; models differ")
+
+
+def _total(rows: list[ToolCost]) -> ToolCost:
+    sums = {name: sum(getattr(row, name) for row in rows) for name in rows[0]._fields[1:]}
+    largest = max(row.largest_result_bytes for row in rows)
+    return rows[0]._replace(**{"tool": f"({count(len(rows), 'tool')})", **sums, "largest_result_bytes": largest})
+
+
+def _cost_line(row: ToolCost) -> str:
+    defined, gave = _cost(row.definition_bytes, row.definition_tokens), _cost(row.result_bytes, row.result_tokens)
+    more = f" +{row.media} media" if row.media else ""
+    largest = size_text(row.largest_result_bytes) if row.largest_result_bytes else "-"
+    return f"{row.calls or '-':>7}  {defined}  {gave}  {largest:>7}  {harmless(row.tool)}{more}"
+
+
+def _cost(size: int, tokens: int) -> str:
+    return f"{size_text(size):>7} {f'~{tokens}':>9}" if size else f"{'-':>17}"
