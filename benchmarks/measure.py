@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 
 TAPE = "mcp-tape"
 HERE = Path(__file__).parent
-PAGES = HERE / "README.md", HERE.parent / "docs" / "team.md"  # where `--write` puts tables
+PAGE = HERE / "README.md"  # where `--write` puts tables
 Any_ = TypeVar("Any_")
 
 
@@ -140,12 +140,11 @@ class Bench:
         return {"benchmark": self.name, "results": samples, "missed": self.missed}
 
     def write(self) -> None:
-        """Put the report between the marks of this benchmark, on the page that has them."""
+        """Put the report between the marks of this benchmark."""
         mark, end = f"<!-- printed by {self.name} -->\n", "<!-- end -->\n"
-        for page in PAGES:
-            before, found, rest = page.read_text("utf-8").partition(mark)
-            if found:
-                page.write_text(f"{before}{mark}\n{self.report()}\n{end}{rest.partition(end)[2]}", "utf-8")
+        before, found, rest = PAGE.read_text("utf-8").partition(mark)
+        if found:
+            PAGE.write_text(f"{before}{mark}\n{self.report()}\n{end}{rest.partition(end)[2]}", "utf-8")
 
 
 def show(value: float | None, unit: str) -> str:

@@ -1,4 +1,4 @@
-"""Write the tables of columns in docs/lake.md from the schema: python docs/make_lake.py"""
+"""Write the tables of columns in docs/lake-tables.md from the schema: python docs/make_lake.py"""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from mcp_tape.fleet.lake.columns import TABLES
 
-PAGE = Path(__file__).parent / "lake.md"
+PAGE = Path(__file__).parent / "lake-tables.md"
 _COLUMNS = re.compile(r"^(<!-- columns of (\w+) -->\n).*?(?=\n\n|\Z)", re.M | re.S)
 
 

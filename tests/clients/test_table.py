@@ -64,7 +64,7 @@ def test_patterns_find_the_files_that_are_there(tmp_path: Path) -> None:
 
 
 def test_the_manual_has_every_client_with_its_files() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "clients.md").read_text("utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "known-clients.md").read_text("utf-8")
     for client in CLIENTS:
         files = ", ".join(f"`{pattern}`" for pattern in (*client.user, *client.project))
         assert f"| `{client.name}` | {files} |\n" in page

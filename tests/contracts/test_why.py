@@ -362,6 +362,6 @@ def test_the_command_prints_lines_and_json_and_exits_with_1(tape: Path) -> None:
 
 
 def test_every_rule_is_in_the_manual() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "reading.md").read_text("utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "findings.md").read_text("utf-8")
     for rule, says in RULES.items():
         assert f"| `{rule}` | {says}" in page

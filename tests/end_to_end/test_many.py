@@ -281,7 +281,7 @@ def test_the_functions_run_in_processes_that_share_nothing(shelf: Path) -> None:
 
 
 def test_the_manual_names_every_member_of_a_row(tapes: Path) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "team.md").read_text("utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "api.md").read_text("utf-8")
     found = [rows(told(tapes, *words, "--json", "--jobs", "1")[1])[0] for words in (
         ["check", "tapes"], ["redact", "tapes", "--dry-run"], ["diff", "tapes", "tapes"],
     )]  # fmt: skip

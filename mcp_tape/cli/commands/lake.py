@@ -37,7 +37,7 @@ def command(sources: tuple[str, ...], dest: str, bare: bool, jobs: int, shard: S
     """Make Parquet tables of cassettes, for DuckDB, ClickHouse, polars, Spark and all others that read them.
 
     SRC is a cassette, a directory of some, or a pattern. In DEST are the tables sessions, calls, messages and
-    definitions, each in directories by date and server; docs/lake.md has their columns.
+    definitions, each in directories by date and server; docs/lake-tables.md has their columns.
 
     A file is named by the content of the cassette that it comes from: what is there already is left as it is, so the
     command may be repeated, interrupted, and run in parallel. A cassette that is being recorded is left for the next

@@ -224,7 +224,7 @@ def statuses(entries: Iterable[Entry]) -> dict[str, Counter[Status]]:
 
 
 def as_dict(merged: Merged) -> dict[str, Any]:
-    """The summary, as JSON has it; see docs/team.md."""
+    """The summary, as JSON has it; see docs/api.md."""
     return {
         "version": 1,
         "kind": merged.kind,

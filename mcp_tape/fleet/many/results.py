@@ -63,7 +63,7 @@ class Result(NamedTuple):
         return CODES[self.status]
 
     def as_dict(self) -> dict[str, Any]:
-        """The row, as JSON has it; see docs/team.md."""
+        """The row, as JSON has it; see docs/api.md."""
         return {
             "row": ROW,
             "command": self.command,

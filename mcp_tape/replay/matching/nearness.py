@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from ...wire import jsontext, protocol
 
-NEAREST = 0.9  # how near a call must be, unless that is given: docs/matching.md has the rates of this one and others
+NEAREST = 0.9  # how near a call must be, unless that is given: see docs/replay-rules.md
 MOST = 0.99  # of what is not equal
 _OPTIONAL = 0.95  # with a member more or less that does not change the question
 _OTHER_ORDER = 0.9  # of a list

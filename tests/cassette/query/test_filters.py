@@ -231,7 +231,7 @@ def test_every_filter_is_answered_by_indexes(tape: Path, text: str) -> None:
 
 
 def test_the_guide_has_every_word_of_the_grammar() -> None:
-    table = re.findall(r"^\| (`.*)$", under("reading.md", "Filters"), flags=re.M)
+    table = re.findall(r"^\| (`.*)$", under("filters.md", "Words"), flags=re.M)
     assert len(table) >= 10
     assert all(parse(word).terms for row in table for word in re.findall(r"^`(.+?)` \|", row))
     fields = {word.partition(":")[0] for row in table for word in re.findall(r"`(\w+:[^`]+)`", row)}

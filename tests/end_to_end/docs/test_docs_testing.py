@@ -104,17 +104,8 @@ def unmarked(directory: Path) -> None:
     shutil.copytree(directory / "cassettes" / "test_time", directory / "cassettes" / "test_bare")
 
 
-def test_git_prints_a_cassette_as_the_guide_tells_it_to(tmp_path: Path) -> None:
-    shutil.copy(ROOT / "cassettes" / "demo.db", tmp_path)
-    tell = "\n".join(block("docs/testing.md", "git"))
-    ours = "export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_SYSTEM=/dev/null\ngit init -q ."
-    done = tried(["sh", "-euc", f"{ours}\n{tell}\ngit add .\ngit diff --cached"], tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert re.search(rb"^\+ .*tools/call forecast", done.stdout, re.M), done.stdout
-
-
-def test_every_option_and_fixture_of_the_plugin_is_in_the_guide() -> None:
-    guide = (ROOT / "docs" / "testing.md").read_text("utf-8")
+def test_every_option_and_fixture_of_the_plugin_is_in_its_reference() -> None:
+    guide = (ROOT / "docs" / "pytest.md").read_text("utf-8")
     source = Path(pytest_plugin.__file__).read_text("utf-8")
     names = re.findall(r'addoption\("(--[\w-]+)"|addini\("(\w+)"|^def (mcp_\w+)\(', source, re.M)
     found = {name for group in names for name in group if name}
@@ -122,8 +113,8 @@ def test_every_option_and_fixture_of_the_plugin_is_in_the_guide() -> None:
     assert not [name for name in found if f"`{name}" not in guide]
 
 
-def test_every_example_is_in_the_guide() -> None:
-    guide = (ROOT / "docs" / "testing.md").read_text("utf-8")
+def test_every_example_is_listed() -> None:
+    guide = (ROOT / "docs" / "pytest.md").read_text("utf-8")
     listed = re.findall(r"^\| \[(\w+\.py)\]\(examples/\1\)", guide, re.M)
     assert sorted(listed) == sorted(path.name for path in (ROOT / "docs" / "examples").glob("test_*.py"))
 
@@ -166,13 +157,13 @@ def test_the_javascript_example_records_then_replays_then_fails_on_a_miss(
     (modules / "vitest" / "package.json").write_text('{"name":"vitest","type":"module","exports":"./index.js"}')
     (modules / "vitest" / "index.js").write_text(VITEST)
     (modules / "@modelcontextprotocol").symlink_to(node() / "@modelcontextprotocol")
-    file = str(example("docs/testing.md", "time.test.mjs", tmp_path))
+    file = str(example("docs/languages.md", "time.test.mjs", tmp_path))
     assert run(["node", "--check", file]).returncode == 0
     for mode in ("once", "none"):
         done = tried(["node", "--test", file], tmp_path, mode)
         assert done.returncode == 0, done.stdout
     assert sorted(cassettes(tmp_path)) == ["tokyo.db"]
-    example("docs/testing.md", "time.test.mjs", tmp_path, in_seoul)
+    example("docs/languages.md", "time.test.mjs", tmp_path, in_seoul)
     missed = tried(["node", "--test", file], tmp_path, "none")
     assert missed.returncode == 1
     assert b'recorded "Asia/Tokyo", live "Asia/Seoul"' in missed.stdout
@@ -181,5 +172,5 @@ def test_the_javascript_example_records_then_replays_then_fails_on_a_miss(
 def test_the_go_example_is_go(tmp_path: Path) -> None:
     if shutil.which("gofmt") is None:
         pytest.skip("there is no Go")
-    done = run(["gofmt", "-l", str(example("docs/testing.md", "clock_test.go", tmp_path))])
+    done = run(["gofmt", "-l", str(example("docs/languages.md", "clock_test.go", tmp_path))])
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")

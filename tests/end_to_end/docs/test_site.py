@@ -66,10 +66,6 @@ def test_a_link_leads_to_where_the_site_has_it(source: str, text: str, on_the_si
     assert MADE["linked"](text, ROOT / source) == on_the_site
 
 
-def test_the_readme_is_short() -> None:
-    assert len((ROOT / "README.md").read_bytes()) < 6000
-
-
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of the site."""

@@ -13,7 +13,7 @@ KNOWN = {1: "710235afa8f0dfde"}
 
 
 def test_the_page_has_every_column_as_it_is() -> None:
-    text = (DOCS / "lake.md").read_text("utf-8")
+    text = (DOCS / "lake-tables.md").read_text("utf-8")
     assert runpy.run_path(str(DOCS / "make_lake.py"))["page"](text) == text
     assert all(f"<!-- columns of {table} -->" in text for table in TABLES)
     assert f"This is version {VERSION} of the schema" in text

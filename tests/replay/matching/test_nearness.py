@@ -18,7 +18,7 @@ LEAVES = TEXTS | st.integers() | st.floats(allow_nan=False) | st.booleans() | st
 VALUES = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("ab"), inner))
 # One a line: whether both ask the same, the tool, the recorded arguments and the live ones.
 CORPUS = [json.loads(line) for line in Path(__file__).with_name("nearest.jsonl").read_text().splitlines()]
-MANUAL = Path(__file__).parents[3] / "docs/matching.md"
+MANUAL = Path(__file__).parents[3] / "docs/replay-rules.md"
 
 
 def near(one: Any, other: Any) -> float:
