@@ -62,7 +62,7 @@ def pull(
 
 def wanted(urls: Sequence[str], directory: str, dates: Sequence[str], servers: Sequence[str]) -> Iterator[Wanted]:
     for url in urls:
-        parts = urlsplit(url)
+        parts = remote.split(url)
         if parts.scheme not in remote.BUCKETS or url.endswith(_ENDINGS):
             path = url if parts.scheme in remote.BUCKETS else parts.path
             yield _wanted(Wanted(url, directory), path.rpartition("/")[2])

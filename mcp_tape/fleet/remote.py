@@ -259,7 +259,7 @@ def _client(parts: SplitResult) -> dict[str, Any]:
     """Options of connections. A large object may take long, but neither for ever nor between two of its bytes."""
     found: dict[str, Any] = {}
     for name, seconds in (("connect_timeout", CONNECT), ("read_timeout", PATIENCE), ("timeout", LONGEST)):
-        found[name] = f"{seconds:.0f}s"
+        found[name] = f"{round(1000 * seconds)}ms"
     ours = {"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"} if parts.scheme == "s3" else ()
     endpoints = [urlsplit(os.environ[name]) for name in ours if os.environ.get(name)] or [parts]
     if any(one.scheme == "http" and is_loopback(one.hostname or "") for one in endpoints):

@@ -284,7 +284,7 @@ def test_on_a_terminal_one_may_edit_again(place: Path) -> None:
     assert any(frame.text == b"simple" for frame in frames(path))
 
 
-PATIENT = "from mcp_tape.fleet import progress; progress._PATIENCE = progress._EVERY = 0"
+PATIENT = "from mcp_tape.console import progress; progress._PATIENCE = progress._EVERY = 0"
 
 
 def test_a_terminal_is_told_how_far_it_is(place: Path) -> None:

@@ -255,7 +255,7 @@ def test_whoever_is_killed_while_it_is_fetched_leaves_nothing_in_the_way(demo: B
     assert not list((tmp_path / "cache").rglob("*.part"))
 
 
-PATIENT = "from mcp_tape.fleet import progress; progress._PATIENCE = progress._EVERY = 0"
+PATIENT = "from mcp_tape.console import progress; progress._PATIENCE = progress._EVERY = 0"
 
 
 def test_a_terminal_is_told_how_far_it_is_and_nobody_else(demo: Bucket) -> None:

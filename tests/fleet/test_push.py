@@ -214,7 +214,7 @@ def test_a_slow_bucket_is_asked_for_many_at_once(bucket: Bucket, tmp_path: Path)
 def test_a_bucket_that_never_answers_is_not_waited_for_for_ever(
     bucket: Bucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remote, "_PATIENCE", "50ms")
+    monkeypatch.setattr(remote, "PATIENCE", 0.05)
     monkeypatch.setattr(remote, "_retries", lambda: {"max_retries": 0})
     ended = threading.Event()
     bucket.faults.append(lambda request, answer: ended.wait(WAIT) and None)

@@ -176,7 +176,8 @@ class Visit:
 
     def __init__(self, path: Path, session: str = "latest", **more: Any) -> None:
         self.facts: list[Fact] = []
-        self.stage = Stage(Cassette(path), Replay(session=session), lambda text: None, self.facts.append, **more)
+        replay = Replay(session=session, words=() if session == "latest" else ("--session", session))
+        self.stage = Stage(Cassette(path), replay, lambda text: None, self.facts.append, **more)
         self.player, _ = self.stage.player()
 
     def say(self, text: str) -> Any:

@@ -131,7 +131,7 @@ def test_flipped_bytes_give_a_clear_answer_and_leave_nothing_behind(tmp_path: Pa
 
 
 PROGRESS = """
-from mcp_tape.fleet import progress
+from mcp_tape.console import progress
 progress._PATIENCE = progress._EVERY = 0
 with progress.Progress("looking", 4) as told:
     told(1)
