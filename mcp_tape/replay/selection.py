@@ -53,7 +53,8 @@ class Selection(Messages):
     def stated(self, request: Recorded) -> match.Stated | None:
         """What the client stated besides a request: its protocol version, and headers of MCP."""
         channel = self.facts(request).channel or ""
-        headers = self.controls.request_headers(request.session, channel) if channels.is_http(channel) else {}
+        is_http = channels.is_http(channel)
+        headers = self.controls.request_headers(request.session, channel, request.seq) if is_http else {}
         return match.stated(self.message(request), headers)
 
     def next_notification(self, method: str, after: Position = START) -> Recorded | None:

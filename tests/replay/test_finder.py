@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -127,3 +128,30 @@ def test_of_equal_requests_over_http_those_with_the_headers_of_the_client_answer
     for region in ("eu", "us"):
         player.deck.receive(call(9).encode(), "post-9", 0.0, None, {"mcp-param-region": region})
         assert values(player.later(0.0)) == [region]
+
+
+@pytest.mark.parametrize("twins", [False, True])
+def test_a_call_with_progress_over_http_takes_no_longer_at_the_end_of_a_long_tape(tmp_path: Path, twins: bool) -> None:
+    """SQLite's steps, where each exchange is of several messages, and perhaps recorded twice."""
+
+    def steps(exchanges: int) -> int:
+        def conversation(http: Http) -> None:
+            for number in range(exchanges):
+                channel = f"post-{number}"
+                http.post(
+                    channel, call(number, token=number, n=number // (1 + twins)), mcp_param_region=f"{number % 2}"
+                )
+                http.respond(channel)
+                http.event(channel, progress(number, 1))
+                http.event(channel, result(number, number))
+                http.end("server", channel)
+
+        player, taken = Player(cassette(tmp_path / f"{exchanges}.db", conversation)), itertools.count()
+        player.cassette.connection.set_progress_handler(lambda: next(taken) < 0, 20)
+        last = exchanges - 1
+        text = call("live", token="mine", n=last // (1 + twins))
+        player.deck.receive(text.encode(), "post-1", 0.0, None, {"mcp-param-region": f"{last % 2}"})
+        assert json.loads(player.later(0.0)[-1])["result"]["value"] == last
+        return next(taken)
+
+    assert steps(400) < 1.5 * steps(40) + 10

@@ -59,10 +59,12 @@ class Controls:
         by_server = bool(ends) and (ends[0][0] == "server" or bool(code))  # which may end because its client has
         return Ending("server" if by_server else "client" if ends else None, code)
 
-    def request_headers(self, session: int, channel: str) -> dict[str, str]:
-        """The headers of the request that opened a channel."""
-        where = "channel = ? AND sender = 'client' ORDER BY id LIMIT 1"
-        headers = next((facts.get("headers") for facts in self._facts(where, session, channel)), None)
+    def request_headers(self, session: int, channel: str, before: int) -> dict[str, str]:
+        """The headers of the request that opened a channel, seen from its first message: searched backwards, as they
+        are close."""
+        where = "channel = ? AND sender = 'client' AND id < ? ORDER BY id DESC LIMIT 1"
+        found = self._facts(where, session, channel, schema.row_id(session, before))
+        headers = next((facts.get("headers") for facts in found), None)
         items = headers.items() if isinstance(headers, dict) else ()
         return {name: value for name, value in items if isinstance(value, str)}
 

@@ -97,6 +97,8 @@ _NEXT_REQUEST = f"""SELECT m.id, m.part, m.method, m.rpc_id, m.name, m.exchange,
     FROM derived m LEFT JOIN derived a ON a.cue = m.id & {schema.MOST} AND a.id BETWEEN m.id AND m.id | {schema.MOST}
     LEFT JOIN facts f ON f.id = a.id - a.part
     WHERE {of_key("m.key", "?1")} AND m.cue IS NULL AND m.id BETWEEN ?2 AND ?2 | {schema.MOST} ORDER BY m.id LIMIT 2"""
+_TWIN = f"""SELECT 1 FROM derived m WHERE {of_key("m.key", "?1")} AND m.cue IS NULL
+    AND m.id BETWEEN ?2 + 1 AND ?2 | {schema.MOST} LIMIT 1"""
 _ANSWER = f"SELECT {_COLUMNS.replace('m.', 'a.')} FROM messages q {answer_of('q')} WHERE q.id = ? AND a.id IS NOT NULL"
 _ASKED = "m.sender = 'client' AND m.kind = 'request'"
 _WENT_ON = """SELECT 1 FROM facts gone JOIN facts more ON more.id BETWEEN gone.id AND ?
@@ -189,8 +191,9 @@ class Messages:
             session, seq, part, "request", method, rpc_id, name, None, None, key, exchange or seq, None, frame,
             None, None, None, None, None, None,
         ))  # fmt: skip
-        is_one_of_several = behind > first or len(rows) > 1
-        if not is_plain or status is None or (len(rows) > 1 and rows[1][0] == number):
+        is_more = len(rows) > 1 and rows[1][0] == number  # another message waits for it
+        is_one_of_several = behind > first or (self._has_twin(key, number) if is_more else len(rows) > 1)
+        if not is_plain or status is None or is_more:
             return new(Next, (found, None, is_one_of_several))
         elapsed, kind, eol, channel, head, text = of_frame
         is_odd = type(of_batch) is not int or type(status) is not str or type(elapsed) is not int
@@ -203,6 +206,10 @@ class Messages:
             elapsed, kind or "message", eol, channel, head, None if kind == "batch" else text,
         ))  # fmt: skip
         return new(Next, (found, reply, is_one_of_several))
+
+    def _has_twin(self, key: bytes, number: int) -> bool:
+        """Return whether a request follows in its session that has the same key."""
+        return bool(self._cassette.rows(_TWIN, (key, number)))
 
     def of_key(self, session: int, key: bytes) -> list[Recorded]:
         """The requests with a key."""
