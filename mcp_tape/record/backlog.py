@@ -1,6 +1,6 @@
 """Records that the relay has handed over and the writer has not stored yet.
 
-Nothing heavy is imported here: the pipe is drained while the writer still loads its modules.
+Imports nothing heavy: the pipe is drained while the writer's modules still load.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-_CHUNK = 1 << 16  # bytes that are read at once
-_LINE_BYTES = 4096  # a line weighs this much more, however short: each takes its time to store
+_CHUNK = 1 << 16  # bytes per read
+_LINE_BYTES = 4096  # added to the weight of each line, however short: every line costs time to store
 _MOST_WEIGHT = 64 << 20
-_LEAST_WEIGHT = 1 << 20  # some hundred lines may always wait
-_MOST_TAKEN, _LEAST_TAKEN = 4 << 20, 1 << 18  # that is worked on between two looks at the pace; less says nothing
-# Seconds of work that may wait here: it must be on the cassette soon after a kill, and the pipe may be full then too.
+_LEAST_WEIGHT = 1 << 20  # a few hundred lines may always wait
+_MOST_TAKEN, _LEAST_TAKEN = 4 << 20, 1 << 18  # weight per `take`; the pace of smaller batches is not measured
+# Seconds of work that may wait here. It must reach the cassette soon after a kill, and the pipe may be full as well.
 _AHEAD = 0.15
-_AT_ONCE = 0.03  # seconds of work between two looks at the pace
-_FIRST_PACE = 16 << 20  # weight in a second, before it is known
-_NAPS = 1, 4, 16  # milliseconds to let more come together, as long as little comes: so that the writer wakes rarely
-_BUSY = 1 << 14  # bytes at one look: so much comes that there is no need to let more come
-_STILL_BUSY = 0.05  # seconds after that, without a nap
+_AT_ONCE = 0.03  # seconds of work per `take`
+_FIRST_PACE = 16 << 20  # weight per second, until it is measured
+_NAPS = 1, 4, 16  # milliseconds to wait for more while there is little traffic, so that the writer wakes rarely
+_BUSY = 1 << 14  # bytes ready to read that end the nap
+_STILL_BUSY = 0.05  # seconds without naps after a large read
 
 
 class Backlog:
-    """A queue bounded by the time to store it: as much waits as the writer lately stored in a part of a second.
+    """A queue bounded by time: it holds what the writer can store in a fraction of a second at its recent pace.
 
     Draining the pipe and storing are two threads: a slow disk stops only one.
     """
@@ -40,7 +40,7 @@ class Backlog:
         self._clock = clock
         self._ready = threading.Condition()
         self._chunks: list[tuple[bytes, int]] = []  # each with its weight
-        self._weight = 0  # of the chunks and of what was taken last, which is not stored yet
+        self._weight = 0  # of the chunks, and of the last batch taken, which is not stored yet
         self._taken = 0
         self._taken_at = 0.0
         self._pace = float(_FIRST_PACE)
@@ -50,7 +50,7 @@ class Backlog:
     def _drain(self, reader: int) -> None:
         readable, ended = select.poll(), select.poll()
         readable.register(reader, select.POLLIN)
-        ended.register(reader, 0)  # wakes at the end of the pipe only: what is left has all come then
+        ended.register(reader, 0)  # reports only the end of the pipe, after which nothing more can come
         busy_until = 0.0
         while not self.closed:
             readable.poll()
@@ -73,17 +73,17 @@ class Backlog:
         return self._weight < min(max(_LEAST_WEIGHT, self._pace * _AHEAD), _MOST_WEIGHT)
 
     def rest(self, seconds: float) -> None:
-        """Wait as long as that, but neither until so much waits that traffic would, nor beyond its end."""
+        """Wait up to `seconds`; return early if the backlog fills up or the pipe ends."""
         with self._ready:
             self._ready.wait_for(lambda: self.closed or self._weight >= _LEAST_WEIGHT, seconds)
 
     @property
     def waits(self) -> bool:
-        """True if there is more to be taken."""
+        """True if there is more to take."""
         return bool(self._chunks)
 
     def take(self) -> list[bytes]:
-        """Wait for more and return it; nothing at the end. What was taken before now counts as stored."""
+        """Wait for more and return it; empty at the end. The previous batch now counts as stored."""
         with self._ready:
             self._measure()
             self._weight -= self._taken
@@ -99,14 +99,14 @@ class Backlog:
             return chunks
 
     def _measure(self) -> None:
-        """Update the pace of storing: slower counts at once, faster by and by."""
+        """Update the measured pace: a slower one counts at once, a faster one gradually."""
         if self._taken >= _LEAST_TAKEN:
             pace = self._taken / max(self._clock() - self._taken_at, 1e-6)
             self._pace = min(pace, (self._pace + pace) / 2)
 
 
 def _waiting(reader: int) -> int:
-    """Bytes that can be read now."""
+    """The number of bytes that can be read now."""
     import fcntl
     import termios
 

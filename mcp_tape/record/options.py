@@ -1,4 +1,4 @@
-"""How to record: what a writer is told. Without the writer and the relay, as most uses of a cassette record nothing."""
+"""The options of a recording. Separate from the writer and the relay, since most uses of a cassette record nothing."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ class Options(NamedTuple):
     transport: str = STDIO
     note: str | None = None
     run: str | None = None
-    label: str | None = None  # of the server, where a cassette has several
-    extends: int | None = None  # the session that this one adds to
+    label: str | None = None  # of the server, if a cassette has several
+    extends: int | None = None  # the session that this one extends
     extends_modern: int | None = None  # another, for clients of the modern era
-    when_needed: bool = False  # no session before there is something to record
-    new_times: bool = False  # mode rewrite replaces what says the same, too
+    when_needed: bool = False  # create no session before there is something to record
+    new_times: bool = False  # mode rewrite also replaces recordings that differ only in their times
     redact: bool = True
     redact_keys: tuple[str, ...] = ()
     redact_paths: tuple[str, ...] = ()
     redact_values: tuple[str, ...] = ()
     redact_with: tuple[str, ...] = ()  # functions, as module:function
-    max_decoded: int | None = None  # bytes that a compressed body may decompress to
-    headers: tuple[tuple[str, str], ...] = ()  # that we send ourselves: what they say is a secret
-    row: Row | None = None  # of cassettes, in the next of which it goes on when one is full
-    known: tuple[tuple[str, str], ...] = ()  # variables that are not in our environment, to be hidden as ours are
-    manner: str = ""  # options that say how it was recorded, behind the recorder's name
+    max_decoded: int | None = None  # maximum size of a decompressed body, in bytes
+    headers: tuple[tuple[str, str], ...] = ()  # headers that we send ourselves; their values are secrets
+    row: Row | None = None  # the series of cassettes, with --rotate
+    known: tuple[tuple[str, str], ...] = ()  # variables outside our environment, hidden like ours
+    manner: str = ""  # options in effect, appended to the recorder's name
     production: Production | None = None

@@ -1,7 +1,7 @@
 """The relay's end of recording: hands every piece of traffic to the writer before it is passed on.
 
-Whatever becomes of the relay, what is in the pipe is kept; whatever becomes of the writer, the traffic
-goes on. Nothing heavy is imported here: start-up is the feature.
+If the relay dies, everything in the pipe is kept; if the writer dies, the traffic goes on. Imports nothing heavy:
+start-up is the feature.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ..wire.frames import Side
 
     class Taker(Protocol):
-        """What a transport gives copies of its traffic: a recorder, or nobody."""
+        """Takes copies of a transport's traffic: a recorder, or one that drops them."""
 
         def stream(self, side: Side, channel: str) -> Callable[[bytes], None]: ...
 
@@ -34,16 +34,16 @@ if TYPE_CHECKING:
         def close(self) -> Summary: ...
 
 
-# One record of the pipe: time, length, what, length of the channel's name; then name and bytes.
+# One record in the pipe: time, length, what, length of the channel's name; then name and bytes.
 HEAD = struct.Struct("<QIBB")
 SERVER, CONTROL = 1, 2  # bits of "what"
-PIPE_BYTES = 1 << 17  # little enough to be stored soon after a kill
-HEAD_START = 0.05  # seconds that the server gets before the writer's own imports; the pipe keeps what comes
-# Seconds that a writer may hold us up while it does nothing at all: it is stopped, or its disk hangs. Where the
-# system does not report the processor time of others, a frame that takes long to redact looks the same.
+PIPE_BYTES = 1 << 17  # small enough to be stored soon after a kill
+HEAD_START = 0.05  # seconds for the server before the writer's own imports; meanwhile the pipe buffers the traffic
+# Seconds that a completely idle writer may hold us up: it was stopped, or its disk hangs. Where the system does not
+# report the processor time of other processes, a frame that takes long to redact looks the same.
 _STUCK_AFTER = 5.0 if sys.platform == "linux" else 30.0
-_TOO_LONG = 60.0  # seconds, even if it computes: the client waits too
-_MUCH_TOO_LONG = 600.0  # seconds, when all is said and it only has to finish
+_TOO_LONG = 60.0  # seconds, even if it computes: the client is waiting
+_MUCH_TOO_LONG = 600.0  # seconds, after the last traffic
 
 
 class Summary:
@@ -54,11 +54,11 @@ class Summary:
         self.still_open = 0
         self.redactions = 0
         self.incomplete: str | None = None
-        self.cassettes: list[str] = []  # besides the first
+        self.cassettes: list[str] = []  # without the first
 
 
 class Recorder:
-    """The relay's end: takes copies of the traffic, never fails it, warns at once when the writer is gone."""
+    """The relay's end: takes copies of the traffic, never makes it fail, and warns at once if the writer is gone."""
 
     def __init__(self, path: str, write: Callable[[int, int], None], warn: Callable[[str], None]) -> None:
         """`write(reader, status)` is the writer's work, in a process of its own."""
@@ -77,24 +77,24 @@ class Recorder:
         os.close(status_writer)
         _grow(self._pipe)
         os.set_blocking(self._pipe, False)
-        os.read(status, 1)  # it has left our process group: from here on a signal to that spares it
+        os.read(status, 1)  # it has left our process group, so signals to the group no longer reach it
         self._pulse = _Pulse(writer)
         self._listener = threading.Thread(target=self._listen, args=(status, writer), daemon=True)
         self._listener.start()
 
     def stream(self, side: Side, channel: str) -> Callable[[bytes], None]:
-        """Return the function that takes the pieces of one stream; b"" ends it."""
+        """Return the function that takes the pieces of one stream; b"" ends the stream."""
         what, name = side == "server", channel.encode()
         return lambda data: self._put(what, name, data)
 
     def control(self, side: Side, channel: str, **facts: str | int | dict[str, str] | None) -> None:
-        """Record an event that is no traffic: a request, a response, an exit."""
+        """Record an event other than traffic: a request, a response, an exit."""
         from ..wire.jsontext import dumps
 
         self._put((side == "server") | CONTROL, channel.encode(), dumps(facts).encode())
 
     def record_signal(self, number: int) -> None:
-        """Record a signal that told us to stop. To be called before anything that follows from it."""
+        """Record a signal that asks us to stop. Call it before recording any of its consequences."""
         self.control("server", TAPE, event=SIGNALLED, number=int(number))
 
     def close(self) -> Summary:
@@ -126,7 +126,7 @@ class Recorder:
                 self._put_rest(memoryview(head + data)[written:])
 
     def _put_rest(self, rest: memoryview) -> None:
-        """The pipe is full: traffic waits for the writer, unless that has stopped."""
+        """Wait until the full pipe has room for the rest, unless the writer has stopped."""
         room = select.poll()
         room.register(self._pipe, select.POLLOUT)
         self._pulse.beat()
@@ -153,7 +153,7 @@ class Recorder:
         self._trouble(why)
 
     def _close_pipe(self) -> bool:
-        """Return whether the writer was still taking from it."""
+        """Close the pipe; return whether it was open."""
         pipe, self._pipe = self._pipe, -1
         if pipe >= 0:
             os.close(pipe)
@@ -183,9 +183,9 @@ class Recorder:
         if not self._done:
             self._trouble("the recording process has died")
         try:
-            os.waitpid(writer, 0)  # its pipe ends a moment before it does: who waits for us finds nobody left
+            os.waitpid(writer, 0)  # the pipe ends just before the process: wait, so that none is left when we return
         except ChildProcessError:
-            pass  # our caller ignores SIGCHLD, and the system has reaped it
+            pass  # our caller ignores SIGCHLD, so the system has reaped it
 
     def _finish(self, rest: str) -> None:
         *counts, why = rest.split(" ", 4)
@@ -206,11 +206,11 @@ class Recorder:
         try:
             mark_incomplete(written(self._path), self._summary.sessions, self._summary.incomplete)
         except (Error, CassetteError):
-            pass  # its row says since the start that it was never closed
+            pass  # from the start, its row says that it was not closed
 
 
 class Report:
-    """The lines that the relay is told. It may be gone: the cassette is what counts then."""
+    """Sends lines to the relay. If the relay is gone they are dropped: the cassette matters more."""
 
     def __init__(self, status: int) -> None:
         self._status = status
@@ -222,16 +222,16 @@ class Report:
             pass
 
     def warn(self, text: str) -> None:
-        """Say something to people."""
+        """Send a warning for the user."""
         self.say(f"warning {text}")
 
     def live(self) -> None:
-        """Say that there is still something to do."""
+        """Report that work is still in progress."""
         self.say("alive")
 
 
 class _Pulse:
-    """Signs of life of the writer: it reads or reports something, or at least computes."""
+    """The writer's signs of life: it reads, reports, or at least computes."""
 
     def __init__(self, writer: int) -> None:
         self._writer = writer
@@ -249,11 +249,11 @@ class _Pulse:
 
 
 def _computed(process: int) -> float | None:
-    """The processor time that a process has used; None where the system does not report it."""
+    """The processor time that a process has used; None if the system does not report it."""
     if sys.platform != "linux":
         return None
     try:
-        return clock_gettime(~process << 3 | 2)  # the number that clock_getcpuclockid(3) makes
+        return clock_gettime(~process << 3 | 2)  # the clock id that clock_getcpuclockid(3) computes
     except OSError:
         return None
 
@@ -269,24 +269,24 @@ def _grow(pipe: int) -> None:
 
 
 def point_at_null(descriptor: int) -> None:
-    """Close a descriptor without freeing its number, which the next file to be opened would get."""
+    """Close a descriptor but keep its number taken, so that the next file does not get it."""
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, descriptor)
     os.close(null)
 
 
 def close_descriptors_but(keep: set[int]) -> None:
-    """Close every inherited descriptor but these: a pipe that stays open here never ends for others."""
+    """Close all other inherited descriptors: a pipe held open here would never end for other processes."""
     for name in os.listdir("/dev/fd"):
         if int(name) not in keep:
             try:
                 os.close(int(name))
             except OSError:
-                pass  # the one that listed the directory
+                pass  # the descriptor of the listing itself
 
 
 def _run_writer(reader: int, status: int, write: Callable[[int, int], None]) -> None:
-    """Run the writer in the forked process, outside of our process group and without our pipes. Never returns."""
+    """Run the writer in the forked process, outside our process group and without our pipes. Never returns."""
     code = 1
     try:
         os.setsid()
@@ -297,20 +297,20 @@ def _run_writer(reader: int, status: int, write: Callable[[int, int], None]) -> 
         _preempt_nobody()
         write(reader, status)
         code = 0
-    except Exception as error:  # the top of this process: say why it ends
+    except Exception as error:  # top level of this process: report why it ends
         os.write(status, f"failed the recording process has failed ({error!r})\n".encode())
     finally:
         os._exit(code)
 
 
 def _preempt_nobody() -> None:
-    """Let whoever computes finish its turn before ours, and take a full share of the processor after that.
+    """Let running processes finish their time slice, then take a full share of the processor.
 
-    A lower priority would starve us on a busy machine, and what was passed on would reach the disk many seconds late.
+    A lower priority would starve the writer on a busy machine, and traffic would reach the disk many seconds late.
     See SCHED_BATCH in sched(7).
     """
     if sys.platform == "linux":
         try:
             os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
         except OSError:
-            pass  # not allowed in this container: the usual policy
+            pass  # not allowed in this container: the default policy stays

@@ -1,10 +1,10 @@
-"""The recording process: pipe to tapes to cassette, and on to the next cassette where one is full.
+"""The recording process: from the pipe to tapes to a cassette, and on to the next cassette when one is full.
 
 Runs in a process session of its own, forked by the recorder, and ends when the pipe does. A bug, an expensive redaction
 or a slow disk here does not slow the traffic until the backlog is full.
 
-Where cassettes are in a row (rotation.py), a full disk is waited for: the oldest may be removed once they are handed
-on. If there is no room, the recording stops, and goes on in the next cassette when there is.
+With rotation (rotation.py), a full disk is waited for, since the oldest cassettes can be removed once they are handed
+on. If no room appears, the recording stops, and resumes in the next cassette when there is room again.
 """
 
 from __future__ import annotations
@@ -47,19 +47,19 @@ if TYPE_CHECKING:
     from .sessions import Sessions
 
     _T = TypeVar("_T")
-Counts = tuple[int, int, int, int]  # frames, exchanges, those that are still open, redactions
-_BATCH_FRAMES, _BATCH_BYTES = 1000, 4 << 20  # per transaction, at the most
-# Of 5 seconds each, to open or write a file that somebody else holds: a large cassette may just be redacted. What comes
-# meanwhile is in the backlog.
+Counts = tuple[int, int, int, int]  # frames, exchanges, exchanges still open, redactions
+_BATCH_FRAMES, _BATCH_BYTES = 1000, 4 << 20  # at most, per transaction
+# Tries of 5 seconds each to open or write a file that another process holds, such as a large cassette that is being
+# redacted. New traffic waits in the backlog.
 _TRIES = 12
-_GARBAGE = 50_000  # objects between two looks for cycles in the memory, which has many objects and few cycles
+_GARBAGE = 50_000  # objects between two runs of the cycle collector: there are many objects here and few cycles
 _ROOM = 5.0  # seconds to wait for room on a full disk; the traffic may have to wait as long
-_LOOK = 0.1  # seconds between two looks for it
-_AGAIN = 1.0  # seconds between two tries to go on without what was not stored
+_LOOK = 0.1  # seconds between two checks for room
+_AGAIN = 1.0  # seconds between two tries to resume after a gap
 
 
 def record(backlog: Backlog, status: int, path: str, options: Options, started: float) -> None:
-    """Record all that comes, in a process that does nothing else. `started`: when the relay did."""
+    """Record everything from the pipe, in a dedicated process. `started`: the relay's start."""
     gc.set_threshold(_GARBAGE)
     report = Report(status)
     equipment = None
@@ -71,7 +71,7 @@ def record(backlog: Backlog, status: int, path: str, options: Options, started: 
 
 
 class Recording:
-    """All that comes through the pipe, onto a cassette or a row of them."""
+    """Writes everything from the pipe to a cassette or a series of them."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class Recording:
         started: float,
         equipment: Equipment | None = None,
     ) -> None:
-        """`started`: when the relay did, whose times count from then on. `equipment`: samples, bodies, hooks, spans."""
+        """`started`: the relay's start, from which its times count. `equipment`: sampling, bodies, hooks, spans."""
         self._report = report
         self._path = path
         self._options = options
@@ -90,28 +90,28 @@ class Recording:
         self._equipment = equipment
         self._redactor = _redactor(options)
         self._entered: list[Entered] = []
-        self._size = 0  # bytes of what was entered
+        self._size = 0  # bytes of text in `_entered`
         self._started = started
         self._at = 0
         self._exit_code: int | None = None
         self._stopped = False
         self._failed: str | None = None
-        self._kept: Counts = (0, 0, 0, 0)  # what the cassette holds, where not all of it got there
+        self._kept: Counts = (0, 0, 0, 0)  # counts of what the cassette holds, if some frames did not reach it
         self._is_opened = False
         self._writer: Writer | None = None
-        self._working: Working | None = None  # where the cassette is text
+        self._working: Working | None = None  # if the cassette is text
         self._sessions: list[OpenSession] = []
         self._facts: dict[int, dict[str, str]] = {}
-        self._earlier: Counts = (0, 0, 0, 0)  # of the cassettes before this one
+        self._earlier: Counts = (0, 0, 0, 0)  # counts of the earlier cassettes
         self._row = options.row
-        self._limit = options.row.size if options.row else 0  # bytes, from which on it may go on in another cassette
+        self._limit = options.row.size if options.row else 0  # bytes from which on it may move to the next cassette
         self._stored = 0  # bytes of the cassette
-        self._was_full = False  # the disk, which is why it has failed
+        self._was_full = False  # the disk, which is why recording failed
         self._again_at = 0.0
-        self._gap: str | None = None  # why something is missing at the end of this cassette
+        self._gap: str | None = None  # why frames are missing at the end of this cassette
 
     def run(self) -> None:
-        """Record all that comes; then wait for what follows from it, within bounds."""
+        """Record until the pipe ends; then wait, with a limit, for hooks and spans."""
         chunks = self._backlog.take() if self._options.when_needed else []
         if self._options.when_needed and not chunks:
             self._report.say("done 0 0 0 0 ")
@@ -130,10 +130,10 @@ class Recording:
         if self._equipment is not None:
             self._equipment.finish()
             if self._row is not None:
-                self._row.prune(self._path)  # what was handed on at last
+                self._row.prune(self._path)  # cassettes that were handed on last
 
     def _sessions_over_http(self) -> Sessions:
-        from .sessions import Sessions  # on stdio there is one
+        from .sessions import Sessions  # stdio has one session
 
         return Sessions(self._begin, self._equipment.sampling if self._equipment else None)
 
@@ -148,7 +148,7 @@ class Recording:
             else:
                 if self._row is not None and self._row.is_handed_on:
                     given, self._path = self._path, self._row.newest()
-                    if self._path != given:  # somebody else has begun one meanwhile
+                    if self._path != given:  # another process has begun one meanwhile
                         self._report.say(f"cassette {self._path}")
                 self._writer = self._opened(self._path)
         except (Error, CassetteError) as error:
@@ -161,7 +161,7 @@ class Recording:
         return self._patiently(lambda: Writer(path))
 
     def _patiently(self, write: Callable[[], _T]) -> _T:
-        """Retry for a while what others or a full disk do not allow."""
+        """Retry for a while if the file is locked or the disk is full."""
         end = 0.0
         while True:
             try:
@@ -181,7 +181,7 @@ class Recording:
             sleep(_LOOK)
 
     def _wait(self, times: int) -> None:
-        """Somebody else holds the cassette."""
+        """Report that another process holds the cassette."""
         if times == 1:
             self._report.warn(f"{self._path} is in use: it is recorded as soon as that is over")
         elif self._backlog.closed:
@@ -190,7 +190,7 @@ class Recording:
     # -- sessions
 
     def _begin(self, at: int, transport: str, legacy: bool) -> Tape:
-        """Begin a session and return its tape. One without a session id is of the modern era, or might as well be."""
+        """Begin a session and return its tape. A session without an id counts as modern."""
         if not self._is_opened:
             self._open()
         options, redactor, equipment = self._options, self._redactor, self._equipment
@@ -213,7 +213,7 @@ class Recording:
         return session.tape
 
     def _number(self, session: OpenSession) -> None:
-        """Begin a session on the cassette, if that can be written."""
+        """Begin a session on the cassette, if it can be written."""
         writer, facts = self._writer, session.facts
         if writer is not None and not self._failed:
             try:
@@ -223,7 +223,7 @@ class Recording:
                 self._fail(self._why(error))
 
     def _play(self, tape: Tape | Sessions, data: bytes) -> bytes:
-        """Feed whole records to the tape; return the start of one that is not whole yet."""
+        """Feed whole records to the tape; return the start of an incomplete one."""
         at, end = 0, len(data)
         while at + HEAD.size <= end:
             nanoseconds, size, what, name = HEAD.unpack_from(data, at)
@@ -232,7 +232,7 @@ class Recording:
                 break
             channel = data[body - name : body].decode()
             payload = data[body : body + size]
-            if self._limit and size and channel and not (what & CONTROL and channel in (STDIO, TAPE)):  # it goes on
+            if self._limit and size and channel and not (what & CONTROL and channel in (STDIO, TAPE)):  # not the end
                 self._turn(tape)
             self._at = nanoseconds // 1000
             side: Side = "server" if what & SERVER else "client"
@@ -268,9 +268,9 @@ class Recording:
     # -- storing
 
     def _store(self, more: bool = False) -> None:
-        """Store what was collected. While `more` waits, frames go first: their messages follow when nothing waits."""
+        """Store the collected frames. Their messages follow once nothing waits: neither `more` nor the backlog."""
         if self._was_full and monotonic() > self._again_at:
-            self._again_at = inf  # for what is stored on the way
+            self._again_at = inf  # `_store` runs again inside
             self._go_on_with_a_gap()
             self._again_at = monotonic() + _AGAIN
         entered, self._entered, self._size = self._entered, [], 0
@@ -284,7 +284,7 @@ class Recording:
         while writer.owed and not self._failed and not (more or self._backlog.waits):
             self._try(lambda: self._catch_up(writer))
         if self._row is not None and not self._failed:
-            with suppress(Error):  # somebody holds it: it is looked at again
+            with suppress(Error):  # locked: the size is read again next time
                 self._stored = writer.size
 
     def _try(self, store: Callable[[], None]) -> None:
@@ -316,7 +316,7 @@ class Recording:
             self._leave(removed)
 
     def _leave(self, removed: RemovedError) -> None:
-        """The others go on, where there may be others."""
+        """Stop recording a session that was removed from the cassette. Over HTTP, the others go on."""
         for session in [session for session in self._sessions if session.number == removed.session]:
             session.number = None
             self._sessions.remove(session)
@@ -335,7 +335,7 @@ class Recording:
     # -- going on in the next cassette
 
     def _turn(self, tape: Tape | Sessions) -> None:
-        """Go on in another cassette, if this one is full."""
+        """Go on in the next cassette if this one is full."""
         size = self._stored + self._size
         row = self._row
         if row is None or size < self._limit or self._failed:
@@ -359,9 +359,9 @@ class Recording:
         self._leave_for(following, path)
 
     def _go_on_with_a_gap(self) -> None:
-        """Go on in the next cassette, if there is room by now: what came meanwhile is lost."""
+        """Go on in the next cassette if there is room by now. Traffic in between is lost."""
         row, path = self._row, None
-        assert row is not None  # else nothing waits for room
+        assert row is not None  # only a series waits for room
         row.prune(self._path)
         try:
             path = row.newest(self._path)
@@ -388,9 +388,9 @@ class Recording:
         return all(session.tape.is_quiet(session.mark if is_late else 0) for session in self._sessions)
 
     def _leave_for(self, following: Writer, path: str) -> None:
-        """Close this cassette, and go on in another one."""
+        """Close this cassette and go on in the next."""
         writer, before = self._writer, self._path
-        assert writer is not None and self._row is not None  # else it has failed, or is in no row
+        assert writer is not None and self._row is not None  # otherwise it has failed, or there is no series
         if self._equipment is not None:
             self._equipment.leave(self._sessions, goes_on=True)
         self._store_all(writer)
@@ -416,7 +416,7 @@ class Recording:
             self._try(lambda: self._catch_up(writer))
 
     def _parting(self, writer: Writer, session: OpenSession, path: str) -> list[Frame]:
-        """Say at the end of a part where it goes on; return what that is to begin with."""
+        """Record at the end of a part where it continues; return the first frames of the next part."""
         from ..cassette.query.parts import in_force  # once for each cassette
 
         tape, number = session.tape, session.number or 0
@@ -462,7 +462,7 @@ class Recording:
         self._hand_over(self._path)
 
     def _hand_over(self, path: str) -> None:
-        """A cassette is finished."""
+        """Hand a finished cassette to the hooks."""
         if self._equipment is not None and self._is_opened and os.path.exists(path):
             self._equipment.hand_over(path)
 
@@ -504,7 +504,7 @@ class Recording:
         return why
 
     def _news(self, session: OpenSession) -> dict[str, str]:
-        """The facts of a session that changed since they were written. Others may have been redacted there since."""
+        """The facts of a session that changed since they were written. Others may have been redacted on disk since."""
         known = self._facts.get(session.number or 0, {})
         return {name: fact for name, fact in session.tape.ledger.facts.items() if known.get(name) != fact}
 
@@ -512,7 +512,7 @@ class Recording:
         return self._writer is None or self._writer.is_in_place()
 
     def _why(self, error: Error | None = None) -> str:
-        """The reason that nothing can be written. SQLite may notice first that the file is gone, in other words."""
+        """Why nothing can be written. If the file is gone, SQLite's own message can be misleading."""
         if not self._is_in_place():
             return f"{self._path} was moved or deleted while it was being recorded"
         return f"cannot write {self._path}: {error}"
@@ -531,7 +531,7 @@ def patiently(write: Callable[[], _T], waited: Callable[[int], None]) -> _T:
         try:
             return write()
         except ReplacedError:
-            continue  # nobody holds the new one
+            continue  # the new file is not locked
         except OperationalError as error:
             if not is_locked(error):
                 raise

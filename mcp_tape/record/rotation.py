@@ -1,15 +1,15 @@
-"""Cassettes in a row, each of a bounded size: `time.db`, `time-2.db`, `time-3.db` … Nothing is renamed.
+"""A series of cassettes, each of a bounded size: `time.db`, `time-2.db`, `time-3.db` … Files are never renamed.
 
-A new one is begun where the newest has reached its size when a session begins. A session that makes it that large goes
-on in the next, at a moment when no exchange is open, so that none is split. At twice the size, those are that have been
-open all the while, such as a call that hangs; at three times, where calls always overlap, all that are open.
+A session that begins when the newest cassette is full begins the next one. A session that fills a cassette goes on in
+the next at a moment when no exchange is open, so that none is split. At twice the size, exchanges are split that have
+been open since the cassette was full, such as a call that hangs; at three times the size, all open exchanges are.
 
-Each part can be read and replayed by itself: it begins with what is still in force of the part before (introductions,
-requests without an answer, the state of open channels), behind a control frame that names that part. The last frame of
-the part before says where it goes on. If only so many are kept, the oldest go, unless somebody uses them or they are
-still to be handed on: a file beside each of those, `time-3.db.waiting`, stays until the command has succeeded.
+Each part can be read and replayed by itself: it begins with a control frame that names the part before, and repeats
+from that part what is still in force (introductions, requests without an answer, the state of open channels). The last
+frame of a part names the next. If a number of cassettes to keep is given, the oldest are removed, except those that are
+in use or still to be handed on: a file beside each of these, `time-3.db.waiting`, exists until the command succeeds.
 
-Whenever the writer is killed, what was stored stays: a part is whole on its cassette before the next is begun.
+A kill loses nothing that was stored: a part is complete on its cassette before the next is begun.
 """
 
 from __future__ import annotations
@@ -28,31 +28,31 @@ if TYPE_CHECKING:
 
     from ..wire.frames import Frame
 
-SIZE, KEPT = 50 * 10**6, 20  # of what clients record
+SIZE, KEPT = 50 * 10**6, 20  # for client recordings
 _WAITING = ".waiting"
 _LATE, _AT_MOST = 2, 3  # times the size
 
 
 class Row(NamedTuple):
-    """The cassettes in a row with a path: how large they get, and how many are kept; None: all."""
+    """A series of cassettes: its path, the size of each, and how many are kept (None: all)."""
 
     path: str
     size: int
     kept: int | None = None
-    is_handed_on: bool = False  # each is, by `--on-rotate`; so each recording begins one that nobody else writes
+    is_handed_on: bool = False  # by `--on-rotate`: each recording begins a cassette that no other process writes
 
     @property
     def late(self) -> int:
-        """The size from which on exchanges are split that have been open since the cassette was full."""
+        """The size at which exchanges are split that have been open since the cassette was full."""
         return self.size * _LATE
 
     @property
     def most(self) -> int:
-        """The size at which all that are open are split."""
+        """The size at which all open exchanges are split."""
         return self.size * _AT_MOST
 
     def newest(self, full: str | None = None) -> str:
-        """Return the cassette to record into. `full`: the one that is not to be it."""
+        """Return the cassette to record into, other than `full`."""
         if self.is_handed_on:
             return self._taken()
         row = self._there()
@@ -62,24 +62,24 @@ class Row(NamedTuple):
         return self._name(number)
 
     def expected(self) -> str:
-        """Return what `newest` will, if nobody comes first, and leave all as it is."""
+        """Return what `newest` will, unless another process comes first. Creates nothing."""
         return self._name(max(self._there(), default=0) + 1) if self.is_handed_on else self.newest()
 
     def _taken(self) -> str:
-        """Begin the next, in which nobody else records."""
+        """Create the next cassette, for this recording alone."""
         while True:
             path = self.expected()
             try:
                 os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
                 os.close(os.open(path + _WAITING, os.O_CREAT | os.O_WRONLY, 0o644))
             except FileExistsError:
-                continue  # somebody was faster
+                continue  # another process was faster
             except OSError as error:
                 raise CassetteError(str(error.strerror)) from None
             return path
 
     def prune(self, current: str) -> None:
-        """Remove the oldest, if they are too many."""
+        """Remove the oldest cassettes beyond the number to keep."""
         if self.kept is None:
             return
         row = self._there()
@@ -89,7 +89,7 @@ class Row(NamedTuple):
                 _remove(path)
 
     def give_back(self, path: str) -> None:
-        """Remove a cassette that was just begun, and in which nothing could be written."""
+        """Remove a cassette that was just created and could not be written."""
         if self.is_handed_on:
             for name in (path, path + _WAITING):
                 with suppress(OSError):
@@ -100,7 +100,7 @@ class Row(NamedTuple):
         return self.path if number == 1 else f"{base}-{number}{ending}"
 
     def _there(self) -> dict[int, str]:
-        """The cassettes that are there, by number."""
+        """The existing cassettes, by number."""
         place, name = os.path.split(self.path)
         base, ending = os.path.splitext(name)
         pattern = re.compile(rf"{re.escape(base)}(?:-([2-9]|[1-9][0-9]+))?{re.escape(ending)}")
@@ -113,13 +113,13 @@ class Row(NamedTuple):
 
 
 def handed_on(path: str) -> None:
-    """Let a cassette be removed when its time comes: it is in other hands."""
+    """Mark a cassette as handed on, so that it can be removed later."""
     with suppress(OSError):
         os.unlink(path + _WAITING)
 
 
 def begun(path: str, size: int | None, kept: int | None, is_handed_on: bool) -> tuple[str, Row]:
-    """Return the cassette to record into, and its row; those that are too many are removed."""
+    """Return the cassette to record into, and its series, after removing cassettes beyond the number to keep."""
     from ..cassette.text.names import is_text
 
     if is_text(path):
@@ -144,7 +144,7 @@ def _size(path: str | None) -> int:
 
 
 def _remove(path: str) -> None:
-    """Remove a cassette that nobody uses. What is none of ours stays, and what is in use until the next is begun."""
+    """Remove a cassette, unless it is in use or not a cassette of ours. One in use is tried again with the next."""
     from ..cassette.change.remove import discard
     from ..cassette.schema import check_header
 
@@ -156,7 +156,7 @@ def _remove(path: str) -> None:
 
 
 def beginning(path: str, session: int, frames: Sequence[Frame]) -> list[Frame]:
-    """Return the first frames of a part, with those that are repeated from a session of the cassette before."""
+    """Return the first frames of a part, followed by the frames repeated from a session of the previous cassette."""
     from ..wire.frames import Frame
     from ..wire.jsontext import dumps
 
@@ -165,5 +165,5 @@ def beginning(path: str, session: int, frames: Sequence[Frame]) -> list[Frame]:
 
 
 def end(path: str) -> dict[str, str]:
-    """Return the facts of the last frame of a part, which goes on in another cassette."""
+    """Return the facts of the last frame of a part that continues in another cassette."""
     return {"event": CONTINUED, "cassette": os.path.basename(path)}

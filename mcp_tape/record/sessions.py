@@ -1,6 +1,7 @@
-"""The session of each HTTP channel: one for each Mcp-Session-Id, one for all channels without.
+"""The session of each HTTP channel: one for each Mcp-Session-Id, and one for all channels without an id.
 
-Has the methods of a tape. A channel whose first facts do not decide is kept back, in order, until later ones do.
+Has the methods of a tape. If the first facts of a channel do not decide its session, its traffic is held back, in
+order, until later facts do.
 https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#session-management
 """
 
@@ -20,11 +21,11 @@ if TYPE_CHECKING:
     from .production.sampling import Sampling
 
 Step = Callable[[Tape], None]
-_ENDS = ("close", "abort", "failed", "open")  # what becomes of a channel
+_ENDS = ("close", "abort", "failed", "open")  # the ways a channel ends
 
 
 class _UnrecordedTape(Tape):
-    """The tape of what is not in a sample."""
+    """The tape of a session that is not in the sample."""
 
     def __init__(self) -> None:
         super().__init__(lambda frame, entries: None, None)
@@ -55,7 +56,7 @@ class _Channel:
 
 
 class Sessions:
-    """The tapes of one recording. `begin(at, transport, legacy)` makes a new one; `sampling` leaves some out."""
+    """The tapes of one recording. `begin(at, transport, legacy)` makes a new one; `sampling` skips some sessions."""
 
     def __init__(self, begin: Callable[[int, str, bool], Tape], sampling: Sampling | None = None) -> None:
         self._begin = begin
@@ -63,14 +64,14 @@ class Sessions:
         self._run: Tape | None = None
         self._by_id: dict[str, Tape] = {}
         self._by_endpoint: dict[str, Tape] = {}
-        self._tapes: dict[str, Tape] = {}  # by channel, while it is open
+        self._tapes: dict[str, Tape] = {}  # by channel, while the channel is open
         self._waiting: dict[str, _Channel] = {}
 
     def control(self, side: Side, channel: str, facts: dict[str, Any], at: int) -> None:
-        """A request or a response begins, or a channel ends."""
+        """Handle the start of a request or a response, or the end of a channel."""
         event, headers = facts.get("event"), facts.get("headers") or {}
         if event == "close" and side == "client":
-            return  # a request has been sent, and that is all
+            return  # the client's side of a POST ends; the response follows
         if event == "request":
             self._waiting[channel] = _Channel(facts["verb"], facts["path"], at)
         self._do(channel, lambda tape: tape.control(side, channel, facts, at))
@@ -105,7 +106,7 @@ class Sessions:
                 self._settle(channel, self._of_run(waiting))
 
     def has_posts(self) -> bool:
-        """Return whether a request is under way that was posted, whether or not it begins an exchange."""
+        """Return whether a POST is in progress, even one that begins no exchange."""
         return any(map(is_post, self._tapes))
 
     def end_all(self, at: int) -> None:
@@ -156,7 +157,7 @@ class Sessions:
         return self._run
 
     def _of_stream(self, waiting: _Channel, text: bytes, event: str | None) -> Tape:
-        """HTTP+SSE: the first event of a stream names the endpoint that the client is to post to.
+        """HTTP+SSE: the first event of a stream names the endpoint that the client must post to.
 
         https://modelcontextprotocol.io/specification/2024-11-05/basic/transports#http-with-sse
         """
@@ -169,9 +170,9 @@ class Sessions:
 
 
 def endpoint_path(base: str, endpoint: str) -> str:
-    """Path and query of an `endpoint` event, relative to the path of its stream."""
+    """The path and query of an `endpoint` event, relative to the path of its stream."""
     try:
         parts = urlsplit(urljoin(f"http://server{base}", endpoint.strip()))
     except ValueError:
-        return endpoint  # nobody will post there
+        return endpoint  # not a valid URL: no client will post there
     return parts.path + (f"?{parts.query}" if parts.query else "")

@@ -1,6 +1,6 @@
-"""The recording core: bytes in, redacted frames and the messages in them out.
+"""The recording core: bytes in, redacted frames and their messages out.
 
-Does no I/O and reads no clock. Frames go into a sink; where they are kept is not known here.
+Does no I/O and reads no clock. Frames go to a sink; storage is not known here.
 """
 
 from __future__ import annotations
@@ -39,25 +39,25 @@ class Tape:
         zero: int = 0,
         max_decoded: int | None = None,
     ) -> None:
-        # Bytes that one compressed body may decompress to.
+        # Maximum size of one decompressed body, in bytes.
         self._max_decoded = MAX_DECODED if max_decoded is None else max_decoded
         self._sink = sink
         self._redactor = redactor
         self._zero = zero
         self._last = 0
         self._framings: dict[tuple[Side, str], Lines | Whole | Events] = {}
-        self._decoders: dict[tuple[Side, str], Decoder | None] = {}  # None: what comes is left out
+        self._decoders: dict[tuple[Side, str], Decoder | None] = {}  # None: the body is left out
         self.ledger = Ledger()
         self._numbers = frames.Numbers()
         self.frames = 0
         self.redactions = 0
         self.incomplete: str | None = None
-        self._repeated = 0  # the last number of what another session had before
+        self._repeated = 0  # the last number of the messages repeated from another session
 
     def begin_again(self, at: int, repeated: Iterable[Frame]) -> list[tuple[Frame, list[Entry]]]:
-        """Go on as another session, which begins with frames of the one before; return those, with their entries.
+        """Go on as another session that begins with frames of the previous one; return these frames with their entries.
 
-        Streams go on where they are, also in the middle of a line.
+        Streams continue where they are, even in the middle of a line.
         """
         self.ledger, self._numbers = Ledger(), frames.Numbers()
         self._zero, self._last, self.incomplete = at, 0, None
@@ -72,7 +72,7 @@ class Tape:
 
     @property
     def last(self) -> int:
-        """The last number that was given to a message."""
+        """The number last given to a message."""
         return self._numbers.next - 1
 
     @property
@@ -81,17 +81,17 @@ class Tape:
         return self._last
 
     def is_quiet(self, mark: int = 0) -> bool:
-        """Return whether no exchange is open, but for those from before this session, or up to a number in it."""
+        """Return whether no exchange is open, apart from those of the previous session and those up to `mark`."""
         mark = max(mark, self._repeated)
         return not self.ledger.still_open or all(listens or number <= mark for number, listens in self.ledger.waiting())
 
     @property
     def channels(self) -> set[str]:
-        """Channels on which more may come."""
+        """Channels that are still open."""
         return {channel for _, channel in self._framings}
 
     def feed(self, side: Side, channel: str, data: bytes, at: int) -> None:
-        """Take bytes that one side sent, in whatever pieces they came."""
+        """Take bytes that one side sent, in pieces of any size."""
         framing = self._framings.get((side, channel))
         if framing is None:
             framing = self._framings[side, channel] = Lines()
@@ -109,7 +109,7 @@ class Tape:
         self._decoders.pop((side, channel), None)
         units = framing.close() if framing else []
         if not units and side == "server" and type(framing) is Whole and self.ledger.is_unanswered(channel):
-            units = [(b"", b"")]  # a response without a body refuses too
+            units = [(b"", b"")]  # a response without a body is a refusal too
         self._keep_all(side, channel, units, at)
 
     def end_all(self, at: int) -> None:
@@ -117,7 +117,7 @@ class Tape:
             self.end(side, channel, at)
 
     def control(self, side: Side, channel: str, facts: dict[str, Any], at: int) -> None:
-        """Record an event that is no bytes: a start, a close, an exit, an HTTP request or response."""
+        """Record an event other than bytes: a start, a close, an exit, an HTTP request or response."""
         event = facts.get("event")
         if event in ("abort", "open", "failed"):
             self._cut_off("client", channel, at)
@@ -145,7 +145,7 @@ class Tape:
             self._decoders[side, channel] = Decoder(coding, self._max_decoded)
 
     def _cut_off(self, side: Side, channel: str, at: int) -> None:
-        """Keep the start of a message that the other side never got whole, as noise."""
+        """Keep as noise the start of a message that never reached the other side whole."""
         framing = self._framings.pop((side, channel), None)
         self._decoders.pop((side, channel), None)
         for unit in framing.close() if framing else ():
@@ -153,7 +153,7 @@ class Tape:
             self._keep(side, channel, text, b"", at, head)
 
     def _plain(self, side: Side, channel: str, data: bytes) -> list[bytes]:
-        """The data decompressed; as it is if that cannot be done."""
+        """The data decompressed, or unchanged if that fails."""
         if (side, channel) not in self._decoders:
             return [data]
         decoder = self._decoders[side, channel]
@@ -168,7 +168,7 @@ class Tape:
             return [data]
 
     def _leave_out(self, side: Side, channel: str) -> None:
-        """A body that is too large when decompressed: half of it might hold half a secret, and says nothing."""
+        """Leave out a body that is too large when decompressed: half of it is no use, and could hold half a secret."""
         self._decoders[side, channel] = None
         self._framings[side, channel] = Whole()
         self._framings[side, channel].feed(TOO_LARGE)
@@ -184,7 +184,7 @@ class Tape:
                 self._keep(side, channel, text, eol, at)
 
     def _keep_lines(self, side: Side, channel: str, lines: bytes, at: int) -> None:
-        """Keep whole lines. That there is nothing to hide is found out for all at once."""
+        """Keep whole lines. If there is nothing to hide, one check covers them all."""
         if lines.find(b"\n") == len(lines) - 1 or b"\r" in lines or not self._clears(lines):
             self._keep_all(side, channel, lines_of(lines), at)
             return
@@ -200,7 +200,7 @@ class Tape:
             self._keep(side, channel, event.text, event.eol, at, event.head)
 
     def _keep(self, side: Side, channel: str, text: bytes, eol: bytes, at: int, head: bytes | None = None) -> None:
-        """Keep a frame, or a part of one: its head and the missing line end distinguish that from a whole one."""
+        """Keep a frame, or part of one: a part has a head and no line end."""
         text, matched, count = self._redact(text, channel)
         self.redactions += count
         self._keep_redacted(side, channel, text, matched, eol, at, self._redacted_head(head, channel), count)
@@ -229,13 +229,13 @@ class Tape:
         self._sink(frame, [] if is_part else self.ledger.enter(frame, messages, matched))
 
     def _time(self, at: int) -> int:
-        """The time since the session's start, never going back: frames of channels that were kept back come late."""
+        """The time since the session's start. It never goes back: frames of channels that were held back come late."""
         if at - self._zero > self._last:
             self._last = at - self._zero
         return self._last
 
     def _redacted_head(self, head: bytes | None, channel: str) -> bytes | None:
-        """The head of an event, redacted: clients echo ids and act on known fields, others may hold anything."""
+        """The head of an event, redacted. Known fields stay: clients echo ids and act on the others."""
         if not head or self._redactor is None:
             return head
         lines = head.splitlines(keepends=True)
@@ -244,7 +244,7 @@ class Tape:
     def _clears(self, lines: bytes) -> bool:
         try:
             return self._redactor is None or self._redactor.clears(lines)
-        except Exception:  # as it fails closed, each line shall fail by itself
+        except Exception:  # it fails closed: redact line by line, so that only the bad line is lost
             return False
 
     def _redact(self, text: bytes, channel: str, is_control: bool = False) -> Redacted:
@@ -252,19 +252,19 @@ class Tape:
             return Redacted(text, text, 0)
         try:
             return (self._redactor.facts if is_control else self._redactor.redact)(text, channel)
-        except Exception:  # fails closed: whatever went wrong, the text must not be kept
+        except Exception:  # fails closed: the text must not be kept
             self.incomplete = LEFT_OUT
             return Redacted(FAILED, FAILED, 1)
 
 
 class OpenSession:
-    """A session of this recording: its facts, its tape, and its number on the cassette, if it is there."""
+    """A session of this recording: its facts, its tape, and its number on the cassette, if it has one."""
 
     tape: Tape
 
     def __init__(self, facts: dict[str, Any]) -> None:
         self.facts = facts
         self.number: int | None = None
-        self.mark = 0  # what was its last number when the cassette was found to be full
-        # The first frames of a part, until something follows them: over HTTP many a session never goes on.
+        self.mark = 0  # the last message number when the cassette was found to be full
+        # The first frames of a part, until more follow: over HTTP, many sessions never continue.
         self.held: list[tuple[Frame, list[Entry]]] | None = None

@@ -1,4 +1,4 @@
-"""What a recording in production has beside its cassettes: a sample, bodies left out, hooks, spans."""
+"""The extras of a recording in production: sampling, bodies left out, hooks, spans."""
 
 from __future__ import annotations
 
@@ -19,39 +19,39 @@ from .settings import Production
 
 
 class Equipment:
-    """Made of what was asked for; whatever was not does nothing."""
+    """Built from the options; extras that are not asked for do nothing."""
 
     def __init__(self, asked: Production, transport: str, report: Report) -> None:
         self._asked = asked
         self._report = report
         self._how = _replacing(asked.bodies)
-        over_http = transport != STDIO  # elsewhere there is one session, and the relay knows whether it is in a sample
+        over_http = transport != STDIO  # stdio has one session, which the relay samples
         self.sampling = Sampling(asked.sample) if asked.sample and over_http else None
         self._spans = asked.spans(report.warn) if asked.spans else None
         self._hooks: Hooks | None = None
         if asked.on_rotate:
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # where it is ignored, exit codes are lost
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if it is ignored, exit codes are lost
             self._hooks = Hooks(asked.on_rotate, asked.hook_timeout, report.warn, rotation.handed_on)
         if isinstance(self._how, Hashes) and not os.environ.get(KEY) and not asked.quiet:
             report.warn(f"--bodies hash without a key: who guesses a value can check the guess; set {KEY} to a secret")
 
     @property
     def opens_late(self) -> bool:
-        """True if no cassette is wanted before there is a session in the sample."""
+        """True if the cassette is created with the first session in the sample."""
         return self.sampling is not None
 
     @property
     def manner(self) -> str:
-        """The options that say how it was recorded."""
+        """The options in effect, for the recorder's name."""
         sample = f" --sample {self._asked.sample}" if self._asked.sample else ""
         return sample + (f" --bodies {self._how.name}" if self._how else "")
 
     def hides(self, redactor: Redactor | None) -> Redactor | Bodies | None:
-        """What hides things in a session that this redactor would be for."""
+        """What hides secrets or bodies in a session, given its redactor."""
         return Bodies(redactor, self._how) if self._how else redactor
 
     def see(self, session: OpenSession, frame: Frame, entries: list[Entry]) -> None:
-        """Take in a frame as it is recorded."""
+        """Process a frame as it is recorded."""
         if self._spans is not None:
             self._spans.see(session, frame, entries)
 
@@ -62,12 +62,12 @@ class Equipment:
                 self._spans.leave(session, goes_on)
 
     def hand_over(self, path: str) -> None:
-        """Take a cassette that is finished."""
+        """Hand over a finished cassette."""
         if self._hooks is not None:
             self._hooks.add(path)
 
     def finish(self) -> None:
-        """Wait for what is still to be done, within bounds, and report all of it."""
+        """Wait, with a limit, for hooks and spans, and report their results."""
         for last in (self._spans, self._hooks):
             if last is not None:
                 last.finish(self._report.live)
@@ -81,7 +81,7 @@ class Equipment:
 
 
 def _replacing(bodies: str) -> Hashes | Sizes | None:
-    """What stands in the place of bodies."""
+    """The replacement for bodies."""
     if bodies == "hash":
         return Hashes(os.environ.get(KEY, ""))
     return Sizes() if bodies == "none" else None

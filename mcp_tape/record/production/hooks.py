@@ -1,8 +1,8 @@
-"""A command that is run for each finished cassette, whatever becomes of it: the recording neither waits nor fails.
+"""Runs a command for each finished cassette. The recording neither waits for it nor fails with it.
 
-A cassette that it fails for waits for another try: after the next cassettes, and at the end. Each run has a process
-session of its own, in which it can be ended with all that it has started; its input is empty, and of its output only
-the last line is kept, for the report of a failure.
+A cassette for which the command failed is tried again after the next cassettes and at the end. Each run has a process
+session of its own, so that it can be killed with all its children. Its input is empty. Only the last line of its output
+is kept, for the report of a failure.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 PLACE = "{}"
-AT_ONCE = 2  # runs
-_AGAIN = 2  # of those that it has failed for, with each new cassette
+AT_ONCE = 2  # parallel runs
+_AGAIN = 2  # failed cassettes to retry with each new one
 _LOOK_AGAIN = 0.1  # seconds
 _CHUNK = 1 << 16
-_LONGEST = 300  # bytes of a line that are kept
+_LONGEST = 300  # bytes kept of the last line
 
 
 def parse(text: str) -> tuple[str, ...]:
-    """The words of a command, as a shell splits them. No shell runs it."""
+    """Split a command into words as a shell does. No shell runs it."""
     from shutil import which
 
     try:
@@ -46,7 +46,7 @@ def parse(text: str) -> tuple[str, ...]:
 
 
 class Hooks:
-    """Runs of a command, a few at once; the others wait for their turn."""
+    """Runs of a command, a few at once; the others queue."""
 
     def __init__(
         self,
@@ -55,8 +55,8 @@ class Hooks:
         say: Callable[[str], None],
         taken: Callable[[str], object] = lambda path: None,
     ) -> None:
-        """`seconds`: that a run may take, and that all may take at the end. `say` is called with what went wrong, once
-        for each cassette, and `taken` with each for which the command has succeeded."""
+        """`seconds`: the limit of one run, and of all runs at the end. `say` is called with each failure, once per
+        cassette; `taken` with each cassette for which the command succeeded."""
         self._words = words
         self._seconds = seconds
         self._say = say
@@ -75,7 +75,7 @@ class Hooks:
         return len(self._failed)
 
     def add(self, path: str) -> None:
-        """Hand over a cassette. Never waits."""
+        """Queue a cassette. Never waits."""
         with self._changed:
             again, self._failed = self._failed[:_AGAIN], self._failed[_AGAIN:]
             self._begin([path, *again])
@@ -87,7 +87,7 @@ class Hooks:
             threading.Thread(target=self._work, daemon=True).start()
 
     def finish(self, alive: Callable[[], None]) -> None:
-        """Wait for all runs, but not for ever; `alive` is called while it waits."""
+        """Wait for all runs, up to the limit. Calls `alive` while it waits."""
         end = monotonic() + self._seconds
         with self._changed:
             self._wait(end, alive)
@@ -101,7 +101,7 @@ class Hooks:
             self._waiting.clear()
             for run in self._running.values():
                 run.kill()
-            self._changed.wait_for(lambda: not self._workers, 5)  # those that were ended are reported
+            self._changed.wait_for(lambda: not self._workers, 5)  # killed runs report their failure
         for path in left:
             self._fail(path, "the recording has ended before its turn came")
 
@@ -153,7 +153,7 @@ class Hooks:
 
 class _Run:
     def __init__(self, words: Sequence[str]) -> None:
-        ours = signal.pthread_sigmask(signal.SIG_SETMASK, ())  # which it would inherit: the relay's, that blocks some
+        ours = signal.pthread_sigmask(signal.SIG_SETMASK, ())  # the relay's mask blocks some signals, for children too
         try:
             self._process = subprocess.Popen(
                 words,
@@ -170,7 +170,7 @@ class _Run:
         self._last = b""
 
     def kill(self) -> None:
-        """End it, with all that it has started."""
+        """Kill the run with all its children."""
         self._killed = True
         if self._process.poll() is None:
             try:
@@ -192,7 +192,7 @@ class _Run:
             if monotonic() > end and not self._killed:
                 is_late = True
                 self.kill()
-        while is_open and readable.poll(0):  # one that lives on may hold it open, and write for ever
+        while is_open and readable.poll(0):  # a surviving child may hold the pipe open and write for ever
             is_open = self._read() and monotonic() < end
         assert self._process.stdout
         self._process.stdout.close()
@@ -205,7 +205,7 @@ class _Run:
             pass
 
     def _read(self) -> bool:
-        """Take some of its output; False at the end."""
+        """Read some of the output; False at the end."""
         data = os.read(self._output, _CHUNK)
         lines = (self._last + data).rstrip(b"\n").rpartition(b"\n")
         self._last = (lines[2] + b"\n" * data.endswith(b"\n"))[-_LONGEST:]

@@ -1,5 +1,5 @@
-"""A sample of all sessions. Who is in it follows from the session's name and a seed, so that the relay and the writer
-agree without talking, and a test can tell beforehand."""
+"""Sampling of sessions. A session's name and a seed decide whether it is recorded, so the relay and the writer agree
+without talking, and a test knows the outcome in advance."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 _SHARE = pattern(r"([0-9]{1,3}(?:\.[0-9]{1,9})?) ?%")
 _ALL = 1 << 64
-_TRACE = slice(3, 35)  # of a traceparent
+_TRACE = slice(3, 35)  # the trace id in a traceparent
 
 
 def parse_share(text: str) -> float:
-    """The share that a percentage is, from 0 to 1."""
+    """Parse a percentage into a share from 0 to 1."""
     found = _SHARE.fullmatch(text)
     share = float(found[1]) / 100 if found else 2.0
     if share > 1:
@@ -43,27 +43,27 @@ class Sample(NamedTuple):
 
 
 def drawn(share: float, seed: str | None) -> Sample:
-    """A sample by chance, or by a seed."""
+    """A sample by chance, or by a seed if given."""
     return Sample(share, os.urandom(16) if seed is None else blake2b(seed.encode(), digest_size=16).digest())
 
 
 class Sampling:
-    """What is taken of an HTTP recording, counted. A session is recorded as a whole, or not at all.
+    """Chooses and counts the sessions of an HTTP recording. A session is recorded as a whole or not at all.
 
-    Of requests without one, as in the modern era, each is chosen by itself; those that name the same trace in `_meta`
-    are chosen together. https://www.w3.org/TR/trace-context/
+    Requests without a session, as in the modern era, are chosen one by one; those with the same trace in `_meta` are
+    chosen together. https://www.w3.org/TR/trace-context/
     """
 
     def __init__(self, sample: Sample) -> None:
         self._sample = sample
-        self._sessions = [0, 0]  # that are recorded, and that there were
+        self._sessions = [0, 0]  # recorded, and all
         self._requests = [0, 0]
 
     def takes_session(self, name: str) -> bool:
         return self._takes(name, self._sessions)
 
     def takes_request(self, body: bytes) -> bool:
-        """Return whether a request without a session is recorded. `body`: what was posted."""
+        """Return whether a request without a session is recorded. `body`: the body of the POST."""
         return self._takes(_trace(body) or f"request {self._requests[1]}", self._requests)
 
     def _takes(self, name: str, count: list[int]) -> bool:
@@ -74,7 +74,7 @@ class Sampling:
 
     def __str__(self) -> str:
         if not self._sample.share:
-            return "no session is recorded, or counted"  # the proxy passes everything on without a copy for us
+            return "no session is recorded, or counted"  # the proxy then passes everything on without copying it
         taken, there = self._sessions
         text = f"{taken} of {there} session{'s' * (there != 1)}"
         if self._requests[1]:
@@ -83,7 +83,7 @@ class Sampling:
 
 
 def _trace(body: bytes) -> str | None:
-    """The trace that a posted message says it is part of."""
+    """The trace that a posted message belongs to."""
     from ...wire import frames, protocol
 
     for message in frames.parse(body)[1]:
@@ -94,7 +94,7 @@ def _trace(body: bytes) -> str | None:
 
 
 class NoRecorder:
-    """A recorder of nothing, for a session that is not in the sample."""
+    """A recorder that drops everything, for a session that is not in the sample."""
 
     def stream(self, side: Side, channel: str) -> Callable[[bytes], None]:
         return lambda data: None

@@ -1,4 +1,4 @@
-"""What was asked for by the options of recording in production."""
+"""The options of recording in production."""
 
 from __future__ import annotations
 
@@ -34,5 +34,5 @@ class Production(NamedTuple):
     bodies: str = "full"
     on_rotate: tuple[str, ...] = ()  # the words of a command
     hook_timeout: float = HOOK_TIMEOUT
-    spans: Callable[[Callable[[str], None]], Spans] | None = None  # makes them in the recording process
-    quiet: bool = False  # say only what went wrong
+    spans: Callable[[Callable[[str], None]], Spans] | None = None  # called in the recording process
+    quiet: bool = False  # report only failures
