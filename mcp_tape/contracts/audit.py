@@ -1,4 +1,4 @@
-"""What a server told the model in a run, searched for text that tries to steer it."""
+"""Finds texts in a run with which a server tries to steer the model."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _DEFINES = SURFACE | {protocol.SKILL}
 
 
 class Suspect(NamedTuple):
-    """A suspicion, and the frame and place of its text."""
+    """A suspicion, with the frame and place of its text."""
 
     rule: str
     why: str

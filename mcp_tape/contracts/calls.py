@@ -1,6 +1,6 @@
-"""The calls of a test against a contract.
+"""Checks the calls of a test against a contract.
 
-They become a cassette of their own for the moment, so that a filter means what it means to every command.
+They are written to a temporary cassette, so that filters work exactly as in every command.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MOST_SHOWN = 10
 
 
 def report(path: str, calls: Sequence[Exchange], terms: Terms) -> str | None:
-    """What the calls break, one line each, for an AssertionError; None where all is as agreed."""
+    """The breaches, one line each, as the message of an AssertionError; None if there are none."""
     with TemporaryDirectory() as directory:
         place = join(directory, "calls.db")
         with building(place, place) as builder:
@@ -38,7 +38,7 @@ def report(path: str, calls: Sequence[Exchange], terms: Terms) -> str | None:
 
 
 def _put(builder: Builder, calls: Sequence[Exchange]) -> dict[int, int]:
-    """Write the calls one after the other; the number of each by that of its frame."""
+    """Write the calls in order; return the number of each, by the number of its frame."""
     builder.begin(_MADE)
     at, numbers = 0, {}
     for number, call in enumerate(calls, 1):
@@ -61,7 +61,7 @@ def _add(builder: Builder, seq: int, at: int, sender: Side, message: dict[str, o
 
 
 def _summary(calls: Sequence[Exchange]) -> str:
-    """The calls by their names, the most frequent first."""
+    """The calls by name, the most frequent first."""
     titles = Counter(protocol.call_title(call.method, call.name) for call in calls)
     shown = [
         harmless(title) if times == 1 else f"{harmless(title)} ×{times}"

@@ -1,4 +1,4 @@
-"""What each tool costs a model in a run: its definition once for each conversation, its results with each call."""
+"""The cost of each tool to a model in a run: its definition once per conversation, its results with each call."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..wire import protocol
 
 
 class ToolCost(NamedTuple):
-    """The figures of one tool. Tokens are estimates; `media`: images, sounds and files, which are not in them."""
+    """The figures of one tool. Tokens are estimates, and do not include `media`: images, sounds and files."""
 
     tool: str
     calls: int

@@ -1,4 +1,4 @@
-"""The sessions of a cassette against a contract: together they are one run."""
+"""Checks the sessions of a cassette against a contract. Together they are one run."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from ..values import size_text
 from ..wire import protocol
 from .terms import Limit, Term, Terms
 
-_MOST = 20  # frames of one term: whoever has so many wants to know how many, not which
-_CALLS = parse("kind:request from:client -status:retry").terms  # of a call that was made again, the last try counts
-_AT_ONCE = parse(f"-method:{protocol.LISTEN}").terms  # a stream is open for as long as its client likes
+_MOST = 20  # frames reported per term: beyond that, the number matters more than the list
+_CALLS = parse("kind:request from:client -status:retry").terms  # of a retried call, the last try counts
+_AT_ONCE = parse(f"-method:{protocol.LISTEN}").terms  # not listen: its stream is open for as long as the client likes
 (_TOOLS,) = (kind for kind in protocol.KINDS if kind.method == protocol.TOOLS)
 
 
 class Broken(NamedTuple):
-    """A broken term, why, and the frame that breaks it; none where something is missing."""
+    """A broken term, the reason, and the frame that breaks it (None if something is missing)."""
 
     term: str
     why: str
@@ -35,7 +35,7 @@ class Broken(NamedTuple):
 
 
 def sessions_of(cassette: Cassette, which: str) -> list[int]:
-    """The sessions of a run, in order: `all`, or what `latest` or a number mean to a replay."""
+    """The sessions of a run, in order: `all`, or those that `latest` or a number selects for a replay."""
     if which == "all":
         return [session.id for session in cassette.sessions()]
     return sorted(choose(cassette, which))
@@ -68,7 +68,7 @@ def _few(term: str, found: Iterable[tuple[Row, str]]) -> Iterator[Broken]:
 
 
 def _forbidden(cassette: Cassette, sessions: Sequence[int], term: Term) -> Iterator[tuple[Row, str]]:
-    """What fits; of a call that fits with its answer, the request."""
+    """Frames that match a forbidden term. If a request and its answer both match, only the request counts."""
     for session in sessions:
         asked: set[int] = set()
         for row in session_rows(cassette, session, term.kept):
@@ -97,7 +97,7 @@ def _calls(kept: Filter, *terms: tuple[str, tuple[object, ...]]) -> Filter:
 
 
 def _large(cassette: Cassette, sessions: Sequence[int], most: int) -> Iterator[Broken]:
-    """Lists of tools that are too large, each where it was read first."""
+    """Tool lists that are too large, each where it was first listed."""
     recording = Recording(cassette, sessions)
     asked = [recording.about(one) for one in recording.asked() if one.method == protocol.TOOLS]
     if not asked:

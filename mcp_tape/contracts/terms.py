@@ -14,21 +14,21 @@ T = TypeVar("T")
 
 
 class Term(NamedTuple):
-    """A filter, with the text that it was made from."""
+    """A filter, with its original text."""
 
     text: str
     kept: Filter
 
 
 class Limit(NamedTuple):
-    """A filter, and how many calls it may keep."""
+    """A filter, and the most calls that may match it."""
 
     term: Term
     most: int
 
 
 class Terms(NamedTuple):
-    """All terms of a contract. `duration`: microseconds that a call may take. `definitions`: bytes of all tools'."""
+    """The terms of a contract. `duration`: microseconds that a call may take. `definitions`: bytes of all tools'."""
 
     expect: tuple[Term, ...] = ()
     forbid: tuple[Term, ...] = ()
@@ -38,14 +38,14 @@ class Terms(NamedTuple):
 
 
 def term(text: str) -> Term:
-    """A filter in which a bare word with a slash is a method; FilterError where it is none."""
+    """Parse a filter in which a bare word with a slash is a method. Raises FilterError if it is invalid."""
     if not text.strip():
         raise FilterError("this keeps everything; write e.g. tool:search or tools/call", 0)
     return Term(text, parse(text, methods=True))
 
 
 def limit(text: str) -> Limit:
-    """A filter and a number: `tools/call<=20`."""
+    """Parse a filter and a number: `tools/call<=20`."""
     found = _LIMITED.fullmatch(text)
     if found is None:
         raise FilterError("there is no limit; write e.g. tools/call<=20 or tool:search<=3", len(text))
@@ -59,7 +59,7 @@ def made(
     duration: str | float | None,
     definitions: str | int | None,
 ) -> Terms:
-    """The terms that a test gives. Numbers are seconds and bytes; ValueError for what is not understood."""
+    """Parse the terms of a test. Numbers are seconds and bytes. Raises ValueError for an invalid one."""
     return Terms(
         tuple(_understood(term, text) for text in expect),
         tuple(_understood(term, text) for text in ([forbid] if isinstance(forbid, str) else forbid)),

@@ -1,6 +1,6 @@
-"""Why a run hung or failed: calls without an answer, answers that came too late, a server that died or never came up.
+"""Why a run hung or failed: unanswered calls, answers that came too late, a server that died or never started.
 
-One pass over the rows of a session. Each finding has the line that it is about, and what else is on the tape about it.
+One pass over the rows of a session. Each finding names its line, with the related lines as evidence.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ RULES = {
     "unreachable": "the server could not be started, or not be reached at its URL",
     "incomplete": "the recording itself is not whole",
 }
-# Microseconds. A client that leaves sooner than this did not wait for the answer: a script that pipes its calls closes
-# stdin at once, and reads the answers.
+# Microseconds. A client that leaves sooner did not wait for the answer: a script that pipes its calls closes stdin at
+# once, and reads the answers later.
 _WAITED = 100_000
-_LONG_AFTER = 1_000_000  # microseconds between two ends that then are two events
+_LONG_AFTER = 1_000_000  # microseconds between two ends, from which they are two events
 _LAST_WORDS = 5  # lines of stderr
 _WIDTH = 200  # characters of evidence
-_OPEN_ENDED = (protocol.LISTEN,)  # a request whose answer comes when it ends
-_BREAKS = {  # what ends an HTTP channel, besides the client
+_OPEN_ENDED = (protocol.LISTEN,)  # requests that are answered when they end
+_BREAKS = {  # how an HTTP channel ends, other than by the client
     "abort": "the server broke off its response",
     "open": "the recorder was stopped",
 }
 
 
 class Reason(NamedTuple):
-    """Something that explains a hang: the rule, the line, and the evidence in words."""
+    """An explanation of a hang: the rule, the line, and the evidence in words."""
 
     rule: str
     what: str
@@ -59,9 +59,9 @@ class Reason(NamedTuple):
 def reasons(
     cassette: Cassette, sessions: Sequence[int], slow: int = SLOW, now: float | None = None
 ) -> Iterator[Reason]:
-    """Yield what explains a hang in each of these sessions, in the order of its lines.
+    """Yield explanations of a hang in each of these sessions, in line order.
 
-    A session that is still open gets no blame for calls that are younger than `slow` at `now` (seconds since 1970).
+    In a session that is still open, calls younger than `slow` at `now` (seconds since 1970) are not reported.
     """
     now = time() if now is None else now
     for number in sessions:
@@ -73,7 +73,7 @@ def reasons(
 
 
 class _End(NamedTuple):
-    """How a session ended: who did it, since when it shows, and the words for it."""
+    """The end of a session: who caused it, the first line that shows it, and its description."""
 
     by: Literal["client", "server", "signal", "unknown", "open"]
     row: Row | None
@@ -82,7 +82,7 @@ class _End(NamedTuple):
 
 
 class _Story:
-    """What matters of a session, as it is read."""
+    """The facts of a session that explain a hang, collected row by row."""
 
     def __init__(self, session: Session, slow: int, now: float) -> None:
         self._session = session
@@ -92,17 +92,17 @@ class _Story:
         self._first_asked: Row | None = None
         self._is_answered = False
         self._unanswered: list[Row] = []
-        self._cancelled: dict[str, Row] = {}  # requests that the client gave up, by id
-        self._given_up: dict[str, Row] = {}  # the message that says so, by the same
-        self._aborted: dict[str, Row] = {}  # the end of a connection by the client, by channel
-        self._ended: dict[str, tuple[Row, str]] = {}  # its end by another, and the words for that
+        self._cancelled: dict[str, Row] = {}  # cancelled requests, by id
+        self._given_up: dict[str, Row] = {}  # the cancelling notification, by the same id
+        self._aborted: dict[str, Row] = {}  # connections that the client ended, by channel
+        self._ended: dict[str, tuple[Row, str]] = {}  # connections that ended otherwise, by channel, with a description
         self._noise: list[Row] = []
         self._stderr: deque[Row] = deque(maxlen=_LAST_WORDS)
         self._left: Row | None = None  # the client has closed its side
         self._closed: Row | None = None  # the server has closed its stdout
         self._exit: tuple[Row, int | None] | None = None
-        self._signal: tuple[Row, int] | None = None  # that the recorder was told to stop by
-        self._too_late: list[tuple[Row, int]] = []  # answers after the client left, and how long after
+        self._signal: tuple[Row, int] | None = None  # the signal that stopped the recorder
+        self._too_late: list[tuple[Row, int]] = []  # answers after the client left, and how much later
         self._found: list[Reason] = []
 
     def see(self, row: Row) -> None:
@@ -137,14 +137,14 @@ class _Story:
         elif event in _BREAKS and is_http(row.channel):
             self._ended[row.channel] = row, _BREAKS[event]
         elif event == CONTINUED and row.channel == TAPE:
-            self._unanswered = []  # each is on the next cassette, too, and may be answered there
+            self._unanswered = []  # they continue on the next cassette, and may be answered there
         elif event == "failed":
             why = str(facts.get("why"))
             what = why if row.channel == STDIO else f"the server could not be reached: {why}"
             self._add("unreachable", row, what)
 
     def _leaves(self, row: Row, facts: dict[str, Any]) -> bool:
-        """Return whether an event ends the session: over HTTP+SSE, that of the one stream."""
+        """Return whether an event ends the session. Over HTTP+SSE, the end of its only stream does."""
         match facts.get("event"):
             case "close":
                 return row.channel == STDIO
@@ -180,7 +180,7 @@ class _Story:
                 self._too_late.append((row, row.at - self._left.at))
 
     def told(self) -> Iterator[Reason]:
-        """All that was found."""
+        """All findings."""
         yield from self._found
         if self._session.incomplete and not is_open(self._session):
             yield Reason(
@@ -219,7 +219,7 @@ class _Story:
         """How long ago a line of an open session was recorded, in microseconds."""
         try:
             began = datetime.fromisoformat(self._session.started_at.replace("Z", "+00:00")).timestamp()
-        except ValueError:  # a stranger wrote something else
+        except ValueError:  # untrusted: a foreign recorder may write anything
             return (self._last or row).at - row.at
         return int((self._now - began) * 1e6) - row.at
 
@@ -250,12 +250,12 @@ class _Story:
             yield self._made("late", first, what, *([self._left] if self._left else []))
 
     def _end_of(self, row: Row) -> _End:
-        """What ended the wait for an answer: the end of its own connection, or that of the session."""
+        """What ended the wait for an answer: the end of its own connection, or of the session."""
         ended = self._ended.get(row.channel)
         return self._end() if ended is None else _End("unknown", *ended)
 
     def _end(self) -> _End:
-        """Who ended the session. What a side does because the other has ended comes after that on the tape.
+        """What ended the session. The cause comes first on the tape, and the other side's reaction after it.
 
         The recorder notes the end of each stream before it passes it on.
         """
@@ -279,7 +279,7 @@ class _Story:
         return _End("unknown", None, "the recording ends, and does not show why")
 
     def _server_end(self, first: Row) -> _End:
-        """The end of the server: that of its output, and its own, which may come later."""
+        """The end of the server: of its output, and of its process, which may come later."""
         row, code = self._exit or (first, None)
         if self._exit is not None and row.at - first.at < _LONG_AFTER:
             return _End("server", first, f"the server ended{_with(code)}")
@@ -315,7 +315,7 @@ def _signal_name(number: int) -> str:
 
 
 def _evidence(row: Row) -> str:
-    """A line in words: its number, and the beginning of its text."""
+    """A line as evidence: its number, and the start of its text."""
     return f"#{row.seq} {' '.join(plain(row.excerpt).split())[:_WIDTH]}"
 
 
