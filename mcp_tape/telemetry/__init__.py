@@ -1,8 +1,8 @@
-"""Calls as spans of OpenTelemetry: in a document, sent to a collector, or sent as they end while they are recorded.
+"""Calls as OpenTelemetry spans: in a document, sent to a collector, or sent live during a recording.
 
 Knows the conventions for MCP and the protocol of collectors. Must not know commands.
 
-    spans      the spans of a session, in OTLP's JSON
-    collector  spans sent to a collector, as Protocol Buffers
-    live       spans of a recording, sent while it goes on
+spans      the spans of a session, in OTLP's JSON
+collector  spans sent to a collector, as Protocol Buffers
+live       spans of a recording, sent while it goes on
 """

@@ -1,8 +1,8 @@
-"""Spans sent to a collector of OpenTelemetry: https://opentelemetry.io/docs/specs/otlp/#otlphttp
+"""Sends spans to an OpenTelemetry collector: https://opentelemetry.io/docs/specs/otlp/#otlphttp
 
 One document at a time: the next is read from the cassette when the collector has taken this one. So at most
 `spans.AT_ONCE` spans are in memory, and a slow collector slows down the reading. If a collector refuses a document
-`TRIES` times, an error reports how many spans it has taken.
+`TRIES` times, the error reports how many spans it has taken.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ Json = dict[str, Any]
 PATH = "/v1/traces"
 TRIES = 5
 _RETRIED = (429, 502, 503, 504)  # https://opentelemetry.io/docs/specs/otlp/#retryable-response-codes
-_LONGEST = 30.0  # seconds between two tries
+_LONGEST = 30.0  # maximum seconds between two tries
 _TIMEOUT = 10.0
 
 
 def endpoint(url: str) -> str:
-    """Where to send spans: a URL without a path means the usual one."""
+    """Return the URL to send spans to: the usual path is added to a URL without one."""
     return url if urlsplit(url).path.strip("/") else url.rstrip("/") + PATH
 
 
 def send(url: str, documents: Iterable[Json], wait: Callable[[float], object] = time.sleep) -> tuple[int, int]:
-    """Send documents of spans; how many spans were sent, and how many of them refused. `wait`: between two tries."""
+    """Send documents of spans; return the number of spans sent, and the number refused. `wait` runs between tries."""
     taken = refused = 0
     try:
         for spans, without in sent(url, documents, wait):
@@ -41,7 +41,7 @@ def send(url: str, documents: Iterable[Json], wait: Callable[[float], object] = 
 
 
 def sent(url: str, documents: Iterable[Json], wait: Callable[[float], object]) -> Iterator[tuple[int, int]]:
-    """Send documents of spans; yield the number of spans in each, and of those that were refused."""
+    """Send documents of spans; yield the number of spans in each, and the number refused."""
     import httpx2
 
     with httpx2.Client(timeout=_TIMEOUT, follow_redirects=False) as client:
@@ -52,7 +52,7 @@ def sent(url: str, documents: Iterable[Json], wait: Callable[[float], object]) -
 
 
 def _taken(client: Any, url: str, body: bytes, wait: Callable[[float], object]) -> bytes:
-    """The response of a collector that took a document."""
+    """Send a document until the collector takes it; return the response."""
     import httpx2
 
     why, delay = "", 0.0
@@ -76,16 +76,16 @@ def _taken(client: Any, url: str, body: bytes, wait: Callable[[float], object]) 
 
 
 def encode(document: Json) -> bytes:
-    """A document of spans as an ExportTraceServiceRequest.
+    """Encode a document of spans as an ExportTraceServiceRequest.
 
-    Protocol Buffers, as some collectors take nothing else: https://protobuf.dev/programming-guides/encoding/
+    Protocol Buffers, since some collectors accept nothing else: https://protobuf.dev/programming-guides/encoding/
     Field numbers: https://github.com/open-telemetry/opentelemetry-proto
     """
     return b"".join(_message(1, _resource_spans(one)) for one in document["resourceSpans"])
 
 
 def rejected(response: bytes) -> int:
-    """The spans that were refused, by an ExportTraceServiceResponse."""
+    """The number of refused spans, from an ExportTraceServiceResponse."""
     partial = response[2:] if response[:1] == b"\x0a" else b""
     number = 0
     for place, byte in enumerate(partial[1:10] if partial[:1] == b"\x08" else b""):

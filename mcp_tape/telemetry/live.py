@@ -1,7 +1,7 @@
-"""A span for each call as it ends, sent to a collector by a thread that nothing waits for.
+"""Sends a span for each call as it ends, from a background thread.
 
-Spans have the same ids as in an export of the cassette. Spans that the collector does not take in time are dropped and
-counted: the queue is bounded, and so is the wait at the end. All of this runs in the recording process.
+Spans have the same ids as in an export of the cassette. Spans that the collector does not accept in time are dropped
+and counted: the queue is bounded, and so is the wait at the end. All of this runs in the recording process.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from ..wire.frames import Entry, Exchange, Frame
 from ..wire.jsontext import dumps
 from . import collector, spans
 
-MOST = 4_000  # spans that wait to be sent
-LAST = 2.0  # seconds that they are waited for at the end
+MOST = 4_000  # spans in the queue
+LAST = 2.0  # seconds to wait for them at the end
 _MOST_OPEN = 10_000  # calls
-_GATHER = 0.5  # seconds in which more come together
-_Known = tuple[Row, dict[str, Any]]  # what all spans of a session have in common
+_GATHER = 0.5  # seconds to let more spans gather
+_Known = tuple[Row, dict[str, Any]]  # shared by all spans of a session
 
 
 class Spans:
@@ -34,12 +34,12 @@ class Spans:
         """`say` is called when the collector first refuses spans."""
         self._url = url
         self._say = say
-        self._known: dict[OpenSession, tuple[dict[str, Any], _Known]] = {}  # with what it was made of
+        self._known: dict[OpenSession, tuple[dict[str, Any], _Known]] = {}  # with the facts it was built from
         self._names: dict[OpenSession, str] = {}  # Mcp-OpenSession-Id
         self._open: dict[tuple[OpenSession, int], Call] = {}
         self._ready = threading.Condition()
         self._queue: deque[tuple[_Known, Call, int]] = deque()
-        self._under_way = 0  # spans of the document that is being sent
+        self._under_way = 0  # spans of the document being sent
         self._over = threading.Event()
         self._given_up = False
         self._sender: threading.Thread | None = None
@@ -48,7 +48,7 @@ class Spans:
     # -- calls
 
     def see(self, session: OpenSession, frame: Frame, entries: list[Entry]) -> None:
-        """Take in a frame as it is recorded."""
+        """Process a frame as it is recorded."""
         if frame.kind == "control" and session not in self._names and session.facts["transport"] != STDIO:
             headers = frames.facts(frame.text).get("headers")
             if number := protocol.member(headers, protocol.SESSION_HEADER):
@@ -65,7 +65,7 @@ class Spans:
                 self._end(session, answers, frame.at, body.get("result"), body.get("error"))
 
     def leave(self, session: OpenSession, goes_on: bool) -> None:
-        """End a session, or its part on one cassette: what was not answered there never is."""
+        """End a session, or its part on one cassette: its open calls stay unanswered."""
         for place in [place for place in self._open if place[0] is session]:
             call = self._open.pop(place)
             if not goes_on:
@@ -109,7 +109,7 @@ class Spans:
     # -- the collector
 
     def finish(self, alive: Callable[[], None]) -> None:
-        """Wait for what can still be sent, but not long; `alive` is called while it waits."""
+        """Wait a little for the queue to empty. Calls `alive` while it waits."""
         end = monotonic() + LAST
         self._over.set()
         with self._ready:
@@ -136,7 +136,7 @@ class Spans:
 
     def _settle(self, sent: int, dropped: int) -> None:
         with self._ready:
-            if self._under_way:  # else it was given up
+            if self._under_way:  # otherwise given up by `finish`
                 self.sent += sent
                 self.dropped += dropped
                 self._under_way = 0
@@ -158,7 +158,7 @@ class Spans:
 
 
 def _row(session: OpenSession) -> dict[str, Any]:
-    """What a cassette has of a session, besides what was said in it. Another part of it has another start."""
+    """The session's row on the cassette, without facts from its messages. Each part has its own start."""
     facts = session.facts
     start = {"id": session.number or 0, "started_at": facts["started_at"]}
     return start | {"target": dumps(facts["target"]), "key_version": match.KEY_VERSION}

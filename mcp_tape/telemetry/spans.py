@@ -69,7 +69,7 @@ def _spans(cassette: Cassette, session: Session, kept: Filter, content: bool) ->
 
 
 def span(session: Session, call: Call, common: Json, until: int, content: bool = False) -> Json:
-    """The span of a call that ended `until` microseconds after its session began."""
+    """Return the span of a call that ended `until` microseconds after its session began."""
     zero = started(session)
     exchange = call.exchange
     trace, number, parent = ids(session, exchange.seq, exchange.id, exchange.params)
@@ -94,9 +94,9 @@ def _name(call: Call) -> str:
 
 
 def ids(session: Session, seq: int | None, request: str | None, params: Any) -> tuple[str, str, str | None]:
-    """Trace, span and parent of a call: those that it names, or its session's trace and no parent.
+    """Trace, span and parent of a call: those that the call names, or its session's trace and no parent.
 
-    Requests of a batch have one number, and differ by their ids.
+    The requests of a batch share a number, and differ by their ids.
 
     https://www.w3.org/TR/trace-context/
     """
@@ -107,7 +107,7 @@ def ids(session: Session, seq: int | None, request: str | None, params: Any) -> 
 
 
 def _digest(session: Session, *parts: str) -> str:
-    """Ids that are the same in every export."""
+    """An id that is the same in every export."""
     return sha256("\0".join((session.started_at, str(session.id), session.target, *parts)).encode()).hexdigest()
 
 
@@ -161,7 +161,7 @@ def _of_call(call: Call) -> Json:
 
 
 def _error(call: Call) -> str | None:
-    """One of a few values: the error code, `tool_error` as in the conventions, or `no_response`."""
+    """One of a few values: the error code, `tool_error` as the conventions require, or `no_response`."""
     named = {"tool-error": "tool_error", "unanswered": "no_response", "error": "_OTHER"}.get(call.status)
     code = protocol.member(call.exchange.error, "code")
     return named if code is None else str(code)
