@@ -1,10 +1,10 @@
-"""The texts that a model reads: which texts of a server those are, what they cost, and whether they try to steer it.
+"""The texts that a model reads: where a server's messages contain them, their cost, and attempts to steer the model.
 
 Pure: values in, values out. Knows nothing of cassettes, nor of how findings are reported.
 
-    cost.py         definitions and results as models get them; bytes, and tokens by a rule of thumb
-    texts.py        the texts of a schema that assert nothing
-    steering.py     texts that give a model orders, or make it carry data out
-    characters.py   invisible characters
-    lookalikes.py   names that look like others
+cost.py         definitions and results as models get them; bytes, and tokens by a rule of thumb
+texts.py        the texts of a schema that assert nothing
+steering.py     texts that give a model orders, or make it carry data out
+characters.py   invisible characters
+lookalikes.py   names that look like others
 """

@@ -25,8 +25,8 @@ def cost(text: str) -> Cost:
 def tokens(text: str) -> int:
     """Estimate the number of tokens in a text.
 
-    Four ASCII characters are one token, and so are two characters of the alphabets after it (up to U+07FF: Greek,
-    Cyrillic, Arabic …). Each character beyond is one (Chinese, Japanese, emoji …).
+    Four ASCII characters count as one token, and so do two characters of the alphabets up to U+07FF (Greek, Cyrillic,
+    Arabic …). Each character beyond counts as one (Chinese, Japanese, emoji …).
     """
     if text.isascii():
         return -(-len(text) // 4)
@@ -42,7 +42,7 @@ def definition(tool: Any) -> str:
 
 
 def definitions(tools: Iterable[Any]) -> Cost:
-    """The cost of all definitions together."""
+    """The total cost of all definitions."""
     each = [cost(definition(tool)) for tool in tools]
     return Cost(sum(one.bytes for one in each), sum(one.tokens for one in each))
 
@@ -50,7 +50,7 @@ def definitions(tools: Iterable[Any]) -> Cost:
 def result_texts(result: Any) -> Iterator[str]:
     """Yield the texts of a tool's result.
 
-    Structured content counts only without content, which should repeat it:
+    Structured content counts only if there is no content, which should repeat it:
     https://modelcontextprotocol.io/specification/2025-11-25/server/tools#structured-content
     """
     content = protocol.member(result, "content")
@@ -65,7 +65,7 @@ def result_texts(result: Any) -> Iterator[str]:
 
 
 def media(result: Any) -> int:
-    """Return the number of images, sounds and other files in a result, whose cost does not depend on their size."""
+    """Return the number of images, sounds and other files in a result. Their cost does not depend on their size."""
     content = protocol.member(result, "content")
     blocks = content if isinstance(content, list) else ()
     files = ((protocol.member(block, "data"), protocol.member(block, "resource")) for block in blocks)

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from .characters import seen
 
-# Scripts written together, and with Latin: https://www.unicode.org/reports/tr39/#Restriction_Level_Detection
+# Scripts that are written together, and with Latin: https://www.unicode.org/reports/tr39/#Restriction_Level_Detection
 _TOGETHER = {"HAN", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO"}
 _NO_SCRIPT = {"COMMON", "INHERITED", "Unknown"}
 _DOUBTFUL = re.compile(r"[^\x00-\x7f]|[01I|\"`]|rn")  # names without any of these look different if they differ
@@ -41,7 +41,7 @@ def spelled(name: str) -> str:
 
 
 def alike(names: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield pairs of different names in a list that look the same, in their order."""
+    """Yield pairs of different names in a list that look the same, in list order."""
     names = list(names)
     if not any(map(_DOUBTFUL.search, names)):
         return
@@ -59,7 +59,10 @@ def _script(letter: str) -> str:
 
 
 def _shape(name: str) -> str:
-    """Return what a name looks like: https://www.unicode.org/reports/tr39/#def-skeleton"""
+    """Return the skeleton of a name, which all names that look the same share.
+
+    https://www.unicode.org/reports/tr39/#def-skeleton
+    """
     return unicodedata.normalize("NFD", "".join(map(_prototype, unicodedata.normalize("NFD", seen(name)))))
 
 
@@ -73,7 +76,7 @@ def _prototype(character: str) -> str:
 
     others = confusables_data.get(character) or confusables_data.get(f"{_MARK}{character}{_MARK}", ())
     if len(others) != 1:
-        return character  # like no other, or the representative itself
+        return character  # looks like no other, or is the representative itself
     other = str(others[0]["c"])
     is_one_of_two = len(other) == 1 and len(confusables_data[other]) == 1
     return min(character, other) if is_one_of_two else other.strip(_MARK)

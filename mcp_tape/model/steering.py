@@ -34,9 +34,9 @@ _OWN = (
     r"|(?:your|the)\s+system\s+prompt|(?:all|any|the\s+user[’']?s)\s+(?:secrets|credentials|passwords|(?:api|private)\s+keys))"
 )
 _PASS_ON = r"(?:send|include|pass|attach|append|copy|paste|upload|forward|exfiltrate|leak)"
-# "Never tell a user a message was sent" is about claims that may be untrue, and hides nothing.
+# "Never tell a user a message was sent" is about claims that may be untrue; it hides nothing.
 _CLAIM = r"\s+(?:that\s+)?(?:an?|the|their|your|its)\s+(?:[\w’'-]+\s+){1,3}?(?:was|were|is|are|has|have|had|will)\b"
-# The description of an order, lower-case words of which each such order contains one (most texts are spared the
+# The description of an order, lower-case words of which one must occur (a quick test that spares most texts the
 # pattern), and the pattern.
 _ORDERS = tuple(
     (what, signs.split(), re.compile(pattern, flags))

@@ -28,7 +28,7 @@ _ASSERTIONS = {
 }  # fmt: skip
 
 
-# Names, types, numbers, patterns and addresses: one word in ASCII.
+# Names, types, numbers, patterns and addresses: one ASCII word.
 _WORD = re.compile(r"[!-~]*")
 
 
@@ -77,7 +77,7 @@ def subschemas(schema: Any) -> Iterator[tuple[Path, dict[str, Any]]]:
 
 
 def _below(at: Path, value: Any) -> Iterator[tuple[Path, Any]]:
-    """Yield the schemas that a keyword's value is or contains."""
+    """Yield the schemas in a keyword's value."""
     keyword = at[-1]
     if keyword in _BY_NAME and isinstance(value, dict):
         yield from (((*at, name), below) for name, below in value.items())
