@@ -1,8 +1,8 @@
-"""Many cassettes to a bucket, or from it: some at a time, each with an outcome of its own.
+"""Many cassettes to a bucket or from it: several at a time, each with its own outcome.
 
-A cassette's name in a bucket is made of what it is: `date=2026-11-18/server=github/<sha256 of its bytes>.db`. So all
-who put it there put the same under the same name, and it is created only where it is absent: to repeat a run is to
-resume it, and any number of them may go on at once. What comes back is compared with its name.
+A cassette's name in a bucket is made from its content: `date=2026-11-18/server=github/<sha256 of its bytes>.db`. So
+everyone who puts a cassette there uses the same name, and it is created only if absent: a run can be repeated to resume
+it, and any number of runs can go on at once. A downloaded cassette is checked against its name.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ from typing import NamedTuple, TypeVar
 from ..errors import CassetteError, ServerError, TapeError
 from . import remote
 
-AT_ONCE = 16  # requests
-_PAUSES = (0.5, 1.0, None)  # seconds between tries of what the store's own tries have not brought about
-_HOPELESS = 8  # cassettes in a row for which the store has failed: the rest is not tried
+AT_ONCE = 16  # parallel requests
+_PAUSES = (0.5, 1.0, None)  # seconds between our tries, beyond the store's own retries
+_HOPELESS = 8  # failures in a row after which the rest is not tried
 T = TypeVar("T")
 
 
 class Outcome(NamedTuple):
-    """What became of one cassette. `status`: pushed, pulled, there (already), refused or failed."""
+    """The outcome for one cassette. `status`: pushed, pulled, there (already), refused or failed."""
 
     file: str
     url: str | None
     status: str = "failed"
     bytes: int | None = None
     why: str | None = None
-    code: int = 0  # to exit with
+    code: int = 0  # exit code
 
 
 class RefusedError(TapeError):
-    """A cassette that is not to be pushed."""
+    """A cassette that must not be pushed."""
 
 
 def run(
@@ -41,9 +41,9 @@ def run(
     blank: Callable[[T], Outcome],
     report: Callable[[Outcome], None],
 ) -> int:
-    """Do something for each of many, and report what came of it; return the exit code.
+    """Run an action for each item and report its outcome; return the exit code.
 
-    `blank` is the outcome of one for which nothing has been done.
+    `blank` makes the outcome of an item before anything is done.
     """
     failed = code = 0
     waiting = iter(things)
@@ -77,7 +77,7 @@ async def _outcome(thing: T, do: Callable[[T], Awaitable[Outcome]], blank: Outco
 
 
 async def tried(name: str, act: Callable[[], Awaitable[T]]) -> T:
-    """Ask a store for something; again, for a while, if it cannot be reached. Errors are in our words."""
+    """Make a request to a store; retry for a while if it cannot be reached. Errors are in our words."""
     for pause in _PAUSES:
         try:
             return await act()

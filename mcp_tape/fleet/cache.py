@@ -1,9 +1,9 @@
-"""Copies of remote cassettes on this machine: one for each URL, asked about once by each process.
+"""Local copies of remote cassettes: one for each URL, checked once by each process.
 
-A copy is as its ETag says. Each URL has a directory, with the copies and a note of which is the newest; both are made
-beside and put in place whole, so that any number of processes may do so at once. What nobody has used for longest goes
-when all is larger than MCP_TAPE_CACHE_SIZE. The directory is its user's alone: what a stranger could have put there is
-not read.
+A copy is valid for its ETag. Each URL has a directory with its copies and a note that names the newest one. Both are
+written to one side and moved into place whole, so that any number of processes can work at once. When all copies
+together exceed MCP_TAPE_CACHE_SIZE, the least recently used are removed. The directory must belong to its user alone:
+files that others could have put there are not read.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ if TYPE_CHECKING:
 PLACE, SIZE = "MCP_TAPE_CACHE", "MCP_TAPE_CACHE_SIZE"
 _USUAL_SIZE = "2G"
 _NOTE, _LOCK = "copy.json", "lock"
-_TRIES = 3  # of an object that is replaced, or whose connection breaks off, while it is read
+_TRIES = 3  # for an object that is replaced, or whose connection breaks off, during a download
 _CHUNK = 1 << 20
-_IN_USE = 3600  # seconds after its last use in which a copy is not removed: somebody may open it again
+_IN_USE = 3600  # seconds after its last use in which a copy is kept: it may be opened again
 _EPOCH = datetime.fromtimestamp(0, timezone.utc)
 
 _pinned: dict[str, str] = {}  # the copy that this process reads, by the name of its URL
 _one_at_a_time = threading.Lock()
-_unpruned: list[int] = []  # sizes of copies that this process made since it last tidied up
+_unpruned: list[int] = []  # sizes of copies that this process made since it last pruned
 
 
 class Copy(NamedTuple):
-    """A copy of what is, or was, at a URL."""
+    """A copy of the object at a URL, current or earlier."""
 
     path: str
     etag: str | None
@@ -56,7 +56,7 @@ class Copy(NamedTuple):
 
 
 def local(url: str) -> str:
-    """The path of a copy of what is at a URL, to be read only: the same for all of this process."""
+    """The path of a copy of the object at a URL. Read it only: it stays the same for the life of this process."""
     name = named(url)
     with _one_at_a_time:
         if not os.path.exists(_pinned.get(name, "")):
@@ -66,7 +66,7 @@ def local(url: str) -> str:
 
 @contextmanager
 def fetched(url: str) -> Iterator[tuple[str, str]]:
-    """The name of a URL, and a copy of what is there. Errors that name the copy name the URL."""
+    """The name of a URL, and a copy of its object. Errors that name the copy name the URL instead."""
     name, copy = named(url), local(url)
     try:
         yield name, copy
@@ -75,20 +75,20 @@ def fetched(url: str) -> Iterator[tuple[str, str]]:
 
 
 def forget() -> None:
-    """Ask again about every URL."""
+    """Check every URL again."""
     with _one_at_a_time:
         _pinned.clear()
         _unpruned.clear()
 
 
 def directory() -> str:
-    """The directory of all copies, as the user's settings have it."""
+    """The directory of all copies, by the user's settings."""
     given, base = os.environ.get(PLACE), os.environ.get("XDG_CACHE_HOME") or ""
     if given:
         return os.path.abspath(os.path.expanduser(given))
     if sys.platform == "darwin":
         return os.path.expanduser("~/Library/Caches/mcp-tape")
-    if not os.path.isabs(base):  # as its specification says
+    if not os.path.isabs(base):  # the XDG specification ignores relative paths
         base = os.path.expanduser("~/.cache")
     return os.path.join(base, "mcp-tape")
 
@@ -104,12 +104,12 @@ def _newest(name: str) -> str:
         return entry.used(kept)
     if kept is not None:
         return _asked(entry, kept)
-    with entry.locked():  # of many processes that want it at once, one fetches it
+    with entry.locked():  # if many processes need it at once, one fetches it
         return _asked(entry, entry.read())
 
 
 def _asked(entry: _Entry, kept: Copy | None) -> str:
-    """The copy that is kept, if the store says so, else a new one."""
+    """Ask the store; return the existing copy if it is current, else a new one."""
     since = datetime.fromisoformat(kept.modified) if kept and kept.modified else None
     for last in (False,) * (_TRIES - 1) + (True,):
         try:
@@ -128,7 +128,7 @@ def _asked(entry: _Entry, kept: Copy | None) -> str:
 
 
 class _BrokenError(Exception):
-    """An object was not read to its end: the connection broke off, or it was replaced meanwhile."""
+    """An object was not read to its end: the connection broke off, or the object was replaced."""
 
 
 class _Entry:
@@ -141,7 +141,7 @@ class _Entry:
             os.makedirs(self._place, 0o700, exist_ok=True)
 
     def read(self) -> Copy | None:
-        """The newest copy; None where there is none, or not a whole one."""
+        """The newest copy; None if there is none, or only an incomplete one."""
         try:
             with open(os.path.join(self._place, _NOTE), "rb") as file:
                 said = json.load(file)
@@ -167,13 +167,13 @@ class _Entry:
             replace.unlock(path, held)
 
     def put(self, answer: Download) -> str:
-        """Keep what a store sends."""
+        """Save a download as the newest copy."""
         meta = answer.meta
         ending = re.search(r"(?a)\.\w{1,10}$", self.name.partition("?")[0])
         with _writing(self._place), replace.beside(os.path.join(self._place, "tape")) as part:
             digest, size = self._written(answer, part.file)
             modified = meta["last_modified"] if meta["last_modified"] > _EPOCH else None
-            if modified:  # a session that says nothing of itself began then
+            if modified:  # a session without a start time gets this one
                 os.utime(part.file, (modified.timestamp(), modified.timestamp()))
             os.chmod(part.file, 0o400)
             path = os.path.join(self._place, digest[:40] + (ending[0] if ending else ""))
@@ -197,7 +197,7 @@ class _Entry:
         return digest.hexdigest(), size
 
     def _expected(self, answer: Download) -> int:
-        """The size of what a store sends; CassetteError if there is no room for it."""
+        """The size of a download; CassetteError if there is no room for it."""
         try:
             return download.size_of(answer, self.name, _limit())
         except remote.StoreError as error:
@@ -233,7 +233,7 @@ def _directory_of(name: str) -> str:
 
 @contextmanager
 def _writing(place: str) -> Iterator[None]:
-    """Say where the cache is, if it cannot be written."""
+    """Name the cache's path in errors if it cannot be written."""
     try:
         yield
     except OSError as error:
@@ -242,7 +242,7 @@ def _writing(place: str) -> Iterator[None]:
 
 
 def _own_place() -> str:
-    """A directory that is ours alone, wherever the cache is."""
+    """The cache directory, created if missing. Refuses one that other users can write."""
     place = os.path.join(directory(), "remote")
     with _writing(place):
         os.makedirs(place, 0o700, exist_ok=True)
@@ -255,7 +255,7 @@ def _own_place() -> str:
 
 
 def _tidy(size: int) -> None:
-    """Remove what has not been used for longest, if all is too large; now and then, as that takes a look at all."""
+    """Prune the cache if it is too large. Checks only now and then, since that scans all copies."""
     limit = _limit()
     is_first = not _unpruned
     _unpruned.append(size)
@@ -272,11 +272,11 @@ def _limit() -> int:
 
 
 def prune(limit: int, since: float | None = None) -> None:
-    """Remove older copies of what has changed, then all of what has not been used for longest, until the rest fits."""
+    """Remove outdated copies, then the least recently used, until the rest fits."""
     long_ago = time() - _IN_USE if since is None else since
     found: list[tuple[float, int, str]] = []
     for entry in os.scandir(_own_place()):
-        with suppress(OSError, ValueError, AttributeError):  # another process removes it; or it is none of ours
+        with suppress(OSError, ValueError, AttributeError):  # removed by another process, or not one of our directories
             found.append(_measured(entry.path, long_ago))
     total = sum(size for _, size, _ in found)
     for used, size, place in sorted(found):
@@ -287,9 +287,9 @@ def prune(limit: int, since: float | None = None) -> None:
 
 
 def _measured(place: str, long_ago: float) -> tuple[float, int, str]:
-    """When a URL was last used, and the size of its copies; those that are no longer the newest go."""
+    """When a URL was last used, and the size of its copies. Removes outdated copies."""
     note = os.path.join(place, _NOTE)
-    if not os.path.exists(note):  # nothing came, or is still coming
+    if not os.path.exists(note):  # the download failed, or is still running
         if os.stat(place).st_mtime < long_ago:
             shutil.rmtree(place, ignore_errors=True)
         return time(), 0, place

@@ -1,4 +1,4 @@
-"""Objects asked for, wherever they are: in a bucket by obstore, at http:// and https:// by httpx2."""
+"""Downloads of objects: from a bucket by obstore, at http:// and https:// by httpx2."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def get(url: str, etag: str | None = None, since: datetime | None = None) -> Iterator[Download | None]:
-    """Ask for an object, which is read from the answer; None if it is the one with this ETag, or has not changed."""
+    """Request an object to read; None if it still has this ETag, or has not changed since."""
     if remote.askable_parts(url).scheme not in remote.BUCKETS:
         with _from_web(url, etag, since) as answer:
             yield answer if answer.is_new else None
@@ -43,7 +43,7 @@ def get(url: str, etag: str | None = None, since: datetime | None = None) -> Ite
 
 @asynccontextmanager
 async def get_async(url: str) -> AsyncIterator[Download]:
-    """Ask for an object, which is read from the answer."""
+    """Request an object to read."""
     if remote.askable_parts(url).scheme not in remote.BUCKETS:
         with await asyncio.to_thread(_from_web, url) as answer:
             yield answer
@@ -61,7 +61,7 @@ def _from_web(url: str, etag: str | None = None, since: datetime | None = None) 
 
 
 def size_of(answer: Download, name: str, most: int) -> int:
-    """The size of an object that a store is about to send; StoreError if that is too large."""
+    """The size of an object that is about to be sent; StoreError if it is too large."""
     size = answer.meta["size"]
     if size > most:
         raise remote.StoreError(f"{name} has {size_text(size)}, which is more than {size_text(most)}")

@@ -1,4 +1,4 @@
-"""Finding the cassettes that are meant: files, directories, patterns and URLs."""
+"""Finds cassettes from files, directories, patterns and URLs."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _ENDINGS = (".db", schema.TEXT)
 
 
 def cassettes(places: Iterable[str]) -> list[str]:
-    """The cassettes at places, in their order; those below a directory, or of a pattern, in the order of their names.
+    """The cassettes at places, in the order given; those from a directory or a pattern are sorted by name.
 
-    What is named is taken as it is, whatever it is: whoever opens it says what is wrong with it. What is found, is
-    taken once. CassetteError: there is none in a directory.
+    A file that is named is taken unchecked: whoever opens it reports what is wrong. A file that is found is taken once.
+    Raises CassetteError if a directory has none.
     """
     found = list[str]()
     for place in places:
@@ -29,7 +29,7 @@ def cassettes(places: Iterable[str]) -> list[str]:
 
 
 def shown(place: str) -> str:
-    """A place as it may be shown: a URL may hold a signature."""
+    """A place in a form that is safe to print: a URL may contain a signature."""
     if not is_url(place):
         return place
     from .remote import named
@@ -38,15 +38,15 @@ def shown(place: str) -> str:
 
 
 def is_directory(place: str) -> bool:
-    """Return whether a place stands for the cassettes below it: a directory, or a URL that ends with a slash."""
+    """Return whether a place means the cassettes below it: a directory, or a URL that ends with a slash."""
     return place.endswith("/") if is_url(place) else os.path.isdir(place)
 
 
 def below(directory: str) -> list[str]:
-    """The cassettes in a directory and below, by their names and what is in them; also those that are damaged.
+    """The cassettes in a directory and below, recognized by name and content; damaged ones too.
 
-    A recording that waits for a review, `tape.db.new`, is none yet. In a bucket, names are all there is. CassetteError:
-    there is none.
+    A recording that waits for a review, `tape.db.new`, is not one yet. In a bucket, only names are checked. Raises
+    CassetteError if there are none.
     """
     found = list(_in_bucket(directory) if is_url(directory) else _on_disk(directory))
     if not found:
@@ -90,7 +90,7 @@ def _matching(pattern: str) -> Iterator[str]:
 
 
 def _may_have_been(path: str) -> bool:
-    """Return whether a file is named as a cassette and is no other database: it may be damaged, or a pointer of LFS."""
+    """Return whether a file is named like a cassette and is no other database: it may be damaged, or an LFS pointer."""
     try:
         return path.endswith(".db") and not schema.first_bytes(path).startswith(schema.MAGIC)
     except CassetteError:

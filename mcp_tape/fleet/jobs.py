@@ -1,7 +1,7 @@
-"""A function called with many things, in several processes: outcomes in the order of the things.
+"""Calls a function with many items, in several processes. Outcomes come in the order of the items.
 
-One whose process dies has that as its outcome, and the others go on. At most so many are under way or wait for an
-earlier one as `_AHEAD` times the processes, however many there are.
+If a process dies, that is the outcome of its item, and the others go on. At most `_AHEAD` items per process are in
+flight, so memory is bounded.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _AHEAD = 16
 
 
 def parse_jobs(text: str) -> int:
-    """Number of processes in `4`, `0` or `auto`: as many as there are cores."""
+    """Number of processes in `4`, `0` or `auto`; the last two mean one for each core."""
     if text in ("0", "auto"):
         return cores()
     try:
@@ -39,10 +39,10 @@ def cores() -> int:
 
 
 def each(function: Callable[[T], Any], items: Iterable[T], jobs: int = 1) -> Generator[tuple[T, Outcome], None, None]:
-    """Call a function with each of many things; yield what came of each, in their order.
+    """Call a function with each item; yield the outcomes in order.
 
-    With more than one job, the function, what it is called with and what it returns are pickled. An iterator that is
-    closed, or left by an exception, leaves no process behind.
+    With more than one job, the function, its arguments and its results are pickled. Closing the iterator, or leaving it
+    by an exception, leaves no process behind.
     """
     if jobs == 1:
         for item in items:
@@ -69,7 +69,7 @@ def _in_order(crew: _Crew, things: Iterator[tuple[int, T]], ahead: int) -> Itera
 
 
 class _Crew:
-    """Workers, and what each of them is busy with."""
+    """Worker processes, and the item that each works on."""
 
     def __init__(self, function: Callable[[Any], Any], most: int) -> None:
         self._function = pickle.dumps(function)
@@ -79,7 +79,7 @@ class _Crew:
 
     @property
     def size(self) -> int:
-        """Number of workers that are busy."""
+        """Number of busy workers."""
         return len(self._busy.get_map())
 
     @property
@@ -91,7 +91,7 @@ class _Crew:
         return self.size < self._most
 
     def give(self, thing: tuple[int, Any]) -> str:
-        """Let somebody work on a thing; return why nobody can."""
+        """Give an item to a worker; return the reason if no process can be started."""
         try:
             worker = self._idle.pop() if self._idle else Worker(self._function)
         except OSError as error:  # too many processes, or no memory for one more
@@ -101,7 +101,7 @@ class _Crew:
         return ""
 
     def wait(self) -> Iterator[tuple[Any, Outcome]]:
-        """Wait for some of them; yield what each was given, numbered, and what came of it."""
+        """Wait for some workers; yield each one's numbered item and its outcome."""
         for key, _ in self._busy.select():
             worker: Any = key.fileobj
             self._busy.unregister(worker)
@@ -113,7 +113,7 @@ class _Crew:
             yield key.data, outcome
 
     def close(self) -> None:
-        """End all of them: what they are working on is not wanted any more."""
+        """End all workers, and drop their current items."""
         working: list[Any] = [key.fileobj for key in self._busy.get_map().values()]
         for worker in working:
             worker.stop()

@@ -1,6 +1,6 @@
-"""Directories of recordings, as engines of analysis know them: `date=2026-11-18/server=github`.
+"""Directories of recordings in the usual layout of analytics engines: `date=2026-11-18/server=github`.
 
-They only narrow a search: what a session says of itself is in its rows, as it is.
+They only narrow a search: the rows hold the session's own values.
 """
 
 from __future__ import annotations

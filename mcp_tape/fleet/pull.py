@@ -1,4 +1,4 @@
-"""Cassettes fetched from a bucket into a directory, whole or not at all."""
+"""Fetches cassettes from a bucket into a directory, whole or not at all."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LARGEST = 1 << 40  # bytes
 
 
 class Wanted(NamedTuple):
-    """An object, and the file that it becomes. `problem`: why it can be none here."""
+    """An object and its local file. `problem`: why it cannot be a local file."""
 
     url: str
     file: str
@@ -43,10 +43,10 @@ def pull(
 ) -> int:
     """Fetch cassettes into a directory, and report each; return the exit code. `begun` receives their number.
 
-    A file that is there and differs is refused, or replaced with `force`.
+    An existing file that differs is refused, or replaced with `force`.
 
-    A URL that ends as a cassette is one; any other is a prefix, of which all are fetched that are of these dates (or
-    months, or years) and these servers.
+    A URL with a cassette's ending is one object. Any other is a prefix: all cassettes below it of these dates (or
+    months, or years) and servers are fetched.
     """
     found = list(wanted(urls, directory, dates, servers))
     _expect_one_each(found)
@@ -83,7 +83,7 @@ def _fits(url: str, name: str, values: Sequence[str], fits: Callable[[str, str],
 
 
 def _wanted(one: Wanted, name: str) -> Wanted:
-    """An object with the file that it becomes, below its directory, whatever a stranger has called it."""
+    """Add the local file to an object. It is always below the directory, whatever the object's name."""
     parts = name.split("/")
     if one.problem is None and any(part in ("", ".", "..") or "\0" in part or os.sep in part for part in parts):
         one = one._replace(problem=f"{one.url} has a name that no file here can have")
@@ -101,7 +101,7 @@ def _expect_one_each(found: Sequence[Wanted]) -> None:
 
 class _Pulling:
     def __init__(self, private: str, force: bool) -> None:
-        self._private = private  # the directory of what is not whole yet
+        self._private = private  # holds incomplete files
         self._force = force
         self._number = 0
 
@@ -127,7 +127,7 @@ class _Pulling:
         return one._replace(size=meta["size"], modified=meta["last_modified"])
 
     async def _fetched(self, one: Wanted, name: str) -> tuple[int, bool]:
-        """Fetch an object and put it in its place; return its size, and whether it was not there already."""
+        """Fetch an object and move it into place; return its size, and whether it is new here."""
         self._number += 1
         part = replace.Part(os.path.join(self._private, str(self._number)), one.file)
         async with download.get_async(one.url) as answer:
@@ -170,12 +170,12 @@ def _writing(path: str) -> Iterator[None]:
         yield
     except OSError as error:
         if isinstance(error, FileNotFoundError) and error.errno is None:
-            raise  # that is what a store says
+            raise  # from the store, not the disk
         raise CassetteError(f"cannot write {path}: {error.strerror}") from None
 
 
 def _is_whole(one: Wanted) -> bool:
-    """Return whether a file is here already: by its name, where that says what is in it, else by its size and time."""
+    """Return whether an object's file is complete here: by the hash in its name, else by its size and time."""
     try:
         found = os.stat(one.file)
         if found.st_size != one.size:
@@ -189,7 +189,7 @@ def _is_whole(one: Wanted) -> bool:
 
 
 def _size(path: str) -> int:
-    """The size of a file; -1 where there is none that can be read."""
+    """The size of a file; -1 if it cannot be read."""
     try:
         return os.stat(path).st_size
     except OSError:

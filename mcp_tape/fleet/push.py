@@ -1,4 +1,4 @@
-"""Cassettes put into a bucket, under names made of what they are."""
+"""Puts cassettes into a bucket, under names made from their content."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from .partitions import partition
 if TYPE_CHECKING:
     from ..redaction.redactor import Redactor
 
-_LARGE = 8 << 20  # bytes: what is larger is sent in parts, and not held in memory
+_LARGE = 8 << 20  # bytes: larger files are sent in parts, and not held in memory
 _CHUNK = 5 << 20
-_FEW = 10  # cassettes: for more, it is worth a request to learn which are there
+_FEW = 10  # cassettes: for more, one request lists the existing names
 
 
 class Sent(NamedTuple):
-    """A cassette as it will be in a bucket."""
+    """A cassette, ready to send."""
 
     path: str
     name: str
     digest: str
     size: int
-    data: bytes | None  # where it is small
-    seen: tuple[int, ...] | None  # its file, when it had been put in order
+    data: bytes | None  # if it is small
+    seen: tuple[int, ...] | None  # the file's state when it was examined
 
 
 def push(
@@ -42,7 +42,7 @@ def push(
 ) -> int:
     """Put cassettes into a bucket, and report each; return the exit code.
 
-    `check` makes a redactor: what it would hide is a secret, and a cassette that holds one is refused.
+    `check` makes a redactor: a cassette with anything that it would hide is refused.
     """
     remote.expect_bucket(url, "pushed to")
     pushing = _Pushing(url.rstrip("/"), check, lists=len(files) > _FEW)
@@ -67,7 +67,7 @@ class _Pushing:
         return outcome._replace(status=await self._put(sent))
 
     async def _names(self, partition: str) -> set[str]:
-        """The names in a partition, which is asked for once."""
+        """The names in a partition, which is listed once."""
         if partition not in self._there:
             self._there[partition] = asyncio.ensure_future(self._listed(partition))
         return await self._there[partition]
@@ -86,7 +86,7 @@ class _Pushing:
         return f"{self._prefix}/{name}" if self._prefix else name
 
     async def _put(self, sent: Sent) -> str:
-        """Create an object where there is none; return what was done."""
+        """Create an object if it is absent; return the status."""
         import obstore
         from obstore.exceptions import AlreadyExistsError, NotSupportedError
 
@@ -100,7 +100,7 @@ class _Pushing:
                 except AlreadyExistsError:
                     return "there"
                 except NotSupportedError:
-                    pass  # what is put twice is the same, as its name says; so it is where it goes in parts
+                    pass  # writing it twice is harmless: equal names mean equal content; the same holds for parts
             try:
                 await obstore.head_async(self._store, key)
                 return "there"
@@ -112,8 +112,8 @@ class _Pushing:
 
 
 def examined(path: str) -> Sent:
-    """Look at a cassette; refuse one that is no finished file of ours."""
-    with Cassette(path) as cassette:  # which puts in order what a killed recorder has left
+    """Prepare a cassette to send; refuse one that is unfinished or of another tool."""
+    with Cassette(path) as cassette:  # opening it repairs what a killed recorder left
         seen = file.look(cassette.local)
         is_text = is_recorded_text(cassette.local)
         if not is_text and not is_database(cassette.local):
@@ -144,7 +144,7 @@ def expect_no_secrets(path: str, redactor: Redactor) -> None:
 
 
 def _read(path: str) -> tuple[str, int, bytes | None]:
-    """The digest and the size of a file, and its bytes if they are few."""
+    """The digest and the size of a file, and its bytes if it is small."""
     try:
         with open(path, "rb") as source:
             if os.fstat(source.fileno()).st_size <= _LARGE:
@@ -160,7 +160,7 @@ def _read(path: str) -> tuple[str, int, bytes | None]:
 
 
 async def _parts_of(sent: Sent) -> AsyncIterator[bytes]:
-    """A large file, part by part. One that has changed since its name was made is not sent to its end."""
+    """A large file in parts. Fails before the end if the file has changed since it was examined."""
     digest = hashlib.sha256()
     with open(sent.path, "rb") as source:
         while chunk := source.read(_CHUNK):

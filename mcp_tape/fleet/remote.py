@@ -1,7 +1,8 @@
-"""Places of cassettes beyond this machine: their URLs, the stores behind them, and errors in our words.
+"""Remote cassettes: their URLs, the stores behind them, and errors in our words.
 
-A URL may hold a signature, and an error of a store may quote it, with keys and accounts. So a URL has a name, by which
-it is shown, and opened in this process; what it says beyond that stays here, and of an error only its kind is taken.
+A URL may contain a signature, and a store's error may quote it, with keys and accounts. So each URL has a name without
+secrets, which is shown and which opens it in this process. The full URL stays here, and of an error only its kind is
+reported.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ OFFLINE = "MCP_TAPE_OFFLINE"
 BUCKETS = ("s3", "gs", "az")
 URLS = ("s3://", "gs://", "az://", "https://", "http://")
 _SHOWN = 12  # digits of a key in the name of a URL
-CONNECT, PATIENCE, LONGEST = 5.0, 30.0, 3600.0  # seconds: to connect, for the next bytes, and for all of an answer
-# What differs between two signed URLs of one object, by the names that the providers give it.
+CONNECT, PATIENCE, LONGEST = 5.0, 30.0, 3600.0  # seconds: to connect, for the next bytes, and for the whole answer
+# The parameters that differ between two signed URLs of one object, as the providers name them.
 _SIGNING = re.compile(
     "(?i)x-(?:amz|goog)-.*|awsaccesskeyid|googleaccessid|signature|sig|expires|policy|key-pair-id|s[evprt]|spr|sk[a-z]+"
 )
@@ -40,7 +41,7 @@ _CREDENTIALS = {
     "gs": "GOOGLE_APPLICATION_CREDENTIALS, or GOOGLE_SKIP_SIGNATURE=true for a public bucket",
     "az": "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY or AZURE_STORAGE_SAS_TOKEN",
 }
-_REASONS = {  # of a request that failed, by what obstore says
+_REASONS = {  # why a request failed, by fragments of obstore's messages
     "BareRedirect": "its bucket seems to be in another region; set AWS_REGION",
     "dns error": "its host is not known here",
     "ertificate": "its certificate is not trusted",
@@ -51,25 +52,25 @@ _REASONS = {  # of a request that failed, by what obstore says
     "kind: Decode": "the connection broke off",
     "kind: Body": "the connection broke off",
 }
-_SETTINGS = ("AWS_", "GOOGLE_", "AZURE_", "GCE_")  # begin the names of the variables that count
-_newest: list[Any] = []  # the store that was used last, behind what it was made of
-_known: dict[str, str] = {}  # URLs that say more than their names, by these
+_SETTINGS = ("AWS_", "GOOGLE_", "AZURE_", "GCE_")  # prefixes of the environment variables that configure a store
+_newest: list[Any] = []  # the store used last, preceded by the settings it was made from
+_known: dict[str, str] = {}  # full URLs, by their names without secrets
 
 
 class StoreError(CassetteError):
-    """What a store refuses, or cannot do."""
+    """A store refused a request, or it failed."""
 
 
 class UnreachableError(StoreError):
-    """The store cannot be asked: it is not there, does not answer, or fails."""
+    """The store cannot be reached, does not answer, or fails."""
 
 
 class GoneError(StoreError):
-    """There is nothing at the URL."""
+    """There is no object at the URL."""
 
 
 class Found(NamedTuple):
-    """An object in a store. `problem`: why it, and perhaps what is beside it, cannot be read."""
+    """An object in a store. `problem`: why it, and perhaps its neighbours, cannot be read."""
 
     url: str
     size: int = 0
@@ -87,7 +88,7 @@ def is_offline() -> bool:
 
 
 def named(url: str) -> str:
-    """The name by which a URL is shown, and opened in this process: without what may be secret.
+    """The name by which a URL is shown, and opened in this process: the URL without its secrets.
 
     The URL of another store (see `extensions`) is its own name.
     """
@@ -100,17 +101,17 @@ def named(url: str) -> str:
         return url
     name = f"{parts.scheme}://{parts.netloc}{parts.path}?...{key(url)[:_SHOWN]}"
     _known[name] = parts._replace(fragment="").geturl()
-    return f"{name}#{parts.fragment}" if parts.fragment else name  # that is a session or a server on the cassette
+    return f"{name}#{parts.fragment}" if parts.fragment else name  # selects a session or a server
 
 
 def handed_on(name: str) -> str | None:
-    """The beginning of a URL's key, where only its name was given to this process, by the one that has fetched it."""
+    """The start of a URL's key, if another process fetched the URL and gave only its name to this one."""
     found = re.search(rf"\?\.\.\.([0-9a-f]{{{_SHOWN}}})(?:#|$)", name)
     return found[1] if found and name.partition("#")[0] not in _known else None
 
 
 def key(url: str) -> str:
-    """A name for what is kept of a URL, the same however it is signed; nothing of it can be read."""
+    """The cache key of a URL: a hash, the same for every signature of the URL."""
     url = _known.get(url, url)
     parts = split(url)
     if parts.query and parts.scheme not in BUCKETS:
@@ -120,7 +121,7 @@ def key(url: str) -> str:
 
 
 def opened(url: str) -> tuple[Store, str]:
-    """The store of a URL in a bucket, and the path in it."""
+    """The store of a bucket's URL, and the path in it."""
     parts = askable_parts(url)
     try:
         import obstore.store as stores
@@ -131,17 +132,17 @@ def opened(url: str) -> tuple[Store, str]:
     try:
         settings = {name: value for name, value in os.environ.items() if name.startswith(_SETTINGS)}
         known = f"{parts.scheme}://{bucket}", settings, common
-        if _newest[:3] != [*known]:  # to make one takes longer than most requests, and its connections are kept
+        if _newest[:3] != [*known]:  # reused for its connections: making one takes longer than most requests
             more = {"credential_provider": _of_profiles()} if parts.scheme == "s3" else {}
             kind = {"s3": stores.S3Store, "gs": stores.GCSStore, "az": stores.AzureStore}[parts.scheme]
             _newest[:] = [*known, kind(bucket, **common, **more)]
         return _newest[3], path
-    except Exception as error:  # whatever a provider's settings lead to
+    except Exception as error:  # anything that a provider's settings may cause
         raise worded(error, url) from None
 
 
 def askable_parts(url: str) -> SplitResult:
-    """The parts of a URL that is about to be asked."""
+    """Split a URL that is about to be requested. Refuses one that cannot be."""
     parts = split(url)
     if is_offline():
         raise CassetteError(f"{named(url)} is not asked, as {OFFLINE} is set")
@@ -149,7 +150,7 @@ def askable_parts(url: str) -> SplitResult:
 
 
 def listed(url: str) -> Iterator[Found]:
-    """Every object below a prefix: `s3://team/tapes` is one of `s3://team/tapes/a.db`, not of `s3://team/tapes2/a.db`."""
+    """Every object below a prefix: `s3://team/tapes` has `s3://team/tapes/a.db`, but not `s3://team/tapes2/a.db`."""
     expect_bucket(url, "listed")
     store, prefix = opened(url)
     import obstore
@@ -167,9 +168,10 @@ def listed(url: str) -> Iterator[Found]:
 
 
 def _by_level(store: Store, root: str, prefix: str) -> Iterator[Found]:
-    """Every object below a prefix, level by level, where one has a name that obstore does not list.
+    """Every object below a prefix, level by level, for prefixes with a name that obstore cannot list.
 
-    It gives up what it lists together with such a name: that is reported, and the other levels are not lost.
+    obstore drops the whole listing that contains such a name: the level is reported as a problem, and the other levels
+    are not lost.
     """
     import obstore
     from obstore.exceptions import InvalidPathError
@@ -194,18 +196,18 @@ def _found(root: str, one: ObjectMeta) -> Found:
 
 
 def cassettes_below(url: str) -> Iterator[Found]:
-    """Every object below a prefix that is a cassette by its name, in the order of names."""
+    """Every object below a prefix that is named like a cassette, sorted by name."""
     return iter(sorted(one for one in listed(url) if one.problem or one.url.endswith((".db", ".jsonl"))))
 
 
 def expect_bucket(url: str, what: str) -> None:
-    """Refuse a place that is no bucket. `what` cannot be done there."""
+    """Refuse a place that is not a bucket. `what` describes what cannot be done there."""
     if split(url).scheme not in BUCKETS:
         raise CassetteError(f"{named(url)} cannot be {what}: that takes s3://, gs:// or az://")
 
 
 def worded(error: Exception, name: str) -> CassetteError:
-    """An error of a store in our words: its own may quote URLs with signatures, keys and accounts."""
+    """A store's error in our words: its own message may quote signed URLs, keys and accounts."""
     if isinstance(error, CassetteError):
         return error
     scheme, kind, text = name.partition(":")[0], type(error).__name__, str(error)
@@ -237,7 +239,7 @@ def _why(text: str) -> str:
 
 
 def split(url: str) -> SplitResult:
-    """The parts of a URL that may be one of ours."""
+    """Split a URL; refuse one that is invalid."""
     if not is_url(url):
         raise CassetteError(f"{url} is no URL of a cassette: such a one begins with {', '.join(URLS[:4])}")
     try:
@@ -256,7 +258,7 @@ def split(url: str) -> SplitResult:
 
 
 def _client(parts: SplitResult) -> dict[str, Any]:
-    """Options of connections. A large object may take long, but neither for ever nor between two of its bytes."""
+    """Options of connections. A large object may take long, but not for ever, and not long between two reads."""
     found: dict[str, Any] = {}
     for name, seconds in (("connect_timeout", CONNECT), ("read_timeout", PATIENCE), ("timeout", LONGEST)):
         found[name] = f"{round(1000 * seconds)}ms"
@@ -273,7 +275,7 @@ def _retries() -> dict[str, Any]:
 
 
 def _of_profiles() -> Any:
-    """Credentials of AWS profiles, by boto3 where it is installed; None where the environment has them, or nobody."""
+    """Credentials of AWS profiles, by boto3 if it is installed. None if the environment has them, or nothing has."""
     given = ("AWS_ACCESS_KEY_ID", "AWS_SKIP_SIGNATURE", "AWS_WEB_IDENTITY_TOKEN_FILE")
     containers = ("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI")
     files = (os.environ.get(name) or f"~/.aws/{file}" for name, file in _PROFILES.items())
@@ -291,7 +293,7 @@ _PROFILES = {"AWS_SHARED_CREDENTIALS_FILE": "credentials", "AWS_CONFIG_FILE": "c
 
 
 class _Profile:
-    """Credentials of a session of boto3, as obstore asks for them."""
+    """Credentials of a boto3 session, in the form that obstore calls."""
 
     def __init__(self, credentials: Any, region: str | None) -> None:
         self._credentials = credentials

@@ -1,7 +1,7 @@
 """One cassette for many clients: a replay over HTTP by several processes at one address.
 
 Each worker has a stage of its own. A client with a session stays with the worker that began it, whose number is in the
-session's id; clients of the modern era have no session, and each worker plays to those that come to it.
+session's id. Clients of the modern era have no session; any worker answers them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class WorkersError(TapeError):
 
 
 class Tape(NamedTuple):
-    """What all workers play: a cassette, the file that it is read from, and how; and the id of the recorded session."""
+    """The recording that all workers play: the cassette, its local file, the options, and the recorded session's id."""
 
     path: str
     source: str
@@ -57,9 +57,9 @@ class Part(Stage):
     """The stage of one worker."""
 
     def __init__(self, cassette: Cassette, options: Replay, say: Say) -> None:
-        self._eras: list[bool | None] = []  # of those who play, whether it is the legacy one
+        self._eras: list[bool | None] = []  # of each deck: True for a legacy client
         self._begun = False
-        # What is to be said of the cassette itself has been said, before there were workers.
+        # Messages about the cassette itself were printed before the workers started.
         super().__init__(cassette, options, lambda text: say(text) if self._begun else None)
         self._begun = True
 
@@ -68,12 +68,12 @@ class Part(Stage):
         return super().deck(*arguments, legacy=legacy, **more)
 
     def tally(self, code: int = 0) -> dict[str, Any]:
-        """What there is to add to that of others."""
+        """This worker's figures, to be added to those of the others."""
         own = {"legacy": self._eras[0] if self._eras else None, "code": code, "memory": peak()}
         return super().tally() | own
 
     def add_up(self, tallies: Sequence[dict[str, Any]]) -> Played:
-        """Finish for all workers, as if one had played it all."""
+        """Finish for all workers, as if one process had played everything."""
         eras = (each["legacy"] for each in tallies if each["legacy"] is not None)
         self.deck(legacy=next(eras, None))
         for each in tallies:
@@ -84,7 +84,7 @@ class Part(Stage):
 def replay_web(
     path: str, options: Replay, web: Web, workers: int, *, quiet: bool, say: Say, started: Callable[[str], None]
 ) -> Played:
-    """Be the recorded server over HTTP in several processes, until a signal. `started` is given the URL for clients."""
+    """Replay a cassette over HTTP in several processes, until a signal. `started` receives the URL for clients."""
     if workers > MOST_WORKERS:
         raise WorkersError(f"--workers {workers} is too many: at most {MOST_WORKERS}, and one for each core is enough")
     with Cassette(path, options.label) as cassette:
@@ -107,7 +107,7 @@ def replay_web(
 
 
 def _checked(cassette: Cassette, path: str, options: Replay, say: Say) -> Tape:
-    """Refuse a cassette that cannot be played, and options that would not mean what they say."""
+    """Refuse a cassette that cannot be played, and options that workers cannot honour."""
     stage = Stage(cassette, options, say)
     _, modern = stage.deck(legacy=False)
     is_shared = not modern.selection.is_legacy(modern.selection.sessions[0])
@@ -124,7 +124,7 @@ def _checked(cassette: Cassette, path: str, options: Replay, say: Say) -> Tape:
 
 
 def _for_one_process(options: Replay) -> str | None:
-    """The first option that counts what all clients do together."""
+    """The first option that counts the calls of all clients together."""
     if options.repeats == "error":
         return "--repeats error"
     if options.in_recorded_order:
@@ -134,7 +134,7 @@ def _for_one_process(options: Replay) -> str | None:
 
 
 def _work(tape: Tape, web: Web, sites: Sites, say: Say, place: Place) -> dict[str, Any]:
-    """Serve in a process of its own."""
+    """Serve in a worker process."""
     ids = http.SessionIds(tape.recorded, place.number, sites.workers, place.earlier)
     with tape.opened() as cassette:
         stage, accidents = Part(cassette, tape.options, say), Accidents(say)

@@ -1,8 +1,7 @@
-"""Shards: a share of many cassettes for each of several workers, by content, so that they need not talk.
+"""Shards: a share of many cassettes for each of several workers, by content, so that the workers need not talk.
 
-Whoever has the same cassettes gets the same shares, whatever they are called and wherever they are. A copy is in the
-share of its original. A cassette that one worker changes, as `redact` does, may then be in another's share, too; none
-is ever in no share.
+The same cassettes give the same shares, whatever their names and places. A copy is in the same share as its original. A
+cassette that one worker changes, as `redact` does, may move to another share as well; none is ever left out.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _TRIES, _MOMENT = 10, 0.02  # seconds
 
 
 class Shard(NamedTuple):
-    """A share: the first of four is 1/4."""
+    """A share, such as 1/4: the first of four."""
 
     number: int
     of: int
@@ -34,12 +33,12 @@ class Shard(NamedTuple):
         return f"{self.number}/{self.of}"
 
     def has(self, digest: str) -> bool:
-        """Return whether content with this hash belongs to it."""
+        """Return whether content with this hash belongs to the share."""
         return int(digest, 16) % self.of == self.number - 1
 
 
 def parse_shard(text: str) -> Shard:
-    """A share as people write it: `1/4` to `4/4`."""
+    """Parse a share: `1/4` to `4/4`."""
     number, slash, of = text.partition("/")
     if not (slash and all(part.isascii() and part.isdigit() and len(part) < 7 for part in (number, of))):
         raise ValueError(f"{text!r} is no share; write its number and how many there are, e.g. 1/4")
@@ -49,12 +48,12 @@ def parse_shard(text: str) -> Shard:
 
 
 def content_hash(path: str) -> str:
-    """SHA-256 of a cassette's bytes, in hexadecimal digits. CassetteError: it cannot be read.
+    """SHA-256 of a cassette's bytes, in hexadecimal digits. Raises CassetteError if it cannot be read.
 
-    In a bucket, a name that is such a hash says so: what has it need not be fetched to know whose it is.
+    In a bucket, a name may contain the hash: then the object need not be fetched.
 
-    What a killed recorder left beside it is put into it first, as every reader does: else the first to read it would
-    change its share for those who come later. Of what is being recorded, the bytes are those of the moment.
+    Like every reader, this first puts a killed recorder's leftovers into the cassette; otherwise the first to read it
+    would change its share for later readers. A cassette that is being recorded is hashed as it is now.
     """
     if is_url(path):
         if known := _NAMED.search(path):
@@ -70,14 +69,14 @@ def content_hash(path: str) -> str:
             before, digest = file.look(path), _sha256(path)
             if not file.header_says_wal(path) and file.look(path) == before:
                 break
-            sleep(_MOMENT)  # somebody else may just be tidying it up
+            sleep(_MOMENT)  # another process may be tidying it up
     except OSError as error:
         raise CassetteError(f"cannot read {path}: {error.strerror}") from None
     return digest
 
 
 def hash_of(files: Sequence[str]) -> str:
-    """The hash of a cassette; of several that belong together, one of all of them."""
+    """The hash of a cassette; for several that belong together, one hash of all."""
     digests = list(map(content_hash, files))
     return digests[0] if len(digests) == 1 else sha256("".join(digests).encode()).hexdigest()
 
@@ -87,9 +86,9 @@ def share(
     shard: Shard | None,
     files: Callable[[T], Sequence[str]] = lambda path: [path],  # type: ignore[list-item]
 ) -> Iterator[T]:
-    """Yield those of many cassettes that are in a share. One that cannot be read is shared by its name.
+    """Yield the cassettes that are in a share. One that cannot be read is assigned by its name.
 
-    `files`: those of one, where it is not the path itself.
+    `files`: the files of an item, if it is not itself a path.
     """
     for thing in things:
         if shard is None or shard.has(_hash_or_name(files(thing))):

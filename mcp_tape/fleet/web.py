@@ -1,7 +1,7 @@
-"""A cassette at http:// or https://: one object, asked for by its URL.
+"""A cassette at http:// or https://: one object, fetched by its URL.
 
-Redirects are followed within the server only. Another one would see the query of a signed URL, and be asked by a
-machine that may reach what its owner cannot.
+Redirects are followed within the same server only. Another server would see the query of a signed URL; and this machine
+may be able to reach servers that the redirecting one cannot.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ _MOST_REDIRECTS = 5
 _REDIRECTS = (301, 302, 303, 307, 308)
 _NOT_MODIFIED = 304
 _DENIED, _GONE = (401, 403), (404, 410)
-_RETRIED = (408, 429)  # and those from 500 on
+_RETRIED = (408, 429)  # and 500 or more
 _PAUSES = (0.1, 0.2, 0.4, 0.8, None)  # seconds between tries
 _EPOCH = datetime.fromtimestamp(0, timezone.utc)
 
 
 class WebAnswer:
-    """An answer to a request for an object, its body still to be read. Use it in a `with` block."""
+    """The response to a request for an object, with its body still to be read. Use it in a `with` block."""
 
     def __init__(self, url: str, name: str, etag: str | None = None, since: datetime | None = None) -> None:
-        """`name`: that of the URL, for errors. UnreachableError, GoneError or StoreError: there is no such answer."""
+        """`name`: the URL's name, for errors. Raises UnreachableError, GoneError or StoreError if it is not there."""
         self._name = name
         self._connection: socket | None = None
         self._is_late = False
@@ -77,7 +77,7 @@ class WebAnswer:
             raise self._worded(error) from None
 
     def _tried(self, url: str, etag: str | None, since: datetime | None) -> httpx2.Response:
-        """The response to a request; the server is asked again, for a while, if it fails."""
+        """Make a request; retry for a while if the server fails."""
         headers = {"if-none-match": etag} if etag else {}
         if since and not etag:
             headers["if-modified-since"] = format_datetime(since.astimezone(timezone.utc), usegmt=True)
@@ -116,7 +116,7 @@ class WebAnswer:
         raise UnreachableError(f"cannot reach {self._name}: it redirects more than {_MOST_REDIRECTS} times")
 
     def _expected(self, response: httpx2.Response) -> httpx2.Response:
-        """A response that has the object, or says that it has not changed."""
+        """Return a response with the object, or one that says it has not changed; raise for any other."""
         status = response.status_code
         if status in (200, _NOT_MODIFIED):
             return response
@@ -127,7 +127,7 @@ class WebAnswer:
         raise UnreachableError(f"cannot reach {self._name}: the server answered with status {status}")
 
     def _facts(self) -> dict[str, Any]:
-        """The size, time and ETag of the object, under the names that obstore has for them."""
+        """The size, time and ETag of the object, under obstore's names."""
         headers = self._response.headers
         size = headers.get("content-length", "")
         if self.is_new and not size.isdecimal():
@@ -138,10 +138,10 @@ class WebAnswer:
             modified = parsedate_to_datetime(headers.get("last-modified", "")).replace(tzinfo=timezone.utc)
         return {"size": int(size or 0), "last_modified": modified, "e_tag": headers.get("etag")}
 
-    # -- the bound on all of it: a server that sends a byte now and then is in time for each of them
+    # -- the limit for the whole download: a server that keeps sending single bytes never exceeds the timeout for one
 
     def _see(self, event: str, facts: dict[str, Any]) -> None:
-        """Keep a hold on the connection: https://www.encode.io/httpcore/extensions/#trace"""
+        """Keep a handle on the connection: https://www.encode.io/httpcore/extensions/#trace"""
         if event == "connection.connect_tcp.complete":
             self._forget()
             self._connection = facts["return_value"].get_extra_info("socket").dup()
@@ -157,7 +157,7 @@ class WebAnswer:
             self._connection.close()
 
     def _worded(self, error: Exception) -> UnreachableError:
-        """An error in our words: that of a client may quote the URL."""
+        """An error in our words: the client's own may quote the URL."""
         why = "the connection broke off"
         if _is_certificate(error):
             why = "its certificate is not trusted"
@@ -169,7 +169,7 @@ class WebAnswer:
 
 
 class _Pieces:
-    """The pieces of a body, for either kind of loop."""
+    """The pieces of a body, for sync and async loops."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
         self._pieces = pieces
@@ -190,6 +190,6 @@ def _is_certificate(error: BaseException) -> bool:
 
 
 def _origin(location: str) -> str:
-    """The server of a URL, without what else it holds, which may be secret."""
+    """The server of a URL, without the parts that may be secret."""
     url = httpx2.URL(location)
     return str(url.copy_with(userinfo=b"", raw_path=b"/", fragment=None)).rstrip("/")

@@ -1,7 +1,7 @@
-"""The tables of a lake and their columns: one home for the schema, its version and its words.
+"""The tables of a lake and their columns: one home for the schema, its version and its names.
 
-Whatever changes here changes the files of others: a column that is added, renamed or given another meaning needs
-another version, and lakes of the old one stay as they are.
+A change here changes other people's files: to add, rename or redefine a column needs a new version, and lakes of the
+old version stay unchanged.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ VERSION = 1
 
 
 class Column(NamedTuple):
-    """A column. `is_content`: what was said itself, which a lake may leave out."""
+    """A column. `is_content`: holds message text, which a lake may leave out."""
 
     name: str
     type: str
@@ -119,9 +119,9 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("microseconds", "int64", "from its begin to its last frame"),
     ),
 }  # fmt: skip
-LAST = "sessions"  # of the tables: its last file is the mark of a source that is done
+LAST = "sessions"  # table: its last file marks a source as done
 
 
 def content(table: str) -> list[str]:
-    """The columns of a table that are content."""
+    """The content columns of a table."""
     return [column.name for column in TABLES[table] if column.is_content]

@@ -1,7 +1,7 @@
 """Where a lake is, and how a file gets there: whole or not at all, and never twice.
 
-`lake.json` at its root says what kind of lake it is. Whoever comes first writes it, and all others must agree: rows of
-two versions of the schema, or with content and without, would be the same rows twice.
+`lake.json` at its root describes the lake. The first run writes it, and all later runs must agree: rows of two schema
+versions, or with and without content, would be duplicates.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from .. import remote
 from .columns import VERSION
 
 ROOT = "lake.json"
-_STAGED = "mcp-tape-lake"  # begins, behind a dot, the name of a private directory
-_LARGE = 8 << 20  # bytes: what is larger is sent in parts, and not held in memory
+_STAGED = "mcp-tape-lake"  # prefix of a private directory's name, after a dot
+_LARGE = 8 << 20  # bytes: larger files are sent in parts, and not held in memory
 
 
 class Place(Protocol):
@@ -30,24 +30,24 @@ class Place(Protocol):
     name: str
 
     def has(self, name: str) -> bool:
-        """Return whether there is a file of a name."""
+        """Return whether a file of this name exists."""
 
     def read(self, name: str) -> bytes:
-        """The content of a small file; empty where there is none."""
+        """The content of a small file; empty if there is none."""
 
     def put(self, file: str, name: str) -> None:
-        """Give a finished file a name, unless there is one of it."""
+        """Move a finished file to a name, unless one exists."""
 
     def staging(self) -> Any:
-        """A context with a private directory for files in the making."""
+        """A context with a private directory for unfinished files."""
 
 
 class LakeError(TapeError):
-    """The lake itself cannot be written: no other cassette could be, either."""
+    """The lake itself cannot be written, so no other cassette can be added either."""
 
 
 class Directory:
-    """A lake in a directory of this machine."""
+    """A lake in a local directory."""
 
     def __init__(self, path: str) -> None:
         self.name = path
@@ -73,7 +73,7 @@ class Directory:
 
 
 class Bucket:
-    """A lake at a URL. Files are made in a directory of this machine, and sent whole."""
+    """A lake at a URL. Files are made in a local directory, and sent whole."""
 
     def __init__(self, url: str) -> None:
         self.name = url.rstrip("/")
@@ -113,7 +113,7 @@ class Bucket:
                 except AlreadyExistsError:
                     return
                 except NotSupportedError:
-                    pass  # what is put twice is the same, as its name says; so it is where it goes in parts
+                    pass  # writing it twice is harmless: equal names mean equal content; the same holds for parts
             if not self.has(name):
                 obstore.put(self._store, key, Path(file))
 
@@ -125,7 +125,7 @@ class Bucket:
 
     @contextmanager
     def _asked(self) -> Iterator[None]:
-        """Report what a store says as an error of the lake, in our words."""
+        """Report a store's error as an error of the lake, in our words."""
         try:
             yield
         except LakeError:
@@ -135,7 +135,7 @@ class Bucket:
 
 
 def opened(dest: str, with_content: bool) -> Place:
-    """The lake at a place, made where there is none. LakeError: it is another kind of lake."""
+    """Open the lake at a place, or create it. Raises LakeError if it is another kind of lake."""
     place: Place = Bucket(dest) if remote.is_url(dest) else Directory(dest)
     facts = {"schema": VERSION, "content": with_content}
     found = place.read(ROOT)
@@ -167,7 +167,7 @@ def _words(facts: dict[str, Any]) -> str:
 
 @contextmanager
 def _private(directory: str, dest: str) -> Iterator[str]:
-    """A private directory in another, which is removed at the end, or by the next one after a kill."""
+    """A private directory inside another. It is removed at the end, or after a kill by the next run."""
     with ExitStack() as stack:
         with reported(dest, (CassetteError,)):
             part = stack.enter_context(replace.beside(os.path.join(directory, _STAGED)))
@@ -176,7 +176,7 @@ def _private(directory: str, dest: str) -> Iterator[str]:
 
 @contextmanager
 def reported(dest: str, more: tuple[type[Exception], ...] = ()) -> Iterator[None]:
-    """Report what a disk says, and more, as an error of the lake."""
+    """Report disk errors, and others given, as errors of the lake."""
     errors: tuple[type[Exception], ...] = (OSError, *more)
     try:
         yield

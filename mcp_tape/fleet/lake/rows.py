@@ -1,6 +1,6 @@
-"""The rows of a session for each table of a lake, some megabytes at a time, as values by column.
+"""The rows of a session for each table of a lake, some megabytes at a time, by column.
 
-Texts are given as they crossed the wire; parts of them (arguments, results, errors) as JSON of the same value.
+Message texts are verbatim; their parts (arguments, results, errors) are JSON of the same value.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .columns import content
 Values = dict[str, Any]
 Columns = dict[str, Any]
 _WHO = "client_name client_version server_name server_version protocol_version".split()
-_LOOK = ("started_at", "transport", "label", "run")  # what only copies of a session have in common, redacted or not
+_LOOK = ("started_at", "transport", "label", "run")  # equal only in copies of one session, redacted or not
 _REDACTED = ("target", "protocol_version", "client_name", "client_version", "server_name", "server_version", "note")
 _KINDS = {kind.method: kind for kind in protocol.KINDS}
 _WITH_ARGUMENTS = (protocol.CALL, protocol.GET_PROMPT)
@@ -35,7 +35,7 @@ _FIRST, _LAST = -62_135_596_800_000_000, 253_402_300_799_999_999  # microseconds
 
 
 class Source(NamedTuple):
-    """What every row says of where it comes from."""
+    """The source of a row, which is in every row."""
 
     digest: str
     file: str
@@ -43,7 +43,7 @@ class Source(NamedTuple):
 
 
 class Block(NamedTuple):
-    """Rows of a table by column: a list of their values, or one value that all have."""
+    """Rows of a table by column: a list of values, or one value for all rows."""
 
     table: str
     rows: int
@@ -56,7 +56,7 @@ class Block(NamedTuple):
 
 
 def blocks(cassette: Cassette, session: Session, source: Source) -> Iterator[Block]:
-    """All rows of a session, some of one table at a time; that of the session itself is the last."""
+    """All rows of a session, in blocks of one table each; the session's own row comes last."""
     of = {"cassette": source.digest, "session": session.id}
     who = {name: getattr(session, name) for name in _WHO}
     for block in _blocks(cassette, session, source.file):
@@ -151,7 +151,7 @@ class _Definition(NamedTuple):
 
 
 def _definitions(zero: int, row: WholeCall, answer: Values) -> Iterator[_Definition]:
-    """What a list in an answer has."""
+    """The definitions in the answer to a list."""
     kind = _KINDS.get(row.method)
     if kind is None:
         return
@@ -171,7 +171,7 @@ def _definitions(zero: int, row: WholeCall, answer: Values) -> Iterator[_Definit
 
 
 def _parsed(text: str | bytes | None) -> Values:
-    """The members of a message; none where it is no JSON."""
+    """The members of a message; empty if it is not JSON."""
     try:
         found = {} if text is None else jsontext.loads(text)
     except (ValueError, RecursionError):
@@ -180,7 +180,7 @@ def _parsed(text: str | bytes | None) -> Values:
 
 
 def _json(text: str | bytes | None, body: Values, path: tuple[str, ...]) -> str | None:
-    """A value of a message as JSON; None where there is none. Numbers stay as they are written in its text."""
+    """A value of a message as JSON; None if there is none. Numbers keep their original spelling."""
     value: Any = body
     for step in path:
         if not isinstance(value, dict) or step not in value:
@@ -194,7 +194,7 @@ def _json(text: str | bytes | None, body: Values, path: tuple[str, ...]) -> str 
 
 
 def _is_inexact(value: Any) -> bool:
-    """Return whether a value has a number that parsing may have changed: `1e2` is 100.0, and so is a large integer."""
+    """Return whether parsing may have changed a number in a value: `1e2` becomes 100.0; large integers change too."""
     left = [value]
     while left:
         one = left.pop()
@@ -208,7 +208,7 @@ def _is_inexact(value: Any) -> bool:
 
 
 def _time(microseconds: int) -> int:
-    """A time as it is. OverflowError: no calendar has it."""
+    """A time, unchanged. Raises OverflowError for a time beyond any calendar."""
     if not _FIRST <= microseconds <= _LAST:
         raise OverflowError(f"a time of {microseconds} microseconds")
     return microseconds

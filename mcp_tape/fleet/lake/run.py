@@ -1,4 +1,4 @@
-"""lake_one: one cassette into a lake."""
+"""lake_one: puts one cassette into a lake."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from .rows import Source, blocks
 from .tables import ENDING, Tables
 
 _COMMAND = "lake"
-UNWRITTEN = "unwritten"  # a result after which no other cassette can be added
+UNWRITTEN = "unwritten"  # a result after which no other cassette can be added either
 _TRIES = 5
-_BESIDE = ("", "-wal", LEFT)  # the files that a cassette may consist of
+_BESIDE = ("", "-wal", LEFT)  # suffixes of the files that a cassette may consist of
 
 
 class _Made(NamedTuple):
-    """A file of a source in the making, its name in the lake, and its rows."""
+    """A finished file of a source: its table, its name in the lake, and its rows."""
 
     table: str
     file: str
@@ -38,11 +38,12 @@ class _Made(NamedTuple):
 
 
 def lake_one(path: str | os.PathLike[str], dest: str | os.PathLike[str], *, content: bool = True) -> Result:
-    """Put the rows of a cassette into a lake, unless they are there; without `content`, leave texts out: see
+    """Put the rows of a cassette into a lake, unless they are there. Without `content`, leave texts out. See
     docs/lake.md.
 
     Safe to repeat, and to call from many processes or machines at once. `details["lake"]` of the result: `added`;
-    `there`, from before; `busy`: it is being recorded, and left for later; `unwritten`: the lake cannot be.
+    `there` (it was added before); `busy` (it is being recorded: add it later); `unwritten` (the lake cannot be
+    written).
     """
     began, path, dest = monotonic(), shown(os.fspath(path)), os.fspath(dest)
     try:
@@ -51,15 +52,15 @@ def lake_one(path: str | os.PathLike[str], dest: str | os.PathLike[str], *, cont
         result = wrong(_COMMAND, path, "failed", str(error))._replace(details={"lake": UNWRITTEN})
     except CassetteError as error:
         result = wrong(_COMMAND, path, "unreadable", str(error))
-    except (OSError, ValueError, OverflowError) as error:  # of the path itself, or of a stranger's numbers
+    except (OSError, ValueError, OverflowError) as error:  # from the path itself, or from odd numbers in a foreign file
         result = wrong(_COMMAND, path, "unreadable", f"cannot read {path}: {error}")
     return result._replace(seconds=round(monotonic() - began, 6))
 
 
 def prepare(dest: str, content: bool) -> None:
-    """Begin a run: make the lake where there is none, and remove what killed runs have left there.
+    """Begin a run: create the lake if it is missing, and remove leftovers of killed runs.
 
-    LakeError: it is another kind of lake, or cannot be written.
+    Raises LakeError if it is another kind of lake, or cannot be written.
     """
     with opened(dest, content).staging():
         pass
@@ -75,7 +76,7 @@ def _add(path: str, place: Place, with_content: bool) -> Result:
                 return _result(path, "busy", notes=(why,), findings=(Finding("busy", why, "info"),))
             digest = content_hash(local)
             if _look(local) != before:
-                continue  # opening it has tidied it up, or it is another one now
+                continue  # opening it has tidied it up, or it was replaced
             partitions = _partitions(cassette)
             if not partitions or place.has(max(_name(LAST, one, digest) for one in partitions)):
                 return _result(path, "there", hash=digest)
@@ -92,14 +93,14 @@ def _result(path: str, what: str, **more: Any) -> Result:
 
 
 def _look(path: str) -> list[tuple[int, ...] | None]:
-    """What changes when a cassette does."""
+    """A fingerprint that changes when the cassette does."""
     return [file.look(path + beside) for beside in _BESIDE]
 
 
 def _is_unfinished(path: str) -> bool:
-    """Return whether more than the file belongs to a cassette that is open: the file is not what it will be known by.
+    """Return whether a cassette consists of more than its file, so that the file's hash is not final.
 
-    Somebody records it, or what a killed recorder left cannot be put into it by us.
+    It is being recorded, or leftovers of a killed recorder cannot be put into it.
     """
     return os.path.exists(path + LEFT) or file.header_says_wal(path) or journals.is_hot(path)
 
@@ -113,14 +114,14 @@ def _partitions(cassette: Cassette) -> dict[str, list[int]]:
 
 
 def _name(table: str, place: str, digest: str) -> str:
-    """The name of the file that a source has in a partition of a table."""
+    """The name of a source's file in one partition of a table."""
     return f"{table}/{place}/{digest[:32]}-v{VERSION}{ENDING}"
 
 
 def _make(
     cassette: Cassette, partitions: dict[str, list[int]], source: Source, directory: str, dest: str
 ) -> Iterator[_Made]:
-    """Make the files of all partitions, one partition after the other, so that few are open."""
+    """Make the files of all partitions, one partition at a time, so that few files are open."""
     for number, (place, sessions) in enumerate(sorted(partitions.items())):
         below = os.path.join(directory, f"{number}-")
         with reported(dest), Tables(below, source.with_content) as tables:
@@ -132,7 +133,7 @@ def _make(
 
 
 def _put(place: Place, made: list[_Made]) -> dict[str, int]:
-    """Put the files into the lake, those of the last table at the end, in the order of their names; count all."""
+    """Put the files into the lake in order of their names, those of the last table at the end; return the counts."""
     counts = dict.fromkeys((*TABLES, "bytes"), 0)
     for one in sorted(made, key=lambda one: (one.table == LAST, one.name)):
         counts[one.table] += one.rows
@@ -143,7 +144,7 @@ def _put(place: Place, made: list[_Made]) -> dict[str, int]:
 
 @contextmanager
 def _odd_rows(path: str) -> Iterator[None]:
-    """Report numbers and texts that no recorder writes, and no table holds."""
+    """Report numbers and texts that no recorder writes and no table can hold."""
     try:
         yield
     except (OverflowError, ValueError) as error:  # pyarrow's are ValueErrors

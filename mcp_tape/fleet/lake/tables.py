@@ -1,4 +1,4 @@
-"""Rows into Parquet files, in bounded memory: https://parquet.apache.org/docs/file-format/"""
+"""Writes rows to Parquet files, in bounded memory: https://parquet.apache.org/docs/file-format/"""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ try:
 except ImportError:
     raise TapeError("a lake needs pyarrow; install it with: pip install 'mcp-tape[lake]'") from None
 
-_FEW_ROWS, _FEW_BYTES = 1_000, 4 << 20  # that are kept as they are
-_MOST_ROWS, _MOST_BYTES = 100_000, 16 << 20  # of a row group, which is in memory until it is written
+_FEW_ROWS, _FEW_BYTES = 1_000, 4 << 20  # rows to collect before they become columns
+_MOST_ROWS, _MOST_BYTES = 100_000, 16 << 20  # per row group, which is in memory until it is written
 _TYPES = {
     "string": pyarrow.string(),
     "int64": pyarrow.int64(),
@@ -33,7 +33,7 @@ def arrow_schema(table: str) -> Any:
 
 
 class Tables:
-    """A file of each table, as far as it has rows. `below`: the begin of their paths."""
+    """A file for each table that has rows. `below`: the start of their paths."""
 
     def __init__(self, below: str, with_content: bool) -> None:
         self._below, self._with_content = below, with_content
@@ -53,12 +53,12 @@ class Tables:
         self._open[block.table].add(block)
 
     def made(self) -> dict[str, tuple[str, int]]:
-        """The files, and how many rows each has."""
+        """The path and the number of rows of each file."""
         return {name: (table.path, table.rows) for name, table in self._open.items()}
 
 
 class _Table:
-    """A file in the making. Rows wait until there are enough for columns, and these until there are for a row group."""
+    """A file being written. Rows are collected for a batch of columns, and batches for a row group."""
 
     def __init__(self, path: str, table: str, with_content: bool) -> None:
         self.path, self.rows = path, 0
@@ -73,7 +73,7 @@ class _Table:
             "write_statistics": short,
             "store_schema": False,
         }
-        with ExitStack() as opened:  # pyarrow leaves its own file open where the disk is full
+        with ExitStack() as opened:  # if the disk is full, pyarrow leaves its own file open
             file = opened.enter_context(pyarrow.OSFile(path, "wb"))
             self._writer = opened.enter_context(closing(parquet.ParquetWriter(file, self._schema, **options)))
             self._opened = opened.pop_all()
@@ -96,7 +96,7 @@ class _Table:
                 self._write()
 
     def _convert(self) -> None:
-        """Make columns of the rows that wait. Sessions may be very small, and columns of few rows are not."""
+        """Convert the collected rows to columns. Sessions may be tiny, and columns of few rows waste memory."""
         arrays = [
             pyarrow.array([value for block in self._blocks for value in block.column(field.name)], field.type)
             for field in self._schema
