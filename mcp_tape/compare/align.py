@@ -1,19 +1,19 @@
-"""Alignment: pairs of calls, one of each recording, that are the same call.
+"""Alignment: pairs of calls, one from each recording, that are the same call.
 
 Theory of operation. Two clients that do the same thing need not make the same requests: a server makes up cursors, task
-ids and ids of what it creates, and a client sends them back. So calls are paired in passes, the surest first, and each
-pass sees only what the ones before have left:
+ids and ids of new objects, and a client sends them back. So calls are paired in passes, the surest first, and each pass
+sees only the calls that earlier passes left:
 
 1. By match key, in order. The n-th request with a key on one side is the n-th with that key on the other.
-2. By learned values. Where the answers of a pair differ at a place, the two servers have two names for one thing. A
-   request that is left is tried with the new names in place of the old: first those that look made up, then all texts,
-   then numbers too, for a word that changed may mean something else where it is sent. A pair that is found so teaches
-   more, so the requests that are left are read again, in order, until a round finds none. Names count as whole values,
-   and as words within a text such as an address.
-3. By placeholders. A redacted value stands for any text.
-4. By looks, only in a session that extends another: what it uses was made up where nothing could be learned.
+2. By learned values. If the answers of a pair differ at a place, the two servers have two names for one thing. The
+remaining requests are tried with the new names in place of the old: first names that look made up, then all texts, then
+numbers too, since a word that changed may mean something else in a request. Each new pair teaches more names, so the
+remaining requests are tried again, in order, until a round finds none. A name is a whole value, or a word within a text
+such as an address.
+3. By placeholders. A redacted value matches any text.
+4. By looks, only in a session that extends another: values in it were made up by answers that are not in this session.
 
-What no pass pairs is missing, or added.
+A call that no pass pairs is missing or added.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .minted.binding import is_made_up, is_number, made_up_in
 from .minted.uses import same_inputs
 from .recording import Recording
 
-_MOST_TRIED = 200  # calls without a counterpart that are compared with each other
+_MOST_TRIED = 200  # unpaired calls that are compared with each other
 
 
 class Pair(NamedTuple):
@@ -40,7 +40,7 @@ class Pair(NamedTuple):
 
 
 class Alignment(NamedTuple):
-    """All pairs in the order of the old recording, and what has no counterpart."""
+    """All pairs in the order of the old recording, and the calls without a counterpart."""
 
     pairs: list[Pair]
     missing: list[Asked]
@@ -68,7 +68,7 @@ class _Waiting:
     """The calls of the new recording that have no counterpart yet, by key, in order."""
 
     def __init__(self, asked: Iterable[Asked]) -> None:
-        self._queues: dict[bytes, list[Asked]] = defaultdict(list)  # the first one last
+        self._queues: dict[bytes, list[Asked]] = defaultdict(list)  # in reverse order
         for one in asked:
             self._queues[one.key].append(one)
         for queue in self._queues.values():
@@ -81,7 +81,7 @@ class _Waiting:
         return sorted((asked for queue in self._queues.values() for asked in queue), key=place_of)
 
     def first(self, keys: Iterable[bytes]) -> Asked | None:
-        """The next one with one of these keys."""
+        """Take the next one with one of these keys."""
         return next((queue.pop() for queue in map(self._queues.get, keys) if queue), None)
 
     def take(self, asked: Asked) -> None:
@@ -113,7 +113,7 @@ def _by_values(
 def _by_params(
     old: Recording, new: Recording, left: list[Asked], waiting: _Waiting, fits: Callable[[Any, Any], bool]
 ) -> tuple[list[Pair], list[Asked]]:
-    """Pair each with the first of its method whose params fit."""
+    """Pair each with the first of the same method whose params fit."""
     found: list[Pair] = []
     for asked in left[:_MOST_TRIED]:
         params = protocol.identifying(asked.method, old.params(asked))
@@ -127,27 +127,27 @@ def _by_params(
 
 
 def _is_redacted(one: Any, other: Any) -> bool:
-    """True if placeholders account for all that differs; the side without one may have the secret or another name."""
+    """True if placeholders account for every difference; the other side may have the secret or another name for it."""
     return match.fits_redacted(one, other) or match.fits_redacted(other, one)
 
 
 def _looks_alike(one: Any, other: Any) -> bool:
-    """True if only values differ that look like ids."""
+    """True if the only differences are values that look like ids."""
     pairs = [(before, after) for _, before, after in match.differences(one, other)]
     texts = all(isinstance(value, str) for pair in pairs for value in pair)
     return texts and all(any(c.isdigit() for c in before) and spots.alike(before, after) for before, after in pairs)
 
 
 class _Learned:
-    """The names that two servers have for one thing; only those that the old client sends back are kept."""
+    """Two servers' names for the same things; only names that the old client sends back are kept."""
 
     def __init__(self, wanted: Iterable[Any]) -> None:
         self._wanted = {hash(_name(name)) for value in wanted for name in (value, *_ids_in(value))}  # texts may be long
         self._values: dict[str, Any] = {}
-        self._inputs: dict[str, str] = {}  # what requests for input are called
+        self._inputs: dict[str, str] = {}  # names of requests for input
 
     def learn(self, old: Any, new: Any) -> None:
-        """Take in the values that differ between the answers of a pair."""
+        """Learn the values that differ between the answers of a pair."""
         inputs = [protocol.member(protocol.member(body, "result"), "inputRequests") for body in (old, new)]
         if all(isinstance(asked, dict) for asked in inputs):
             self._inputs |= same_inputs(*inputs)
@@ -164,7 +164,7 @@ class _Learned:
             self._values.setdefault(name, value)
 
     def put_into(self, params: Any) -> Iterator[Any]:
-        """Yield a request as the other client may have made it, the likeliest first."""
+        """Yield the request as the other client may have made it, the likeliest form first."""
         given = protocol.member(params, "inputResponses")
         if isinstance(given, dict):
             params = params | {"inputResponses": {self._inputs.get(name, name): value for name, value in given.items()}}
@@ -172,7 +172,7 @@ class _Learned:
             yield self._with(params, counts)
 
     def _with(self, value: Any, counts: Callable[[Any], bool]) -> Any:
-        """A copy in which learned values stand for the old ones."""
+        """A copy with learned values in place of the old ones."""
         if isinstance(value, dict):
             return {key: self._with(item, counts) for key, item in value.items()}
         if isinstance(value, list):
@@ -189,7 +189,7 @@ _MARKS = ".,;:!?()[]{}<>\"'`"
 
 
 def _words(before: str, after: str) -> Iterator[tuple[str, str]]:
-    """Pairs of words of two texts: each that differs where there are as many, else those that look like ids."""
+    """Pairs of words of two texts: those that differ if the texts have equally many, else those that look like ids."""
     words, others = before.split(), after.split()
     if len(words) != len(others):
         words, others = made_up_in(before), made_up_in(after)

@@ -14,30 +14,30 @@ from .rules import RULES, Category, Level
 
 
 class _Absent(Enum):
-    """The value of a member that is not there, as opposed to null."""
+    """The value of an absent member, as opposed to null."""
 
     ABSENT = "absent"
 
 
 ABSENT = _Absent.ABSENT
-_FLOAT = re.compile(rb"\d\.0\b|\de")  # perhaps in a text, which costs only time
-_MOST_PLACES = 20  # of one change
+_FLOAT = re.compile(rb"\d\.0\b|\de")  # may also match in a string, which only costs time
+_MOST_PLACES = 20  # recorded per change
 NOTHING = ABSENT, ABSENT
 Place = tuple[int, int]  # session and seq
 
 
 class Difference(NamedTuple):
-    """A rule's finding at a place, without its subject. `level`: where it is not the rule's first."""
+    """A rule's finding at a place, without its subject. `level`: if it differs from the rule's first level."""
 
     rule: str
     path: Path = ()
     before: Any = ABSENT
     after: Any = ABSENT
-    note: str = ""  # our words; never part of what identifies a change
+    note: str = ""  # our wording; never part of the fingerprint
     level: Level | None = None
-    of: Any = ABSENT  # the params of its call, where nothing else distinguishes it from others of its subject
-    marks: tuple[Any, Any] | None = None  # what its fingerprint is made of, where that is not before and after
-    common: bool = False  # due to the library that writes all schemas of a server
+    of: Any = ABSENT  # the params of its call, if nothing else tells it apart
+    marks: tuple[Any, Any] | None = None  # the input of its fingerprint, if not before and after
+    common: bool = False  # caused by the library that writes all schemas of a server
     at: tuple[Place | None, Place | None] | None = None  # the requests of its call, on both sides
 
 
@@ -60,8 +60,8 @@ def of(subject: Subject, found: Iterable[Difference]) -> Iterator[Found]:
 
 
 class Change(NamedTuple):
-    """A difference with its subject, level and fingerprint. `times`: how often the very same was found, `places`: in
-    which calls, the first of them."""
+    """A difference with its subject, level and fingerprint. `times`: how often the same change was found; `places`: the
+    calls of the first ones."""
 
     rule: str
     level: Level
@@ -77,16 +77,16 @@ class Change(NamedTuple):
 
     @property
     def is_removal(self) -> bool:
-        """True if its subject is gone: nothing that used it can work."""
+        """True if its subject is gone, and nothing that used it can work."""
         return self.path == "$" and self.rule.endswith("-removed") and self.after is ABSENT
 
     def as_dict(self) -> dict[str, Any]:
-        """As JSON has it; absent values are left out."""
+        """The change as JSON; absent values are left out."""
         values = self._asdict() | {"subject": self.subject._asdict()}
         return {name: value for name, value in values.items() if value is not ABSENT and name != "places"}
 
     def again(self, other: Change) -> Change:
-        """The very same change, found once more."""
+        """This change, found once more."""
         return self._replace(times=self.times + 1, places=(self.places + other.places)[:_MOST_PLACES])
 
 
@@ -102,13 +102,13 @@ def change(subject: Subject, found: Difference) -> Change:
 
 
 def _fingerprint(*parts: str | bytes) -> str:
-    """Twelve hex digits that stay the same over runs and rewordings."""
+    """Twelve hex digits that stay the same across runs and rewordings."""
     encoded = (part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part for part in parts)
     return hashlib.sha256(b"".join(b"%d:%s" % (len(part), part) for part in encoded)).hexdigest()[:12]
 
 
 def canonical(value: Any) -> bytes:
-    """Bytes that are the same for equal values; none for what is absent. 100 and 100.0 are one number."""
+    """Bytes that are the same for equal values; empty for an absent one. 100 and 100.0 are one number."""
     if value is ABSENT:
         return b""
     written = jsontext.canonical(value)
@@ -116,7 +116,7 @@ def canonical(value: Any) -> bytes:
 
 
 def _whole(value: Any) -> Any:
-    """A value with integers in place of floats that are whole."""
+    """A value with whole floats as integers."""
     if isinstance(value, dict):
         return {name: _whole(inner) for name, inner in value.items()}
     if isinstance(value, list):

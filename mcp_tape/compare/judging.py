@@ -1,15 +1,18 @@
 """Judging: from the differences of two versions to the changes that count.
 
-The checks say what differs, and at most that a difference is milder than its rule. Everything else is decided here, in
-this order. A difference at an ignored path is dropped, in category `wire` all but the protocol's own, and in category
-`security` all but suspicions and new text. Its level is the project's for that rule, else its own, else the rule's,
-which for some rules rises by one in category `model`, and for all is error in `security`. The very same change, by its
-fingerprint, is counted and not repeated. At last the ignore file divides the changes into those that are reported and
-those that are accepted. A fingerprint has no prose of ours in it, so a reworded report keeps what was accepted, and the
-next change at an accepted place is shown again.
+The checks report differences, and may at most mark one as milder than its rule. Everything else is decided here, in
+this order:
+
+1. A difference at an ignored path is dropped. Category `wire` keeps only the protocol's own rules, and category
+`security` only suspicions and new text.
+2. The level is the project's level for the rule, else the difference's own, else the rule's. Some rules rise by one
+level in category `model`; in `security` every rule is an error.
+3. Identical changes, by fingerprint, are counted instead of repeated.
+4. The ignore file separates accepted changes from reported ones. A fingerprint contains none of our own wording, so
+accepted changes stay accepted when a report is reworded; the next change at an accepted place is reported again.
 
 A line of `.mcp-tape-ignore` hides changes by their fingerprints, a rule's changes of a subject
-(`tool-removed tool list_labels`; `*` is any text), or what lies at or below a place (`$.inputSchema..title`, perhaps
+(`tool-removed tool list_labels`; `*` is any text), or changes at or below a place (`$.inputSchema..title`, perhaps
 of one subject only). ` #` starts a reason.
 """
 
@@ -35,7 +38,7 @@ IGNORE_HEADER = (
 )
 _VALUES = ("enum", "const", "pattern")
 _FINGERPRINT = re.compile(r"[0-9a-f]{12}")
-# A JSONPath ends at white space, but not at that in quotes.
+# A JSONPath ends at white space outside of quotes.
 _PLACE = re.compile(r"""\$(?:\[(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")\]|[^\s])*""")
 _REASON = re.compile(r"(^|\s)#.*", re.S)
 _Hides = Callable[[Change], bool]
@@ -43,7 +46,7 @@ _read_path = lru_cache(maxsize=1024)(read_path)
 
 
 class IgnoreLine(NamedTuple):
-    """One line that hides something, without its reason."""
+    """One line of the ignore file, without its reason."""
 
     text: str
     number: int
@@ -59,22 +62,22 @@ class Ignores(NamedTuple):
         return any(line.hides(change) for line in self.lines)
 
     def unused(self, changes: tuple[Change, ...]) -> tuple[str, ...]:
-        """The lines that match none of these changes: what they accepted is gone, or has changed again."""
+        """The lines that match none of these changes: the accepted change is gone, or has changed again."""
         return tuple(line.text for line in self.lines if not any(line.hides(change) for change in changes))
 
 
 class Settings(NamedTuple):
-    """Settings of a judgement: the category, the project's levels of rules, and what is left out."""
+    """Settings of a judgement: the category, the project's levels of rules, and its ignores."""
 
     category: Category = "call"
-    levels: Mapping[str, Level | None] = {}  # None: not at all
+    levels: Mapping[str, Level | None] = {}  # None: off
     ignores: Ignores = Ignores(())
     ignore_paths: tuple[str, ...] = ()
     slower_than: float | None = None
 
 
 class Unknown(NamedTuple):
-    """A part that could not be compared, and why. `grave`: no gate may call it compatible."""
+    """A part that could not be compared, and why. `grave`: a gate must not call it compatible."""
 
     what: str
     why: str
@@ -94,19 +97,19 @@ class LeftOut(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """The changes from one version to another, the worst first, and all else that a report must say."""
+    """The changes from one version to another, the worst first, and everything else for a report."""
 
-    old: str  # name and version of the server, or where it was read from
+    old: str  # name and version of the server, or its source
     new: str
     category: Category
     changes: tuple[Change, ...]
     unknown: tuple[Unknown, ...] = ()
     ignored: tuple[Change, ...] = ()
-    unused: tuple[str, ...] = ()  # lines of the ignore file that fit nothing
-    compared: Mapping[str, int] = {}  # how much: tools, resources, prompts, calls
-    cassette: str = ""  # and the session, where several were verified: `tape.db#3`
-    skipped: tuple[LeftOut, ...] = ()  # where it was verified
-    alignment: Alignment | None = None  # of the calls, where both sides were recorded
+    unused: tuple[str, ...] = ()  # lines of the ignore file that match nothing
+    compared: Mapping[str, int] = {}  # the number of tools, resources, prompts and calls
+    cassette: str = ""  # with the session, if several were verified: `tape.db#3`
+    skipped: tuple[LeftOut, ...] = ()  # only from `verify`
+    alignment: Alignment | None = None  # of the calls, if both sides were recorded
 
     def count(self, level: Level) -> int:
         return sum(change.level == level for change in self.changes)
@@ -115,7 +118,7 @@ class Comparison(NamedTuple):
         return tuple(change for change in self.changes if LEVELS.index(change.level) <= LEVELS.index(level))
 
     def as_dict(self) -> dict[str, Any]:
-        """As JSON has it; see `docs/diff-json.md`."""
+        """The comparison as JSON; see `docs/diff-json.md`."""
         return {
             "version": 1,
             "old": self.old,
@@ -148,7 +151,7 @@ def judged(found: Iterable[Found], settings: Settings) -> tuple[tuple[Change, ..
 
 
 def _at(leave: JsonPath, path: Path) -> bool:
-    """True if a path lies at or below an ignored place; `$` is no place, or nothing would be left."""
+    """True if a path is at or below an ignored place. `$` alone is ignored, or nothing would be left."""
     return leave.covers(path) and not leave(())
 
 
@@ -167,14 +170,14 @@ def _level(difference: Difference, settings: Settings) -> Level | None:
 
 
 def _is_suspicious(difference: Difference) -> bool:
-    """True for a suspicion, and for text that was not there before."""
+    """True for a suspicion, and for new text."""
     if difference.rule in MAY_BRING_TEXT:
         return _has_text(difference.after)
     return difference.rule in SUSPICIONS or (difference.rule in NEW_TEXTS and difference.after is not ABSENT)
 
 
 def _has_text(value: Any) -> bool:
-    """Return whether a schema, or a value that a schema has, says something to its reader."""
+    """Return whether a schema, or a value in a schema, contains prose."""
     if isinstance(value, list):
         return any(map(_has_text, value))
     if not isinstance(value, dict):
@@ -185,7 +188,7 @@ def _has_text(value: Any) -> bool:
 
 
 def _rank(one: Change) -> tuple[Any, ...]:
-    """The worst first, and of these what is gone; subjects together."""
+    """Sort key: the worst first, then removals, then by subject."""
     kind = _KINDS.index(one.subject.kind)
     gone = one.is_removal or one.rule == "tool-renamed"
     return LEVELS.index(one.level), not gone, kind, one.subject.name, one.path, one.rule, one.fingerprint
@@ -195,7 +198,7 @@ def _rank(one: Change) -> tuple[Any, ...]:
 
 
 def parse_ignores(text: str, path: str) -> Ignores:
-    """Parse an ignore file; SettingsError for a line that can mean nothing."""
+    """Parse an ignore file; SettingsError for an invalid line."""
     lines = []
     for number, source in enumerate(text.split("\n"), 1):
         meant = _without_reason(source.strip())
@@ -208,9 +211,9 @@ def parse_ignores(text: str, path: str) -> Ignores:
 
 
 def ignore_line(change: Change) -> str:
-    """Return the line that hides what changes at this place of this subject; without a place, the rule's changes.
+    """Return the line that hides changes at this place of this subject; without a place, the rule's changes.
 
-    A name that cannot stand in a line is a stranger's trick or an accident: then only this one change is hidden.
+    A name that cannot be written in such a line is an accident or a trick: then only this one change is hidden.
     """
     subject = str(change.subject)
     if not subject.isprintable() or _REASON.search(subject) or subject != " ".join(subject.split()):
@@ -219,7 +222,7 @@ def ignore_line(change: Change) -> str:
 
 
 def added_lines(text: str, lines: Iterable[tuple[str, str]]) -> str:
-    """Return the text that adds lines, each with its reason, to an ignore file; those that it has are left out."""
+    """Return the text that adds lines, each with its reason, to an ignore file; existing lines are skipped."""
     known = {_without_reason(line.strip()) for line in text.split("\n")}
     new = {line: why for line, why in lines if line not in known}
     if not new:
@@ -273,13 +276,13 @@ def _no_rule(word: str) -> str:
 
 
 def _hides_at(place: str, subject: str) -> _Hides:
-    """Hide changes at or below a place; with a subject, only of those that match."""
+    """Match changes at or below a place; with a subject, only those of matching subjects."""
     lies, fits = JsonPath(place), _glob(subject or "*")
     return lambda change: lies.covers(_read_path(change.path)) and fits(str(change.subject))
 
 
 def _glob(pattern: str) -> Callable[[str], bool]:
-    """Only `*` is any text, and `[*]` a star: names and URIs are full of the other signs that shells know."""
+    """Compile a pattern. Only `*` (any text) and `[*]` (a star) are special: shell wildcards are common in URIs."""
     parts = re.split(r"(\[\*\]|\*)", pattern)
     known = {"*": ".*", "[*]": r"\*"}
     wanted = re.compile("".join(known.get(part) or re.escape(part) for part in parts), re.S)

@@ -1,6 +1,6 @@
-"""What a server offers, without calls, as text that stays the same while it does: to commit, and to compare with later.
+"""A server's offer, without calls, as text to commit and compare with later. The same offer gives the same text.
 
-One JSON document, laid out for review. Lists are in the order of their names, and keys in theirs.
+One JSON document, laid out for review. Lists are sorted by name, and objects by key.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from .surface import Listed, Surface
 from .versions import Version
 
 MARK = "mcp-tape lock"
-FORMAT = 1  # a reader refuses what is newer
-HEAD = 100  # bytes in which the mark stands
+FORMAT = 1  # a reader refuses newer formats
+HEAD = 100  # the mark is within so many bytes
 _NO_CALLS = "a lock holds what a server offers, and no calls"
 
 
@@ -54,7 +54,7 @@ def is_lock(head: bytes) -> bool:
 
 
 def load(data: bytes, path: str) -> Version:
-    """Read the content of a lock. CassetteError explains what is wrong with it."""
+    """Parse a lock file. CassetteError explains what is wrong with it."""
     try:
         found = jsontext.loads(data.decode())
     except (ValueError, RecursionError) as error:
@@ -103,7 +103,7 @@ def _text(value: Any) -> str | None:
 
 
 def only(version: Version, methods: Collection[str]) -> Version:
-    """The version with the lists of these methods, and no others."""
+    """The version with only the lists of these methods."""
     left_out = Listed({}, why="left out by a filter")
     found = version.surface.lists
     lists = {method: listed if method in methods else left_out for method, listed in found.items()}

@@ -1,6 +1,6 @@
-"""A recording as it is compared: the client's requests with their answers, and what the server sent beside them.
+"""A recording to compare: the client's requests with their answers, and the server's own messages.
 
-Holds rows, and reads texts when a pair is looked at: a cassette may be larger than memory.
+Holds rows, and reads texts only for the pair at hand: a cassette may be larger than memory.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..wire.match import rule
 from .surface import GREETINGS, Answer
 
 _LONG = b"0" * 16  # more digits than a float holds
-_AS_ZEROS = bytes.maketrans(b"123456789", b"0" * 9)  # ten times as fast as an expression
+_AS_ZEROS = bytes.maketrans(b"123456789", b"0" * 9)  # ten times as fast as a regular expression
 
 
 class Recording:
@@ -32,13 +32,13 @@ class Recording:
         self.cassette = cassette
         self.sessions = list(sessions)
         self._counts = rule([JsonPath(path) for path in ignore_paths if path.startswith("$.params")])
-        # What is compared as text is often parsed next.
+        # A text that was compared is often parsed next.
         self._text = lru_cache(1)(partial(calls.message_text, cassette))
         self._stale = {s.id for s in cassette.sessions() if s.key_version != match.KEY_VERSION}
 
     @property
     def incomplete(self) -> list[str]:
-        """Reasons why sessions are not whole."""
+        """Reasons why sessions are incomplete."""
         every = {session.id: session.incomplete for session in self.cassette.sessions()}
         return [f"session {number} is incomplete: {every[number]}" for number in self.sessions if every[number]]
 
@@ -49,7 +49,7 @@ class Recording:
         return not bases <= {None, *self.sessions}
 
     def asked(self) -> Iterator[Asked]:
-        """Every request of the client, in order; of repeated tries only the last."""
+        """Every request of the client, in order; of retries only the last."""
         each = (merge(calls.requests(self.cassette, s), self._in_vain(s), key=place_of) for s in self.sessions)
         rows = chain.from_iterable(each)
         if self._counts is None and self._stale.isdisjoint(self.sessions):
@@ -62,7 +62,7 @@ class Recording:
         return match.key_under(self._counts, method, params)
 
     def params(self, asked: Asked) -> Any:
-        """Params of a request, numbers by their exact value, as match keys need them."""
+        """Params of a request, with numbers as exact values, as match keys need them."""
         text = self._text(asked.frame, asked.part)
         messages = frames.parse(text)[1]
         return match.exact_params(messages[0], text) if messages else None
@@ -76,11 +76,11 @@ class Recording:
         return Answer((asked.session, asked.seq), asked.method, self.params(asked), self.answer(asked))
 
     def answer_text(self, asked: Asked) -> bytes:
-        """The answer verbatim; empty where there is none."""
+        """The answer verbatim; empty if there is none."""
         return self._text(asked.answer, asked.answer_part or 0) if asked.answer is not None else b""
 
     def beside(self, kind: MessageKind) -> dict[tuple[int, int | None], Counter[str]]:
-        """Number of the server's messages of each method, by session and the call during which they came."""
+        """The number of the server's messages of each method, by session and the call during which they came."""
         found: dict[tuple[int, int | None], Counter[str]] = {}
         for session in self.sessions:
             for exchange, method, number in calls.server_methods(self.cassette, session, kind):
@@ -88,7 +88,7 @@ class Recording:
         return found
 
     def unasked(self) -> int:
-        """Number of answers that no request waited for."""
+        """The number of answers that no request waited for."""
         return sum(calls.unasked_answers(self.cassette, session) for session in self.sessions)
 
     def questions(self) -> list[Question]:
@@ -104,7 +104,7 @@ class Recording:
         return chain.from_iterable(calls.own_messages(self.cassette, session) for session in self.sessions)
 
     def own_params(self, message: Question) -> Any:
-        """Params of a message of the server's own."""
+        """Params of a server's request or notification."""
         return protocol.member(self._body(message.frame, message.part), "params")
 
     def order_of_notifications(self, asked: Asked) -> list[str]:
@@ -115,11 +115,11 @@ class Recording:
         return [(s, seq) for s in self.sessions for seq in calls.sent_at(self.cassette, s, method)]
 
     def cancelled(self) -> set[tuple[int, int]]:
-        """The requests that the client gave up: session and seq. Whether they were answered is chance."""
+        """The requests that the client cancelled: session and seq. Whether they were answered is chance."""
         return set[tuple[int, int]]().union(*(calls.cancelled(self.cassette, session) for session in self.sessions))
 
     def _in_vain(self, session: int) -> list[Asked]:
-        """The last tries of requests that never got to the server and were not made again: they have no answer."""
+        """The last tries of requests that never reached the server and were not repeated: they have no answer."""
         found: dict[bytes, Asked] = {}
         for asked in calls.unreached(self.cassette, session):
             key = match.request_key(asked.method, self.params(asked))
@@ -128,7 +128,7 @@ class Recording:
 
     def _made_again(self, asked: Asked) -> bool:
         if not self._stale.isdisjoint(self.sessions):
-            return True  # keys of other rules: nobody knows
+            return True  # keys of other rules: unknown
         return any(calls.is_made_again(self.cassette, session, asked) for session in self.sessions)
 
     def _body(self, frame: int, part: int) -> Any:
@@ -137,7 +137,7 @@ class Recording:
             long = _LONG in text.translate(_AS_ZEROS)
             body = jsontext.loads_exact(text.decode("utf-8", "replace")) if long else jsontext.loads(text)
         except RecursionError:
-            body = next((message.body for message in frames.parse(text)[1]), None)  # the depths are left as text
+            body = next((message.body for message in frames.parse(text)[1]), None)  # deep values stay text
         except ValueError:
             return None
         if isinstance(body, list):

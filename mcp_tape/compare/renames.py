@@ -1,4 +1,4 @@
-"""Renames: what is gone under one name and has come under another, where there is no doubt which is which."""
+"""Renames: things that disappeared under one name and appeared under another, if the match is unambiguous."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TypeVar
 
 T = TypeVar("T")
-Likeness = Callable[[str, T], Hashable]  # of a name and its thing; None: there is nothing to compare
+Likeness = Callable[[str, T], Hashable]  # from a name and its thing; None: nothing to compare
 
 
 def renames(old: Mapping[str, T], new: Mapping[str, T], likenesses: Sequence[Likeness[T]]) -> dict[str, str]:
-    """By old name the new one: the only two things that are alike, by the first likeness that tells."""
+    """New names by old ones. Two things are a match if no others are alike; the first likeness that decides wins."""
     gone, come = ({name: one[name] for name in one if name not in other} for one, other in ((old, new), (new, old)))
     found: dict[str, str] = {}
     for likeness in likenesses:
@@ -25,5 +25,5 @@ def renames(old: Mapping[str, T], new: Mapping[str, T], likenesses: Sequence[Lik
 
 
 def spelling(name: str, _: object = None) -> Hashable:
-    """A name without case and marks; None where nothing is left."""
+    """A name without case and punctuation; None if nothing is left."""
     return re.sub(r"[\W_]", "", name).lower() or None

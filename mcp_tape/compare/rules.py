@@ -1,6 +1,6 @@
 """The rule table: every kind of change, its level and its category.
 
-Knows nothing of how changes are found. `docs/rules.md` is made from this.
+Knows nothing of how changes are found. `docs/rules.md` is generated from it.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ Level = Literal["error", "warn", "info"]
 Category = Literal["wire", "call", "model", "security"]
 
 LEVELS: tuple[Level, ...] = ("error", "warn", "info")  # the worst first
-CATEGORIES: tuple[Category, ...] = ("wire", "call", "model", "security")  # the last is a choice of rules of the others
+CATEGORIES: tuple[Category, ...] = ("wire", "call", "model", "security")  # the last is a selection of the other rules
 
 
 class Rule(NamedTuple):
-    """A kind of change. `rises`: one level higher where what a model reads is part of the contract."""
+    """A kind of change. `rises`: one level higher if the texts that a model reads are part of the contract."""
 
     id: str
     level: Level
     category: Category
     says: str
     rises: bool = False
-    otherwise: Level | None = None  # a second level, and when it holds
+    otherwise: Level | None = None  # a second level, and its condition
     when: str = ""
     section: str = ""
 
@@ -248,7 +248,7 @@ RULES: dict[str, Rule] = {
     rule.id: rule._replace(section=section) for section, rules in SECTIONS.items() for rule in rules
 }
 
-# What may turn a model, or those who trust a tool, against its user: all that counts in category `security`.
+# Changes that may turn a model, or people who trust a tool, against the user: everything in category `security`.
 SUSPICIONS = frozenset(
     """text-steers-model text-has-hidden-characters name-looks-like-another text-carries-data-out skill-became-dynamic
     tool-became-destructive tool-lost-read-only tool-lost-idempotent tool-became-open-world tool-hint-relaxed""".split()
@@ -265,7 +265,7 @@ NEW_TEXTS = frozenset(
     prompt-argument-relaxed prompt-description-changed prompt-messages-changed skill-added skill-description-changed
     skill-frontmatter-changed skill-file-changed skill-file-added""".split()
 )
-# What may bring text with it, as the description of a condition, or as a value to choose.
+# Changes that may contain new text, such as the description of a condition or a value to choose.
 MAY_BRING_TEXT = frozenset(
     """input-became-enum input-const-added input-pattern-added input-pattern-changed input-all-of-added
     input-if-then-added input-any-of-removed input-one-of-removed input-schema-changed

@@ -1,6 +1,6 @@
-"""The surface of a server: its name and versions, its capabilities, and the lists of what it offers.
+"""The surface of a server: its name and versions, its capabilities, and the lists of its offer.
 
-Read from answers in their order, whether they were recorded or come from a live server.
+Read from answers in order, recorded or live.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Answer(NamedTuple):
 
 
 class Walk(NamedTuple):
-    """A list, read page by page. `why`: the reason why it was not read to its end."""
+    """A list, read page by page. `why`: the reason if it was not read to its end."""
 
     items: tuple[Any, ...]
     pages: int
@@ -37,18 +37,18 @@ class Walk(NamedTuple):
 
 
 class Listed(NamedTuple):
-    """The items of a list by their key, in order. `why`: the reason why they are unknown."""
+    """The items of a list by key, in order. `why`: the reason if they are unknown."""
 
     items: dict[str, dict[str, Any]]
     pages: int = 0
     why: str | None = None
     again: Mapping[str, list[Any]] = {}  # items with the key of an earlier one
-    in_order: bool = True  # in the order in which the server lists them
+    in_order: bool = True  # in the server's own order
 
 
 class Surface(NamedTuple):
-    """All that a server declares. `offered`: the protocol version that a legacy client asked for; `client`: the
-    capabilities of the client that asked, None where they are unknown."""
+    """Everything that a server declares. `offered`: the protocol version that a legacy client asked for. `client`: the
+    capabilities of the client that asked; None if unknown."""
 
     name: str | None
     version: str | None
@@ -58,26 +58,26 @@ class Surface(NamedTuple):
     instructions: str | None
     lists: dict[str, Listed]  # by the method
     unsteady: bool = False  # the tools changed within a session without a notification
-    info: Mapping[str, Any] = {}  # what the server says of itself beside its name and version
-    meta: Mapping[str, Any] = {}  # what it says beside the protocol
+    info: Mapping[str, Any] = {}  # the server's other facts about itself
+    meta: Mapping[str, Any] = {}  # its `_meta`
     client: Mapping[str, Any] | None = None
 
     @property
     def greeting(self) -> dict[str, Any]:
-        """What the server says of itself as a whole, and not of a thing that it lists."""
+        """The server's facts about itself as a whole, not about a listed item."""
         info = {"name": self.name, "version": self.version, **self.info}
         said = {"serverInfo": info, "instructions": self.instructions, "capabilities": self.capabilities}
         return said | {"supportedVersions": list(self.versions), "_meta": dict(self.meta)}
 
     def has_none(self, kind: protocol.Kind) -> bool:
-        """Return whether a server surely offered nothing of a kind: it did not declare it, or did not know its list."""
+        """Return whether a server certainly offered nothing of a kind: it did not declare it, or refused the list."""
         listed = self.lists[kind.method]
         declared = self.capabilities is None or protocol.declares(self.capabilities, kind)
         return listed.why == NO_METHOD or (not declared and not listed.pages)
 
 
 def read(answers: Iterable[Answer], notified: Callable[[str], Sequence[tuple[int, int]]]) -> Surface:
-    """Read the surface from answers. `notified` gives the places of a notification."""
+    """Read the surface from answers. `notified` returns the places of a notification."""
     answers = list(answers)
     greeting = _greeting(answers)
     result = protocol.member(greeting.body, "result") if greeting else None
@@ -123,7 +123,7 @@ def _text(value: Any) -> str | None:
 
 
 def walks(kind: protocol.Kind, answers: Iterable[Answer]) -> list[Walk]:
-    """Every reading of a list, its pages joined:
+    """Every walk of a list, with its pages joined:
     https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/pagination
     """
     found: list[Walk] = []
@@ -150,16 +150,16 @@ def _failure(body: Any) -> str:
 
 
 def never_asked(kind: protocol.Kind) -> str:
-    """Why a list is not known that nobody asked for."""
+    """The reason for a list that was never requested."""
     return f"there is no {kind.method}"
 
 
 def _listed(kind: protocol.Kind, walks: list[Walk], capabilities: dict[str, Any] | None) -> Listed:
-    """The newest complete reading of a list."""
+    """The newest complete walk of a list."""
     whole = [walk for walk in walks if walk.why is None]
     if not whole:
         if capabilities is not None and not protocol.declares(capabilities, kind):
-            return Listed({})  # it has none, and says so
+            return Listed({})  # known to be empty
         return Listed({}, why=walks[-1].why if walks else never_asked(kind))
     items: dict[str, list[Any]] = {}
     for item in whole[-1].items:
@@ -171,7 +171,7 @@ def _listed(kind: protocol.Kind, walks: list[Walk], capabilities: dict[str, Any]
 
 
 def _is_unsteady(walks: list[Walk], notified: Sequence[tuple[int, int]]) -> bool:
-    """True if a list was read twice in a session, and differs without a notification between."""
+    """True if a list was read twice in a session, and differs without a notification in between."""
     return any(
         one.last[0] == other.first[0]  # in one session
         and not any(one.first < place < other.last for place in notified)

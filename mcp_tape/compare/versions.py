@@ -1,4 +1,4 @@
-"""Two versions of a server, each as it was recorded or as it answers now, and the changes between them."""
+"""Two versions of a server, each recorded or live, and the changes between them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .surface import SURFACE, Answer, Surface, read
 Part = Literal["surface", "calls"]
 PARTS: tuple[Part, ...] = ("surface", "calls")
 DEFAULT = Settings()
-# What a server no longer has at all.
+# Rules about things that a server no longer has at all.
 _GONE = frozenset(
     """tool-removed resource-removed resource-template-removed prompt-removed skill-removed capability-removed
     capability-list-changed-removed capability-subscribe-removed extension-removed""".split()
@@ -39,22 +39,22 @@ _BY_KIND = {
 
 
 class Version(NamedTuple):
-    """A version of a server. No `recording`: it was only asked what it offers; `uncalled` says so."""
+    """A version of a server. Without a `recording`, only its offer was requested; `uncalled` says so."""
 
     title: str
     surface: Surface
     recording: Recording | None = None
     uncalled: str = "a live server was only asked what it offers; to play calls: mcp-tape verify"
-    bodies: str = "full"  # what the recording has of what was said, by its recorder's name
+    bodies: str = "full"  # how the recording keeps bodies, by its recorder's name
 
 
 def recorded(cassette: Cassette, which: str = "latest", ignore_paths: Sequence[str] = ()) -> Version:
-    """The version on a cassette: of its newest session, of all, or of one by its number."""
+    """The version on a cassette: of its newest session, of all sessions, or of one by its number."""
     return of_sessions(cassette, choose(cassette, which), ignore_paths)
 
 
 def of_sessions(cassette: Cassette, sessions: Sequence[int], ignore_paths: Sequence[str] = ()) -> Version:
-    """The version that sessions of a cassette hold together."""
+    """The version in several sessions of a cassette together."""
     recording = Recording(cassette, sessions, ignore_paths)
     asked = [one for one in recording.asked() if one.method in SURFACE and one.answer is not None]
     answers = [recording.about(one) for one in asked]
@@ -70,7 +70,7 @@ def of_sessions(cassette: Cassette, sessions: Sequence[int], ignore_paths: Seque
 
 
 def listed(answers: Sequence[Answer], title: str) -> Version:
-    """The version of a server that was only asked what it offers."""
+    """The version of a server that was only asked for its offer."""
     surface = read(answers, lambda method: [])
     return Version(" ".join(filter(None, (surface.name, surface.version))) or title, surface)
 
@@ -78,7 +78,7 @@ def listed(answers: Sequence[Answer], title: str) -> Version:
 def compare(
     old: Version, new: Version, settings: Settings = DEFAULT, parts: Sequence[Part] = PARTS, more: Sequence[Found] = ()
 ) -> Comparison:
-    """Compare two versions. `more`: differences that were found by other means."""
+    """Compare two versions. `more`: differences from other sources."""
     found, unknown, compared, alignment = list(more), list[Unknown](), dict[str, int](), None
     accepted: tuple[Change, ...] = ()
     evidence = Evidence(old.recording)
@@ -122,7 +122,7 @@ def _surface(old: Version, new: Version) -> Iterator[Found]:
 
 
 def _other_client(old: Surface, new: Surface) -> str:
-    """How the clients differ that asked the two sides; empty where they do not, or nobody knows."""
+    """How the clients of the two sides differ; empty if they do not, or if that is unknown."""
     before, after = old.client, new.client
     if before is None or after is None or jsontext.canonical(before) == jsontext.canonical(after):
         return ""
@@ -131,12 +131,12 @@ def _other_client(old: Surface, new: Surface) -> str:
 
 
 def _may_depend_on_client(found: Difference) -> bool:
-    """True for what is gone as a whole: a server may offer it only to clients with certain capabilities."""
+    """True for a whole thing that is gone: a server may offer it only to clients with certain capabilities."""
     return found.rule in _GONE and found.after is ABSENT
 
 
 def _not_offered(gone: Iterable[Change], why: str) -> Iterator[Unknown]:
-    """Report what is gone as unknown."""
+    """Report things that are gone as unknown."""
     for kind, group in groupby(gone, key=lambda change: change.subject.kind):
         several = list(group)
         what = next((known.what for known in protocol.KINDS if known.subject == kind), "capabilities")
@@ -151,9 +151,9 @@ def _known(old: Version, new: Version) -> list[protocol.Kind]:
 
 
 def _unknown(old: Version, new: Version) -> Iterator[Unknown]:
-    """Parts of the surface that are unknown. For tools that is always grave; else where only the new side is.
+    """Parts of the surface that are unknown. For tools that is always grave, for others only if the old side is known.
 
-    What the old server had none of cannot break, whatever the new one has.
+    A list that was empty on the old server cannot break.
     """
     for kind in (kind for kind in protocol.KINDS if not old.surface.has_none(kind)):
         whys = {side: version.surface.lists[kind.method].why for side, version in (("OLD", old), ("NEW", new))}
@@ -167,7 +167,7 @@ def _unknown(old: Version, new: Version) -> Iterator[Unknown]:
 
 
 def _repeated(kind: protocol.Kind, old: Version, new: Version) -> Iterator[Unknown]:
-    """Items of one name, of which a client may get either; no news where both sides have the same."""
+    """Items with the same name, of which a client may get either. Not reported if both sides have the same."""
     lists = {"OLD": old.surface.lists[kind.method].again, "NEW": new.surface.lists[kind.method].again}
     for side, again in lists.items():
         other = lists["NEW" if side == "OLD" else "OLD"]
@@ -198,5 +198,5 @@ def _uncalled(old: Version, new: Version, parts: Sequence[Part]) -> Iterator[Unk
         yield Unknown("calls", f"{how}: what was said cannot be compared", "surface" not in parts)
     silent = next((version for version in (old, new) if version.recording is None), None)
     if silent is not None:
-        grave = "surface" not in parts  # else that is what was asked for
+        grave = "surface" not in parts  # otherwise the user asked for calls only
         yield Unknown("calls", silent.uncalled, grave)

@@ -19,9 +19,9 @@ from .tools import differing
 
 _BESIDE = "call-meta-changed"
 _MADE_UP = ("string", "number")
-_NOT_FOUND = (protocol.RESOURCE_NOT_FOUND, protocol.INVALID_PARAMS)  # a resource, in both eras
+_NOT_FOUND = (protocol.RESOURCE_NOT_FOUND, protocol.INVALID_PARAMS)  # for a resource, in the two eras
 _RENUMBERED = [_NOT_FOUND, _NOT_FOUND[::-1]]
-_HOLDS = {protocol.CALL: "content", protocol.READ: "contents", protocol.GET_PROMPT: "messages"}  # a list in each result
+_HOLDS = {protocol.CALL: "content", protocol.READ: "contents", protocol.GET_PROMPT: "messages"}  # a list per result
 _NOT_COMPARED = {"_meta", "ttlMs", "cacheScope", "resultType", "nextCursor", "isError", "content", "structuredContent"}
 
 
@@ -35,7 +35,7 @@ def compare_answers(method: str, name: str | None, old: Any, new: Any, same: Sam
     kinds = list(_kinds_of_result(before, after))
     if kinds:
         yield from of(call, kinds)
-        return  # what stands in the place of a result is not like it
+        return  # an input request or a task is not like the result it replaces
     yield from of(call, compare_caching(old, new))
     wrong = list(_malformed(method, before, after))
     yield from of(call, wrong or _content(before, after, same))
@@ -59,7 +59,7 @@ def compare_answers(method: str, name: str | None, old: Any, new: Any, same: Sam
 
 
 def compare_envelopes(old: Any, new: Any) -> Iterator[Difference]:
-    """Report an answer that no longer says that it is JSON-RPC: https://www.jsonrpc.org/specification#response_object"""
+    """Report an answer that lost its JSON-RPC marker: https://www.jsonrpc.org/specification#response_object"""
     before, after = (body.get("jsonrpc", ABSENT) if isinstance(body, dict) else ABSENT for body in (old, new))
     if before == "2.0" != after:
         yield Difference("call-answer-malformed", ("jsonrpc",), before, after, 'an answer must have "jsonrpc": "2.0"')
@@ -67,7 +67,7 @@ def compare_envelopes(old: Any, new: Any) -> Iterator[Difference]:
 
 def _result(body: Any) -> dict[str, Any]:
     result = protocol.member(body, "result")
-    # Some servers say null where they have nothing to say.
+    # Some servers send null for an empty result.
     return result if isinstance(result, dict) else {} if result is None else {"structuredContent": result}
 
 
@@ -75,7 +75,7 @@ def _result(body: Any) -> dict[str, Any]:
 
 
 def _failure(body: Any) -> tuple[Any, str] | None:
-    """Code and message of a failure; that of a tool has no code.
+    """Code and message of a failure; a tool's failure has no code.
 
     https://modelcontextprotocol.io/specification/2025-11-25/server/tools#error-handling
     """
@@ -123,12 +123,12 @@ def _kinds_of_result(old: dict[str, Any], new: dict[str, Any]) -> Iterator[Diffe
 
 def _result_type(result: dict[str, Any]) -> str:
     given = result.get("resultType")
-    # In the legacy era, only its member distinguishes a task from the result that it stands for.
+    # In the legacy era, only its member distinguishes a task from the result that it replaces.
     return str(given) if given else "task" if isinstance(result.get("task"), dict) else "complete"
 
 
 def _malformed(method: str, old: dict[str, Any], new: dict[str, Any]) -> Iterator[Difference]:
-    """Report a result that breaks the protocol where the old one did not: clients refuse it."""
+    """Report a result that newly breaks the protocol: clients refuse it."""
     member = _HOLDS.get(method, "")
     if not member or _result_type(new) != "complete" or not _is_right(member, old) or _is_right(member, new):
         return
@@ -147,7 +147,7 @@ def _kind_of_list(value: Any) -> Any:
 
 
 def compare_caching(old: Any, new: Any) -> Iterator[Difference]:
-    """Compare how long and for whom two results may be cached."""
+    """Compare how long, and for whom, two results may be cached."""
     before, after = _result(old), _result(new)
     if before.get("cacheScope") == "private" and after.get("cacheScope") == "public":
         yield Difference("cache-scope-widened", ("result", "cacheScope"), "private", "public")
@@ -156,7 +156,7 @@ def compare_caching(old: Any, new: Any) -> Iterator[Difference]:
 
 
 def _beside(old: dict[str, Any], new: dict[str, Any], same: Same) -> Iterator[Difference]:
-    """Compare what is said beside the content of a result: for whom each part is, and `_meta`."""
+    """Compare the metadata of a result: the annotations of each part, and `_meta`."""
     before, after = (protocol.own_meta(result) for result in (old, new))
     yield from compare_meta(_BESIDE, before, after, ("result", "_meta"), same)
     for member in ("content", "contents"):
@@ -166,7 +166,7 @@ def _beside(old: dict[str, Any], new: dict[str, Any], same: Same) -> Iterator[Di
 
 
 def _annotated(block: Any) -> dict[str, Any]:
-    """What is said beside a part of a result. Without an audience it is for both roles:
+    """The annotations of a part of a result. Without an audience it is for both roles:
     https://modelcontextprotocol.io/specification/2025-11-25/schema#annotations
     """
     given = protocol.member(block, "annotations")
@@ -194,13 +194,13 @@ def _structured(old: dict[str, Any], new: dict[str, Any], same: Same) -> Iterato
 def _others(
     old: dict[str, Any], new: dict[str, Any], same: Same, but: frozenset[str] = frozenset()
 ) -> Iterator[Difference]:
-    """Compare the members that have no rule of their own."""
+    """Compare the members without a rule of their own."""
     before, after = ({k: v for k, v in result.items() if k not in _NOT_COMPARED | but} for result in (old, new))
     yield from _shape_and_values(before, _with_old_inputs(before, after), ("result",), same)
 
 
 def _with_old_inputs(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
-    """Put requests for input under the old names: a server names them as it likes, so they are paired by method."""
+    """Rename the requests for input to their old names. A server names them freely, so they are paired by method."""
     asked, asks = old.get("inputRequests"), new.get("inputRequests")
     if not isinstance(asked, dict) or not isinstance(asks, dict):
         return new
@@ -221,12 +221,12 @@ def _shape_and_values(old: Any, new: Any, path: Path, same: Same) -> Iterator[Di
 
 
 def _only_made_up(old: Any, new: Any, path: Path, same: Same) -> bool:
-    """True if only made-up values differ, each in its place: the common case, seen at a glance."""
+    """True if the only differences are made-up values, each in its place: a quick test for the common case."""
     leaves = list(differences(old, new, path))
     if any(kind_of(before) != kind_of(after) or kind_of(before) not in _MADE_UP for _, before, after in leaves):
         return False
     befores, afters = ({leaf[side] for leaf in leaves} for side in (1, 2))
-    return befores.isdisjoint(afters) and all(same(*leaf) for leaf in leaves)  # what is on both sides was moved
+    return befores.isdisjoint(afters) and all(same(*leaf) for leaf in leaves)  # a value on both sides was moved
 
 
 def _content(old: dict[str, Any], new: dict[str, Any], same: Same) -> Iterator[Difference]:
@@ -251,7 +251,7 @@ def _blocks(content: Any) -> list[Any]:
 
 
 def _kinds_of_blocks(blocks: list[Any]) -> list[str]:
-    """Kinds of blocks in order, several of a kind as one: their number is data."""
+    """The kinds of blocks in order, with repeats merged: their number is data."""
     return [kind for kind, _ in groupby(map(_kind_of_block, blocks))]
 
 
@@ -261,7 +261,7 @@ def _kind_of_block(block: Any) -> str:
 
 
 def _repeats(block: Any, result: dict[str, Any]) -> bool:
-    """True if a block is the structured content as text, which the specification asks for:
+    """True if a block repeats the structured content as text, which the specification asks for:
     https://modelcontextprotocol.io/specification/2025-11-25/server/tools#structured-content
     """
     text = protocol.member(block, "text")
@@ -283,7 +283,7 @@ def _block(old: Any, new: Any, path: Path, same: Same) -> Iterator[Difference]:
 
 
 def _same_text(path: Path, old: str, new: str, same: Same) -> bool:
-    """True if two texts differ only in made-up values; where both are JSON, its values are compared one by one."""
+    """True if two texts differ only in made-up values. If both are JSON, their values are compared one by one."""
     if same(path, old, new):
         return True
     try:
@@ -297,7 +297,7 @@ def _same_text(path: Path, old: str, new: str, same: Same) -> bool:
 
 
 def _without_data(block: Any) -> Any:
-    """A block with a digest in place of an image or a sound."""
+    """A block with a digest instead of image or sound data."""
     if not isinstance(block, dict):
         return block
     beside = ("_meta", "annotations")
@@ -310,7 +310,7 @@ def _summary(data: Any) -> Any:
     if not isinstance(data, str):
         return data
     digest = hashlib.sha256(data.encode("utf-8", "replace")).hexdigest()
-    # In pieces: in one it would look like an id that was made up.
+    # In pieces: a whole digest would look like a made-up id.
     return f"{len(data)} characters, sha256 {digest[:4]} {digest[4:8]} {digest[8:12]}"
 
 

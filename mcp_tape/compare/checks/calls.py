@@ -1,4 +1,4 @@
-"""Checks of calls: those of two recordings in pairs, those without a counterpart, and what came beside them."""
+"""Checks of calls: pairs from two recordings, calls without a counterpart, and the messages around them."""
 
 from __future__ import annotations
 
@@ -26,11 +26,10 @@ from .wording import compare_said
 
 _NOT_MISSED = SURFACE | {protocol.PING, protocol.SET_LEVEL, protocol.LISTEN, protocol.TASK}
 _FINE = ("ok", "input-required")
-_FOR_NO_CALL = {protocol.ROOTS, protocol.PING}  # asked when the server likes
-_LOOKED_AT = 50  # pairs of a call, to see whether times in its answers stay the same
-_SLOW = 1_000  # microseconds; what takes less is noise
-# That a call fails, or has no answer, looks the same for every call of a tool: one that was accepted must not stand
-# for another.
+_FOR_NO_CALL = {protocol.ROOTS, protocol.PING}  # independent of calls
+_LOOKED_AT = 50  # pairs per call, to find times that stay the same
+_SLOW = 1_000  # microseconds; below that it is noise
+# A failed or unanswered call looks the same for every call of a tool. Accepting one must not accept the others.
 _SAME_FOR_ALL = {
     "call-ok-to-error",
     "call-error-to-ok",
@@ -44,8 +43,7 @@ _MADE_UP = "*"
 
 
 class Calls:
-    """Compares two recordings. `surfaces` have the schemas that results must fit; `evidence` is what the old client
-    relied on."""
+    """Compares two recordings. `surfaces` have the output schemas; `evidence` shows what the old client relied on."""
 
     def __init__(self, old: Recording, new: Recording, surfaces: tuple[Surface, Surface], evidence: Evidence) -> None:
         self._old, self._new = old, new
@@ -78,7 +76,7 @@ class Calls:
         if old.answer is None or new.answer is None:
             return
         differ = False
-        if self._old.answer_text(old) != self._new.answer_text(new):  # most are equal, and need no parsing
+        if self._old.answer_text(old) != self._new.answer_text(new):  # most are equal, and need not be parsed
             before, after = self._old.answer(old), self._new.answer(new)
             differ = _said_in(before) != _said_in(after)
             if differ:
@@ -87,7 +85,7 @@ class Calls:
             yield from of(call, self._violations(pair, differ))
 
     def _distinguished(self, pair: Pair, found: Iterator[Found]) -> Iterator[Found]:
-        """Add its call to a difference that looks the same for every call of a tool."""
+        """Add the params of the call to a difference that looks the same for every call of a tool."""
         for subject, one in found:
             if one.rule in _SAME_FOR_ALL:
                 one = of_call(one, pair.old.method, self._old.params(pair.old), self._new.params(pair.new))
@@ -119,8 +117,8 @@ class Calls:
                 yield general(path)
 
     def _promised(self, pair: Pair, found: Iterator[Found], new: Any) -> Iterator[Found]:
-        """Lower the level where a member went that the old output schema calls optional, or leaves out: nobody may rely
-        on it, and nobody is known to."""
+        """Lower the level of a lost member that the old output schema made optional or does not name, unless a recorded
+        call relied on it."""
         schema = _output_schema(self._surfaces[0], pair.old.name) if pair.old.method == protocol.CALL else None
         fits: bool | None = None
         for subject, one in found:
@@ -135,7 +133,7 @@ class Calls:
             yield subject, one
 
     def _violations(self, pair: Pair, differ: bool) -> Iterator[Difference]:
-        """Results that do not fit their schema, unless the old one did not either."""
+        """Results that violate their schema, unless the old result violated its own."""
         schemas = [_output_schema(surface, pair.old.name) for surface in self._surfaces]
         if schemas[1] is None or not (differ or schemas[0] != schemas[1]):
             return
@@ -158,17 +156,17 @@ class Calls:
                 yield from _at(None, asked, [found])
 
     def _unasked(self) -> Iterator[Found]:
-        """Answers that no request waits for: repeated, or to no id."""
+        """Answers that no request waits for: duplicates, or answers with an unknown id."""
         if (number := self._new.unasked()) and not self._old.unasked():
             note = f"{number} answer{'s' if number > 1 else ''} that nobody waits for"
             yield SERVER, Difference("server-answer-unasked", note=note)
 
-    # -- what came beside
+    # -- messages around calls
 
     def _server_requests(self) -> Iterator[Found]:
-        """Requests of the server that are new, or gone. On one pipe it is a guess to which of several open calls one
-        belongs, so a method counts only if the whole session has more or less of it, and what no call explains is the
-        server's."""
+        """Server requests that are new or gone. On one pipe, assigning one to one of several open calls is a guess, so
+        a method counts only if the whole session has more or fewer of it; those that no call explains are reported for
+        the server."""
         old, new = self._old.beside("request"), self._new.beside("request")
         had, has = _totals(old), _totals(new)
         more, less = has - had, had - has
@@ -187,7 +185,7 @@ class Calls:
                 yield SERVER, _comes(rule, method, had, has)
 
     def _notifications(self) -> Iterator[Found]:
-        """Notifications that are new, or gone. Progress belongs to its call; of others only counts that they come."""
+        """Notifications that are new or gone. Progress belongs to its call; of others, only their presence counts."""
         old, new = self._old.beside("notification"), self._new.beside("notification")
         for pair in filter(_ended_alike, self.alignment.pairs):
             beside = self._progress(pair, _beside(old, pair.old), _beside(new, pair.new))
@@ -197,14 +195,14 @@ class Calls:
             rule = "notification-missing" if method in had else "notification-added"
             if method != protocol.PROGRESS:
                 found = _comes(rule, method, had, has)
-                yield SERVER, found._replace(level="info" if method == protocol.LOGGED else None)  # no contract
+                yield SERVER, found._replace(level="info" if method == protocol.LOGGED else None)  # not a contract
 
     def _progress(self, pair: Pair, old: Counter[str], new: Counter[str]) -> Iterator[Found]:
         before, after = old[protocol.PROGRESS], new[protocol.PROGRESS]
         if before != after:
             rule = "notification-missing" if after < before else "notification-added"
             found = _comes(rule, protocol.PROGRESS, old, new)
-            # Many servers send it by the clock: less of it breaks no promise, none of it does.
+            # Many servers send progress by the clock: fewer messages are not a loss, none at all is.
             yield Subject("call", pair.old.title), found._replace(level="info" if after else None)
         elif old == new and len(old) > 1:
             orders = self._old.order_of_notifications(pair.old), self._new.order_of_notifications(pair.new)
@@ -215,7 +213,7 @@ class Calls:
         for kind in protocol.KINDS:
             old, new = (surface.lists[kind.method] for surface in self._surfaces)
             if old.pages and new.pages and old.pages != new.pages:
-                # Who read several pages reads as many as there are; who never saw a cursor may stop at the first.
+                # A client that reads several pages reads any number; one that never saw a cursor may stop at the first.
                 level: Level | None = None if old.pages == 1 else "info"
                 yield SERVER, Difference("pagination-changed", (kind.member,), old.pages, new.pages, level=level)
 
@@ -229,14 +227,14 @@ class Calls:
 
 
 def _at(old: Asked | None, new: Asked | None, found: Iterable[Found]) -> Iterator[Found]:
-    """Add the requests of a call to what was found in it."""
+    """Add the requests of a call to its differences."""
     places = old and old[:2], new and new[:2]
     return ((subject, one._replace(at=places)) for subject, one in found)
 
 
 def _compared(recording: Recording) -> list[Asked]:
-    """The requests to compare: of the polls of a task the last, and none that was cancelled, for chance decides
-    whether it was answered."""
+    """The requests to compare: only the last poll of a task, and none that was cancelled, since chance decides whether
+    those were answered."""
     given_up = recording.cancelled()
     asked = [one for one in recording.asked() if one[:2] not in given_up and one.method != protocol.LISTEN]
     last = {(one.session, one.name): one for one in asked if one.method == protocol.TASK}
@@ -244,7 +242,7 @@ def _compared(recording: Recording) -> list[Asked]:
 
 
 def _ended_alike(pair: Pair) -> bool:
-    """True if both calls succeeded or both failed: else what came beside them says nothing more."""
+    """True if both calls succeeded or both failed. Otherwise the messages around them add nothing."""
     return None not in (pair.old.answer, pair.new.answer) and (pair.old.status in _FINE) == (pair.new.status in _FINE)
 
 
@@ -265,13 +263,13 @@ def _number(rule: str, method: str, old: Counter[str], new: Counter[str]) -> Dif
 
 
 def _comes(rule: str, method: str, old: Counter[str], new: Counter[str]) -> Difference:
-    """A method that comes, or no longer does. How often depends on timing, and must not change the fingerprint."""
+    """A method that appears or disappears. Its number depends on timing, and must not change the fingerprint."""
     before, after = (method if counts[method] else ABSENT for counts in (old, new))
     return _number(rule, method, old, new)._replace(before=before, after=after)
 
 
 def _said_in(body: Any) -> bytes:
-    """An answer without its id, canonical."""
+    """An answer without its id, in canonical form."""
     return jsontext.canonical({name: protocol.member(body, name) for name in ("jsonrpc", "result", "error")})
 
 
@@ -279,17 +277,17 @@ def _output_schema(surface: Surface, tool: str | None) -> Any:
     return surface.lists[protocol.TOOLS].items.get(tool or "", {}).get("outputSchema")
 
 
-# -- the call that a change is of
+# -- the call of a change
 
 
 def of_call(found: Difference, method: str, old: Any, new: Any) -> Difference:
-    """Add the params of a call to a difference, with a star for whatever differs between the two sides."""
+    """Add the params of a call to a difference, with stars where the two sides differ."""
     what = _common(match.asked(method, old), match.asked(method, new))
     return found._replace(of=what, note="; ".join(filter(None, (found.note, _request_note(what)))))
 
 
 def _common(old: Any, new: Any) -> Any:
-    """The parts of two values that are equal, and stars."""
+    """The equal parts of two values, with stars for the rest."""
     if isinstance(old, dict) and isinstance(new, dict):
         return {general_name(key): _common(value, new.get(key, ABSENT)) for key, value in old.items()}
     if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):

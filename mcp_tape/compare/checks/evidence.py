@@ -1,4 +1,4 @@
-"""Evidence: what the calls of the old recording say about a difference. Where the tape knows, it decides."""
+"""Evidence: the recorded calls decide how grave a difference is, if they show that the client relied on it."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ from .json_values import SHAPE, compare_shapes
 _ARGUMENT_LOST = "input-property-removed"
 _TEXTS = ("call-text-changed", "resource-text-changed")
 _MEMBER_LOST = "output-optional-property-removed"
-_OF_TYPE = {"output-became-nullable", "output-type-changed", "output-type-widened"}  # at the keyword
+_OF_TYPE = {"output-became-nullable", "output-type-changed", "output-type-widened"}  # reported at the keyword
 _RESULT_CHANGED = {
     _MEMBER_LOST,
     "output-required-property-removed",
     "output-property-became-optional",
     *_OF_TYPE,
 }
-_AROUND = ("anyOf", "oneOf", "allOf")  # and a number: the value is the same
+_AROUND = ("anyOf", "oneOf", "allOf")  # followed by a number: the value stays the same
 _STRUCTURED = ("result", "structuredContent")
 _GIVEN, _USED = "a recorded call used it", "a later call used it"
 
 
 class Evidence:
-    """What the client of a recording relied on: the arguments that it gave, and what it took from results."""
+    """What the client of a recording relied on: the arguments it passed, and the parts of results that it used."""
 
     def __init__(self, old: Recording | None) -> None:
         self._old = old
 
     def on_surface(self, found: Iterable[Found]) -> Iterator[Found]:
-        """Raise the level of an argument that is gone, and of a member of results, if the recorded client used it."""
+        """Raise the level of a removed argument or a removed member of results if the recorded client used it."""
         for subject, one in found:
             lost = one.rule == _ARGUMENT_LOST and one.level == "warn"
             known = self._given if lost else self._taken if one.rule in _RESULT_CHANGED else {}
@@ -52,11 +52,11 @@ class Evidence:
             yield subject, one
 
     def on_answers(self, found: Iterable[Found], asked: Asked, old: Any, new: Any) -> Iterator[Found]:
-        """Raise the level of what an answer has lost, if a later call used it."""
+        """Raise the level of a loss in an answer if a later call used the lost part."""
         for subject, one in found:
             if one.rule == SHAPE and one.before is not ABSENT and one.level != "info":
                 spots = [spot for spot in self._used_of(asked) if _is_below(spot.paths[0], one.path)]
-                # What may be null now may be there all the same.
+                # A value that became nullable may still be present.
                 if spots and (one.level is None or any(read(spot, old, new) is None for spot in spots)):
                     one = _raised(one, _USED)
             elif one.rule in _TEXTS:
@@ -76,7 +76,7 @@ class Evidence:
 
     @cached_property
     def _taken(self) -> dict[str, list[Any]]:
-        """What later calls have taken from structured results, by tool."""
+        """The parts of structured results that later calls used, by tool."""
         found: dict[str, list[Any]] = {}
         for asked in self._asked() if self._used else ():
             paths = {spot.paths[0] for spot in self._used_of(asked)}
@@ -89,7 +89,7 @@ class Evidence:
 
     @cached_property
     def _used(self) -> dict[Key, list[Spot]]:
-        """By answer, the spots of values that later requests have. Words of running text may be anywhere in it."""
+        """The spots of values that later requests use, by answer. Words of running text may be anywhere in it."""
         found: dict[Key, list[Spot]] = {}
         for own in uses(self._said).values():
             for key, spot in (source for use in own for source in use.spots):
@@ -101,7 +101,7 @@ class Evidence:
         return self._old.asked() if self._old else ()
 
     def _said(self) -> Iterator[Said]:
-        """Requests and answers in the order in which they were sent."""
+        """Requests and answers in wire order."""
         rows = [(key, one, key == place_of(one)) for one in self._asked() for key in (place_of(one), _answer_of(one))]
         for key, one, is_request in sorted(rows, key=lambda row: row[0]):
             if self._old and is_request:
@@ -119,11 +119,11 @@ def _raised(one: Difference, why: str, level: Level | None = "error") -> Differe
 
 
 def _lost_in_json(changed: Difference, used: list[Path]) -> Iterator[Difference]:
-    """What a text of JSON has lost of the places that were used."""
+    """The losses at used places in a text of JSON."""
     try:
         old, new = (jsontext.loads(text) for text in (changed.before, changed.after)) if used else (None, None)
     except (ValueError, RecursionError):
-        return  # who can read that is no program
+        return  # not JSON: no program relied on its structure
     for one in compare_shapes(old, new, ()):
         if one.before is not ABSENT and one.level is None and any(_is_below(path, one.path) for path in used):
             yield one
@@ -134,7 +134,7 @@ def _is_below(path: Path, place: Path) -> bool:
 
 
 def _holding(path: Path) -> Any:
-    """A value that has something at a path, and nothing else."""
+    """A value with something at a path, and nothing else."""
     value: Any = 0
     for step in reversed(path):
         value = [value] if isinstance(step, int) else {step: value}

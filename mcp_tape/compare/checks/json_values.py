@@ -1,6 +1,6 @@
 """Compare two JSON values: first their shapes (members and types, whatever the values), then leaf by leaf.
 
-The only module that knows deepdiff, which is given no more than what differs.
+The only module that knows deepdiff, which only gets the parts that differ.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from ..rules import Level
 
 SHAPE = "call-structured-shape-changed"
 _VALUE = "call-structured-value-changed"
-_DEEPEST = 40  # levels that are looked at one by one; deepdiff recurses several times for each
-_NUMBERED = re.compile(r"(?<![0-9A-Za-z])[0-9a-f]{4,}(?![0-9A-Za-z])|\d+|\*")  # what may be made up in a name
-_LARGEST = 200_000  # bytes; deepdiff's time grows faster than what it compares
-_MOST = 20  # differences of one value; the rest are counted
-_SAME: dict[str, Any] = {}  # stands for an item that is equal; no leaf, or deepdiff would treat its list differently
+_DEEPEST = 40  # levels that are walked; deepdiff recurses several times for each
+_NUMBERED = re.compile(r"(?<![0-9A-Za-z])[0-9a-f]{4,}(?![0-9A-Za-z])|\d+|\*")  # a part of a name that may be made up
+_LARGEST = 200_000  # bytes; deepdiff's time grows faster than its input
+_MOST = 20  # differences per value; the rest are counted
+_SAME: dict[str, Any] = {}  # replaces an equal item; not a leaf, or deepdiff would treat the list differently
 
-Shape = dict[Path, Counter[str]]  # by path, with lists as one; how often each type was seen
+Shape = dict[Path, Counter[str]]  # by path, with list items merged; the count of each type
 Same = Callable[[Path, Any, Any], bool]
 
 
 def compare_shapes(old: Any, new: Any, root: Path) -> Iterator[Difference]:
-    """Report lost members and changed types, and members that were only added."""
+    """Report lost members, changed types and added members."""
     before, after = shape(old), shape(new)
     keyed = _keyed_by_data(before, after)
     for path, kinds in before.items():
@@ -44,7 +44,7 @@ def compare_shapes(old: Any, new: Any, root: Path) -> Iterator[Difference]:
 
 
 def under_old_names(old: Any, new: Any, left: int = _DEEPEST) -> Any:
-    """Return the new value with the old names in place of those that both sides made up."""
+    """Return the new value with its made-up names replaced by the old side's."""
     if isinstance(old, dict) and isinstance(new, dict) and left:
         names = _same_names(old, new)
         named = {names.get(name, name): value for name, value in new.items()}
@@ -56,7 +56,7 @@ def under_old_names(old: Any, new: Any, left: int = _DEEPEST) -> Any:
 
 
 def _same_names(old: dict[str, Any], new: dict[str, Any]) -> dict[str, str]:
-    """By new name the old one: the next of its form whose value has the same shape."""
+    """Old names by new ones: each is matched with the next name of the same form whose value has the same shape."""
     free: dict[Any, list[str]] = defaultdict(list)
     for name in reversed([name for name in old if name not in new and made_up_in(name)]):
         free[_form(name, old[name])].append(name)
@@ -75,7 +75,7 @@ def _types_in(found: Shape, root: Path = ()) -> frozenset[tuple[Path, frozenset[
 
 
 def _keyed_by_data(before: Shape, after: Shape) -> set[Path]:
-    """The objects that are maps: their members are alike, and named by data."""
+    """The objects that are maps: their members are alike, and their names are data."""
     holders = {path[:-1] for path in before if path and path not in after and path[:-1] in after}
     return {holder for holder in holders if _is_keyed_by_data(holder, before, after)}
 
@@ -87,7 +87,7 @@ def _is_keyed_by_data(holder: Path, before: Shape, after: Shape) -> bool:
     if not gone or not come or len(set(kinds)) != 1:
         return False
     forms = {_NUMBERED.sub("#", name) for name in gone | come}
-    # Words are names of members, unless none stayed and each names an object like the others.
+    # Words are names of members, unless none stayed and all of them name objects of the same shape.
     words = own.isdisjoint(others) and min(len(own), len(others)) > 1 and len(kinds[0]) > 1
     return words or (len(forms) == 1 and "#" in forms.pop())
 
@@ -97,7 +97,7 @@ def _is_made_up(path: Path) -> bool:
 
 
 def _is_lost(path: Path, before: Shape, after: Shape) -> bool:
-    """True if a member was always there and its object still is."""
+    """True if a member was always present, and the object around it still is."""
     holder = path[:-1]
     always = before[path].total() == before[holder]["object"]
     return not _is_made_up(path) and always and "object" in after.get(holder, ())
@@ -106,7 +106,7 @@ def _is_lost(path: Path, before: Shape, after: Shape) -> bool:
 def _types(old: Counter[str], new: Counter[str], path: Path) -> Iterator[Difference]:
     come = set(new) - set(old)
     if come and set(old) != {"null"}:
-        # That something can be null may have been so all the time.
+        # It may always have been nullable.
         level: Level | None = "warn" if come == {"null"} else None
         yield Difference(SHAPE, path, _name(old), _name(new), f"{_name(old)} → {_name(new)}", level)
 
@@ -116,7 +116,7 @@ def _name(kinds: Counter[str]) -> str:
 
 
 def shape(value: Any) -> Shape:
-    """The types at every path of a value, without recursion: it may be deep."""
+    """The types at every path of a value. Not recursive: a value may be deep."""
     found: Shape = {}
     stack: list[tuple[Path, Any]] = [((), value)]
     while stack:
@@ -141,7 +141,7 @@ def kind_of(value: Any) -> str:
 
 
 def compare_values(old: Any, new: Any, root: Path, same: Same, rule: str = _VALUE) -> Iterator[Difference]:
-    """Report the leaves that differ, up to a number. `same` accepts values that are no change."""
+    """Report the leaves that differ, up to a limit. `same` accepts values that are not a change."""
     if same(root, old, new):
         return
     if _is_leaf(old) or _is_leaf(new) or _is_too_large(old) or _is_too_large(new):
@@ -157,7 +157,7 @@ def compare_values(old: Any, new: Any, root: Path, same: Same, rule: str = _VALU
 
 
 def compare_meta(rule: str, old: Any, new: Any, path: Path, same: Same) -> Iterator[Difference]:
-    """Compare what is said beside a thing. Its numbers measure more often than they mean something."""
+    """Compare metadata. Its numbers are more often measurements than contracts."""
     if _equal(old, new):
         return
     for found in compare_values(old, new, path, same, rule):
@@ -185,7 +185,7 @@ def _leaves(old: Any, new: Any, root: Path) -> list[tuple[Path, Any, Any]]:
     from deepdiff import DeepDiff
     from deepdiff.helper import notpresent
 
-    # Integers and floats are one type in JSON; nothing else of its leniency is wanted.
+    # Integers and floats are one type in JSON; none of deepdiff's other leniency is wanted.
     before, after = _differing(old, new)
     tree = DeepDiff(before, after, view="tree", ignore_type_in_groups=[(int, float)], threshold_to_diff_deeper=0)
     found = {}
@@ -198,7 +198,7 @@ def _leaves(old: Any, new: Any, root: Path) -> list[tuple[Path, Any, Any]]:
 
 
 def _differing(old: Any, new: Any) -> tuple[Any, Any]:
-    """Both values without what is equal, for which deepdiff takes its time too. Items of lists keep their places."""
+    """Both values without their equal parts, which cost deepdiff time too. List items keep their places."""
     if isinstance(old, dict) and isinstance(new, dict):
         pairs = {key: _differing(old[key], new[key]) for key in old.keys() & new if not _equal(old[key], new[key])}
         gone, come = ({key: one[key] for key in one.keys() - other} for one, other in ((old, new), (new, old)))
@@ -208,7 +208,7 @@ def _differing(old: Any, new: Any) -> tuple[Any, Any]:
         items = [(_SAME, _SAME) if _equal(*pair) else _differing(*pair) for pair in zip(old, new, strict=False)]
         shared = len(items)
         return [pair[0] for pair in items] + old[shared:], [pair[1] for pair in items] + new[shared:]
-    return old, new  # lists of texts and numbers too: only deepdiff knows what was inserted
+    return old, new  # also lists of texts and numbers, where deepdiff finds insertions
 
 
 def _equal(old: Any, new: Any) -> bool:

@@ -19,13 +19,13 @@ from ...wire.jsontext import Path
 from ..changes import ABSENT, Difference
 from ..schemas.references import Document
 
-_MOST = 3  # of one result
-_DEEPEST = 8  # references and alternatives within each other
+_MOST = 3  # per result
+_DEEPEST = 8  # nested references and alternatives
 _WHERE = ("result", "structuredContent")
 
 
 def violations(schema: Any, body: Any) -> Iterator[Difference]:
-    """Report where a result does not fit. A schema that cannot be used refuses nothing."""
+    """Report where a result violates its schema. A schema that cannot be used forbids nothing."""
     result = protocol.member(body, "result")
     if protocol.member(result, "resultType") not in (None, "complete") or protocol.member(result, "task") is not None:
         return  # the result itself comes later
@@ -44,7 +44,7 @@ def violations(schema: Any, body: Any) -> Iterator[Difference]:
 
 
 def _wrong(error: exceptions.ValidationError) -> Any:
-    """The value or keyword that is violated, without the values around it, which differ each time."""
+    """The violating value or keyword, without the values around it, which differ each time."""
     value = error.instance
     if not isinstance(value, (dict, list)):
         return value
@@ -54,12 +54,12 @@ def _wrong(error: exceptions.ValidationError) -> Any:
 
 
 def covers(schema: Any, path: Path) -> bool:
-    """Return whether a schema constrains a place, and does not leave it open."""
+    """Return whether a schema constrains a place."""
     return any(isinstance(one, dict) and one for one in _at(Document(schema), schema, path))
 
 
 def leaves_out(schema: Any, path: Path) -> bool:
-    """Return whether a schema names the members of an object, and not this one: it was never promised, or forbidden."""
+    """Return whether a schema names an object's members, but not this one: it was never promised, or was forbidden."""
     if not path:
         return False
     document = Document(schema)
@@ -70,7 +70,7 @@ def leaves_out(schema: Any, path: Path) -> bool:
 
 
 def _at(document: Document, schema: Any, path: Path) -> list[Any]:
-    """The schemas that hold at a path of a value."""
+    """The schemas that apply at a path of a value."""
     schemas = [schema]
     for step in path:
         schemas = [below for one in schemas for every in _every(document, one) for below in _below(every, step)]
@@ -103,4 +103,4 @@ def _validator(schema: bytes) -> Any:
     value = jsontext.loads(schema)
     kind = validators.validator_for(value, default=validators.Draft202012Validator)
     kind.check_schema(value)
-    return kind(value, registry=Registry())  # one that fetches nothing
+    return kind(value, registry=Registry())  # a registry that fetches nothing

@@ -25,7 +25,7 @@ def compare_resources(old: Items, new: Items) -> Iterator[Found]:
 
 
 def compare_templates(old: Items, new: Items) -> Iterator[Found]:
-    """Compare templates by their URI; one whose URI changed is known by its name."""
+    """Compare templates by their URI, or by their name if the URI changed."""
     moved = {uri: other for uri in old if uri not in new for other in new if _is_moved(old[uri], new[other], old)}
     return compare_items(
         "template", ("resource-template-removed", "resource-template-added"), old, new, _template, moved
@@ -39,7 +39,7 @@ def compare_prompts(old: Items, new: Items) -> Iterator[Found]:
 def compare_items(
     kind: str, rules: tuple[str, str], old: Items, new: Items, differences: Compare, moved: Mapping[str, str] = {}
 ) -> Iterator[Found]:
-    """Compare two lists, item by item. `moved`: old keys of items that have another one now."""
+    """Compare two lists, item by item. `moved`: old keys, by the new keys of items whose key changed."""
     before = {key: item for key, item in old.items() if key not in moved}
     after = {key: item for key, item in new.items() if key not in moved.values()}
     likely = renames(before, after, (spelling, _content))
@@ -56,7 +56,7 @@ def compare_items(
 
 
 def _content(key: str, item: Item) -> Hashable:
-    """What is said of an item; None where that may fit any other."""
+    """The content of an item, to recognize it by; None if many items could have the same."""
     said = stated(item)
     return canonical(said) if said.get("description") else None
 
@@ -84,8 +84,8 @@ def _variables(old: str, new: str) -> Iterator[Difference]:
     if old == new:
         return
     before, after = (set(_names(template)) for template in (old, new))
-    # Variables of a query are commonly left undefined, and then expand to nothing, so the old ones make the same URIs:
-    # https://www.rfc-editor.org/rfc/rfc6570#section-3.2.1
+    # The variables of a query are optional, and undefined ones expand to nothing, so the old ones still give the same
+    # URIs: https://www.rfc-editor.org/rfc/rfc6570#section-3.2.1
     left_out = before <= after and _QUERY.sub("", old) == _QUERY.sub("", new)
     level: Level | None = "info" if left_out else None
     for name in sorted(after - before):

@@ -19,7 +19,7 @@ from .tools import differing
 _EXTENSIONS = "extensions"
 _NEVER_WORKED = "it never worked: the server knew no list of it"
 _KNOWN = {"experimental", "logging", "completions", "prompts", "resources", "tools", "tasks"}
-# Promises below a capability that have a rule of their own.
+# Promises within a capability that have their own rule.
 _PROMISES = {"listChanged": "capability-list-changed-removed", "subscribe": "capability-subscribe-removed"}
 
 
@@ -42,14 +42,14 @@ def compare_server(old: Surface, new: Surface) -> Iterator[Difference]:
 
 
 def _unnamed(old: Surface, new: Surface) -> Iterator[Difference]:
-    """A name or version that only one side gives. Where both do, other rules compare them."""
+    """A name or version that only one side gives. If both do, other rules compare them."""
     for member, before, after in (("name", old.name, new.name), ("version", old.version, new.version)):
         if not (before and after):
             yield from differing("server-info-changed", {member: before}, {member: after}, member, ("serverInfo",))
 
 
 def _never_worked(found: Difference, old: Surface) -> bool:
-    """True for a capability that was promised, and of which no list could be had."""
+    """True for a declared capability whose lists never worked."""
     kinds = [kind for kind in protocol.KINDS if found.path == ("capabilities", kind.capability)]
     asked = [kind for kind in kinds if old.lists[kind.method].why != never_asked(kind)]
     return found.rule == "capability-removed" and bool(asked) and all(map(old.has_none, asked))
@@ -67,10 +67,10 @@ def _versions(old: Surface, new: Surface) -> Iterator[Difference]:
 
 
 def _is_gone(version: str, others: Surface) -> bool:
-    """True if the other side surely does not speak a version.
+    """True if the other side certainly does not support a version.
 
-    A legacy server answers with the version that was asked for, or else with the newest that it speaks; older ones it
-    may speak or not: https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#version-negotiation
+    A legacy server answers with the requested version, or else with the newest that it supports; it may or may not
+    support older ones: https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#version-negotiation
     """
     return others.offered is None or version == others.offered or version > max(others.versions)
 
@@ -84,7 +84,7 @@ def _capabilities(old: Any, new: Any, path: Path) -> Iterator[Difference]:
 
 
 def _declared(side: Any, name: str, top: bool) -> Any:
-    """A declared capability. An empty `experimental` promises nothing, and some SDKs always send it."""
+    """A declared capability. An empty `experimental` promises nothing; some SDKs always send it."""
     return side.get(name) or {} if top and name == "experimental" else side.get(name, ABSENT)
 
 
@@ -95,7 +95,7 @@ def _capability(name: str, before: Any, after: Any, path: Path) -> Iterator[Diff
     elif _has(after) and not _has(before):
         yield Difference("capability-added", path, before, after)
     elif isinstance(before, dict) or isinstance(after, dict):
-        # `true` and `{}` both say that it is there, and nothing more.
+        # `true` and `{}` both mean that the capability exists, and nothing more.
         old, new = (value if isinstance(value, dict) else {} for value in (before, after))
         yield from _capabilities(old, new, path)
 

@@ -1,4 +1,4 @@
-"""Checks of the requests that a server makes of its client during a call: sampling, elicitation, roots."""
+"""Checks of the requests that a server makes to its client during a call: sampling, elicitation, roots."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from ..recording import Recording
 from .json_values import compare_values
 
 _RULE = "server-request-changed"
-_DATA = (protocol.SAMPLE, "params", "messages")  # the prompt of a model varies as results do
-_MOST = 50  # questions that one is compared with; beyond these they are taken in order
-_MOST_TRIED = 20_000  # comparisons in all
+_DATA = (protocol.SAMPLE, "params", "messages")  # prompts for a model vary as results do
+_MOST = 50  # questions that one is compared with; beyond that, they are paired in order
+_MOST_TRIED = 20_000  # comparisons in total
 
 
 def same(then: Any, now: Any) -> bool:
@@ -30,9 +30,10 @@ def same(then: Any, now: Any) -> bool:
 
 
 def compare_questions(old: Recording, new: Recording, pairs: Iterable[Pair]) -> Iterator[Found]:
-    """Compare the requests of a method that are left once equal ones are paired, those of a call with each other first.
+    """Compare the requests that are left once equal ones are paired, by method; first those of the same call.
 
-    On one pipe it is a guess to which of several open calls a request belongs: what another call has did not change.
+    On one pipe, assigning a request to one of several open calls is a guess, so a request that moved to another call is
+    not a change.
     """
     asked = [recording.questions() for recording in (old, new)]
     if not all(asked):
@@ -64,7 +65,7 @@ class _Matching:
     def without_same(
         self, befores: list[Question], afters: list[Question], *, of_call: bool
     ) -> tuple[list[Question], list[Question]]:
-        """Return what is left of both sides without the requests that are the same."""
+        """Return the remaining requests of both sides, without those that are the same."""
         left: list[Question] = []
         waiting = self._by_place(afters, of_call)
         for before in befores:
@@ -106,7 +107,7 @@ class _Matching:
         return before == after or same(before, after) or same(*self._params(old, new))
 
     def _params(self, old: Question, new: Question) -> tuple[Any, Any]:
-        """Params of both, with values of the client's calls that differ under one name."""
+        """Params of both, with the differing values of the client's calls under one name."""
         pair = self._calls.get((old.session, old.exchange))
         names = names_of(self._old.params(pair.old), self._new.params(pair.new)) if pair else {}
         return renamed(self._old.question(old), names), self._new.question(new)

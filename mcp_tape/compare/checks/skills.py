@@ -1,4 +1,4 @@
-"""Checks of skills: those that came and went, their frontmatter, and their files by digest.
+"""Checks of skills: additions and removals, their frontmatter, and their files by digest.
 
 https://github.com/modelcontextprotocol/ext-skills/blob/main/specification/stable/skills.mdx
 """
@@ -14,7 +14,7 @@ from ..rules import Level
 from .resources_prompts import Item, Items, compare_items
 from .tools import differing
 
-_GRANTS = "allowed-tools"  # a skill asks for them: whoever approved it approved these
+_GRANTS = "allowed-tools"  # permissions that a skill asks for: users approved these
 
 
 def compare_skills(old: Items, new: Items) -> Iterator[Found]:
@@ -57,7 +57,7 @@ def _files(old: Item, new: Item) -> Iterator[Difference]:
 
 
 def _digests(entry: Item) -> dict[str, Any] | None:
-    """Digests of a skill's files by URI; None where it publishes none, as its files are made on demand."""
+    """Digests of a skill's files by URI; None if it publishes none, because its files are made on demand."""
     files = entry.get("resources")
     if not isinstance(files, list):
         return None

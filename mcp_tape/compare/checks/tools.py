@@ -15,7 +15,7 @@ from ..schemas import compare_input, compare_output
 from .wording import compare_texts
 
 Tools = dict[str, dict[str, Any]]
-# The defaults of the hints, which are the worse values, and the rules for becoming so:
+# The defaults of the hints, which are the worse values, and the rules for a change to them:
 # https://modelcontextprotocol.io/specification/2025-11-25/schema#toolannotations
 _HINTS = {
     "readOnlyHint": (False, "tool-lost-read-only"),
@@ -23,12 +23,12 @@ _HINTS = {
     "idempotentHint": (False, "tool-lost-idempotent"),
     "openWorldHint": (True, "tool-became-open-world"),
 }
-_KEYS = ("uri", "uriTemplate", "name")  # the first that an item has is what it is known by
+_KEYS = ("uri", "uriTemplate", "name")  # an item's identity is the first that it has
 _WITH_RULES = {"name", "description", "title", "icons", "inputSchema", "outputSchema", "annotations", "execution"}
 
 
 def compare_tools(old: Tools, new: Tools) -> Iterator[Found]:
-    """Compare two lists. What the library that writes all schemas changed in them is told once, of the server."""
+    """Compare two lists. Changes by the library that writes all schemas are reported once, for the server."""
     common: dict[tuple[Any, ...], list[Difference]] = {}
     for subject, one in _each(old, new):
         if one.common:
@@ -58,7 +58,7 @@ def _each(old: Tools, new: Tools) -> Iterator[Found]:
 
 
 def compare_order(old: Tools, new: Tools) -> Iterator[Found]:
-    """Compare the order of the tools that both lists have."""
+    """Compare the order of the tools that are in both lists."""
     before, after = ([name for name in tools if name in old and name in new] for tools in (old, new))
     if before != after:
         yield SERVER, Difference("tool-order-changed", ("tools",), before, after)
@@ -66,7 +66,7 @@ def compare_order(old: Tools, new: Tools) -> Iterator[Found]:
 
 def _schemas(name: str, tool: dict[str, Any]) -> bytes:
     schemas = [tool.get("inputSchema"), tool.get("outputSchema")]
-    # Many tools take nothing, or one text: those are alike only if they are described alike.
+    # Many tools take nothing, or one text. Such tools match only by their descriptions.
     properties = protocol.member(tool.get("inputSchema"), "properties") or {}
     return jsontext.canonical([*schemas, tool.get("description") if len(properties) < 2 else None])
 
@@ -82,7 +82,7 @@ def _compare(old: dict[str, Any], new: dict[str, Any]) -> Iterator[Difference]:
 
 
 def _arguments(schema: Any) -> Any:
-    """A schema of arguments, which are an object whether it says so or not."""
+    """A schema of arguments. These are always an object, even if the schema does not say so."""
     return {"type": "object"} | (schema or {}) if schema is None or isinstance(schema, dict) else schema
 
 
@@ -94,7 +94,7 @@ def _texts(old: dict[str, Any], new: dict[str, Any]) -> Iterator[Difference]:
     for name in dict.fromkeys([*old, *new]):
         if name not in _WITH_RULES:
             yield from differing("tool-meta-changed", old, new, name)
-    # A title among the annotations is the tool's where it has no other.
+    # A title in the annotations counts if the tool has no other.
     second = {"title"} if old.get("title") and new.get("title") else set()
     for member, known in (("annotations", {*_HINTS, "title"} - second), ("execution", {"taskSupport"})):
         before, after = (_object(tool.get(member)) for tool in (old, new))
@@ -104,7 +104,7 @@ def _texts(old: dict[str, Any], new: dict[str, Any]) -> Iterator[Difference]:
 
 
 def stated(item: dict[str, Any]) -> dict[str, Any]:
-    """What is told about an item, but for its key, and for the size and time of its content, which is data."""
+    """The declared members of an item, except its key and the size and time of its content, which are data."""
     key = next((key for key in _KEYS if key in item), "")
     told = {member: value for member, value in item.items() if member not in (key, "size")}
     annotations = _object(told.pop("annotations", None))
@@ -124,7 +124,7 @@ def _titled(tool: dict[str, Any]) -> dict[str, Any]:
 def differing(
     rule: str, old: dict[str, Any], new: dict[str, Any], member: str, path: tuple[str, ...] = ()
 ) -> Iterator[Difference]:
-    """Report a member that differs; absent, null and empty are equal."""
+    """Report a member that differs. Absent, null and empty are equal."""
     before, after = old.get(member, ABSENT), new.get(member, ABSENT)
     if before != after and not (before in (ABSENT, None, "") and after in (ABSENT, None, "")):
         yield Difference(rule, (*path, member), before, after)
@@ -133,7 +133,7 @@ def differing(
 def _hints(old: Any, new: Any) -> Iterator[Difference]:
     before, after = ({name: _hint(value, name) for name in _HINTS} for value in (old, new))
     for name, (bad, worse) in _HINTS.items():
-        # A tool that changes nothing cannot destroy, nor do more the second time.
+        # A read-only tool cannot destroy anything, and repeating it has no effect.
         moot = after["readOnlyHint"] and name in ("destructiveHint", "idempotentHint")
         if before[name] != after[name] and not moot:
             rule = worse if after[name] is bad else "tool-hint-relaxed"
@@ -148,7 +148,7 @@ def _hint(annotations: Any, name: str) -> bool:
 def _task_support(old: dict[str, Any], new: dict[str, Any]) -> Iterator[Difference]:
     before, after = (protocol.member(tool.get("execution"), "taskSupport") or "forbidden" for tool in (old, new))
     if before != after:
-        level: Level | None = "info" if after == "optional" else None  # both ways to call it work
+        level: Level | None = "info" if after == "optional" else None  # it works both ways
         yield Difference("tool-task-support-changed", ("execution", "taskSupport"), before, after, level=level)
 
 

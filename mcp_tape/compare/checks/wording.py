@@ -1,5 +1,5 @@
-"""Checks of what a model reads: text that tries to steer it where there was none, texts that no other rule tells of,
-and definitions that grew."""
+"""Checks of the texts for a model: new text that tries to steer it, texts that no other rule covers, and definitions
+that grew."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from ..surface import Surface
 
 _Key = tuple[str, bytes]
 Items = dict[str, dict[str, Any]]
-# Definitions grow a little with every version: worth a line are these bytes, and this share of what there was.
+# Definitions grow a little with every version. Growth is reported from this many bytes and this share on.
 ALL_TOOLS, ONE_TOOL = (1000, 0.1), (400, 0.25)
 
 
 def compare_wording(kind: str, old: Items, new: Items) -> Iterator[Found]:
-    """Compare what is said of the items of a list. Only what is new can be suspicious."""
+    """Compare the texts of listed items. Only new text can be suspicious."""
     for key, item in new.items():
         before = old.get(key)
         if item != before:
@@ -36,10 +36,10 @@ def compare_wording(kind: str, old: Items, new: Items) -> Iterator[Found]:
 
 
 def compare_texts(old: Any, new: Any, told: Sequence[Difference]) -> Iterator[Difference]:
-    """Compare the texts of two schemas, but for those that other differences tell of. A text that was moved, as into a
-    definition, is the same text.
+    """Compare the texts of two schemas, except those that other differences report. A text that was moved, for example
+    into a definition, is the same text.
 
-    At last every key and every string of the new one is looked at, whatever its place means."""
+    Finally every key and every string of the new schema is checked, wherever it is."""
     before, after = dict(texts(old)), dict(texts(new))
     told_before, told_after = set(_texts_told(told, "before")), set(_texts_told(told, "after"))
     had, has = (set(map(_key, side.items())) for side in (before, after))
@@ -56,7 +56,7 @@ def compare_texts(old: Any, new: Any, told: Sequence[Difference]) -> Iterator[Di
 
 
 def _unheard_of(old: Any, new: Any, told: Iterable[Difference]) -> Iterator[Difference]:
-    """Prose that was nowhere in a schema, and that no difference tells of which counts in category `security`."""
+    """Report prose that is new in a schema and that no difference of category `security` covers."""
     known = {text for _, text in strings(old)}
     prose = {text: path for path, text in reversed([*strings(new)]) if is_prose(text) and text not in known}
     if prose:
@@ -67,7 +67,7 @@ def _unheard_of(old: Any, new: Any, told: Iterable[Difference]) -> Iterator[Diff
 
 
 def _texts_told(told: Iterable[Difference], side: Literal["before", "after"]) -> Iterator[_Key]:
-    """The texts that differences have as their values, or within schemas that are their values."""
+    """The texts among the values of differences, and within schemas that are such values."""
     for one in told:
         value = getattr(one, side)
         if value is not ABSENT:
@@ -77,17 +77,17 @@ def _texts_told(told: Iterable[Difference], side: Literal["before", "after"]) ->
 
 
 def _key(found: tuple[Path, Any]) -> _Key:
-    """A text by its keyword and value, wherever it stands."""
+    """A text by its keyword and value, wherever it is."""
     return str(found[0][-1]) if found[0] else "", canonical(found[1])
 
 
 def compare_greetings(old: Surface, new: Surface) -> Iterator[Difference]:
-    """Compare what two servers say of themselves."""
+    """Compare the texts of two servers about themselves."""
     return _suspected(steering.in_item(old.greeting), steering.in_item(new.greeting))
 
 
 def compare_said(old: Iterable[Any], new: Iterable[Any], path: Path = ()) -> Iterator[Difference]:
-    """Compare answers to a call, or what two servers asked of their clients."""
+    """Compare answers to a call, or the requests of two servers to their clients."""
     return _suspected(*((found for one in side for found in steering.in_result(one, path)) for side in (old, new)))
 
 

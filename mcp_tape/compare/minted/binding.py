@@ -1,4 +1,4 @@
-"""Binding: pairs of values, one of each side, that stand for each other. They are no change, but must be consistent."""
+"""Binding: pairs of corresponding values, one from each side. They are not a change, but must be consistent."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NAMED_AMOUNT = re.compile(r"(?i).*(?:size|bytes|length|count|total|sum|amount|b
 
 
 class Bound:
-    """Pairs of ids, found so far. `steady`: whether times at a place of a call ever stay the same, and are data."""
+    """Pairs of ids, found so far. `steady`: whether times at a place of a call ever stay the same, and so are data."""
 
     def __init__(self, steady: Callable[[str, Path], bool] = lambda title, path: False) -> None:
         self._steady = steady
@@ -27,7 +27,7 @@ class Bound:
         self._back: dict[Any, Any] = {}
 
     def same(self, title: str, path: Path, old: Any, new: Any) -> bool:
-        """Return whether two values differ only in what was made up, or redacted."""
+        """Return whether two values differ only in made-up or redacted parts."""
         if isinstance(old, str) and isinstance(new, str):
             if fits_redacted(old, new) or fits_redacted(new, old):
                 return True
@@ -39,7 +39,7 @@ class Bound:
                 return self._bind([(old, new)])
             is_time = _is_time(path, old) and _is_time(path, new) and is_epoch(old) == is_epoch(new)
             if is_time and is_epoch(old) and len(str(int(old))) != len(str(int(new))):
-                return False  # in another unit
+                return False  # the unit differs
             return is_time and not self._steady(title, general(path))
         return False
 
@@ -54,7 +54,7 @@ class Bound:
         return self._bind([(before.text, after.text) for before, after in pairs if before.kind == "id"])
 
     def _bind(self, pairs: list[tuple[Any, Any]]) -> bool:
-        """Bind pairs; False if one contradicts those that are bound already."""
+        """Bind pairs; False if one contradicts an earlier binding."""
         fits = all(self._names.get(old, new) == new and self._back.get(new, old) == old for old, new in pairs)
         if fits:
             self._names |= dict(pairs)
@@ -63,12 +63,12 @@ class Bound:
 
 
 def is_made_up(value: Any) -> bool:
-    """Return whether a value looks like an id or a time as a whole."""
+    """Return whether a whole value looks like an id or a time."""
     return isinstance(value, str) and masked(value, made_up(value), ("", "")) == "" != value
 
 
 def without_made_up(old: str, new: str) -> tuple[str, str]:
-    """Two texts with signs for what was made up in one of them and is not in the other."""
+    """Two texts with signs for the made-up parts of each that are not in the other."""
     one, other = made_up_in_both(old, new)
     before, after = ([made for made in one if made.text not in new], [made for made in other if made.text not in old])
     return masked(old, before, _SIGNS), masked(new, after, _SIGNS)
@@ -85,18 +85,18 @@ def has_time(path: Path, value: Any) -> bool:
 
 
 def _is_time(path: Path, value: float) -> bool:
-    """Return whether a number is a time by its name, or by its size where it is no amount by its name."""
+    """Return whether a number is a time: by its name, or by its size unless its name means an amount."""
     return _is_named(path, _NAMED_TIME) or (is_epoch(value) and not _is_named(path, _NAMED_AMOUNT))
 
 
 def general(path: Path) -> Path:
-    """Generalize a path: stars for indexes and for what was made up in names."""
+    """Generalize a path: stars for indexes and for made-up parts of names."""
     return tuple("*" if isinstance(step, int) else general_name(step) for step in path)
 
 
 @lru_cache(4096)
 def general_name(name: str) -> str:
-    """Generalize a name: stars for what was made up in it, and for a number."""
+    """Generalize a name: stars for its made-up parts, and for a number."""
     return "*" if name.isdecimal() else masked(name, made_up(name), ("*", "*"))
 
 
@@ -106,5 +106,5 @@ def _is_named(path: Path, pattern: re.Pattern[str]) -> bool:
 
 
 def is_number(value: Any) -> bool:
-    """Return whether a value is a number to JSON: Python counts booleans too."""
+    """Return whether a value is a number in JSON. Booleans are not, though they are in Python."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)

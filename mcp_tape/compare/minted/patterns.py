@@ -1,6 +1,6 @@
 """Patterns of made-up text: times in their many forms, and ids, which are random. Words with a number in them are data.
 
-Letters and digits are taken for random where they often change from one kind to another.
+Letters and digits count as random if they often change from one kind to the other.
 """
 
 from __future__ import annotations
@@ -13,9 +13,7 @@ _MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*"
 _CLOCK = r"(?:[01]?\d|2[0-3]):[0-5]\d(?::[0-6]\d(?:[.,]\d+)?)?"
 _MM, _DD = r"(?:0[1-9]|1[0-2])", r"(?:0[1-9]|[12]\d|3[01])"
 _M, _D, _YEAR = r"(?:0?[1-9]|1[0-2])", r"(?:0?[1-9]|[12]\d|3[01])", r"(?:19|20)\d\d"
-_EPOCH = (
-    r"1[4-9]\d{8}(?:\d{3}|\d{6}|\d{9})?(?:\.\d+)?"  # seconds since 1970, of the years from 2014 on, or parts of them
-)
+_EPOCH = r"1[4-9]\d{8}(?:\d{3}|\d{6}|\d{9})?(?:\.\d+)?"  # seconds since 1970, from 2014 on, or fractions of them
 _TIMES = (
     rf"\d{{4}}-{_MM}-{_DD}(?:[T ]{_CLOCK}(?:Z| ?[+-]\d\d:?\d\d)?)?",
     rf"{_CLOCK}(?: ?[AaPp][Mm])?",
@@ -27,7 +25,7 @@ _TIMES = (
     rf"{_MONTH} \d\d?(?:,? \d{{4}})?",
     rf"\d\d? {_MONTH} \d{{4}}",
 )
-_TIME = re.compile(rf"(?<![\w-])(?=[\dA-Z])(?:{'|'.join(_TIMES)})(?![\w-])")  # not each of them tried at each letter
+_TIME = re.compile(rf"(?<![\w-])(?=[\dA-Z])(?:{'|'.join(_TIMES)})(?![\w-])")  # a quick check of the first character
 _EPOCH_ALONE = re.compile(_EPOCH)
 _RUN = re.compile(r"[0-9A-Za-z_+/=-]{7,}")
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
@@ -38,16 +36,16 @@ _TEMPORARY = re.compile(
     r"(?:tmp[a-z0-9_]{8}|tmp\.[0-9A-Za-z]{10}|(?=[a-z]*\d)[A-Za-z]?[0-9a-f]{6})(?![^/\\\s'\",;)])"
 )
 _MARKS = re.compile(r"[_+/=-]+")
-_WORD = re.compile(r"(?=.*[aeiouy])[A-Z]?[a-z]{3,}")  # whole, between marks
-_KIND = re.compile(r"[a-z]+|[A-Z]+")  # `msg` before a mark says of what an id is
-_LETTERS = re.compile(r"(?=[A-Za-z]*[G-Zg-z])[A-Za-z]{4,}")  # at least a piece of a word
+_WORD = re.compile(r"(?=.*[aeiouy])[A-Z]?[a-z]{3,}")  # a whole word, between marks
+_KIND = re.compile(r"[a-z]+|[A-Z]+")  # a prefix such as `msg` before a mark names the kind of an id
+_LETTERS = re.compile(r"(?=[A-Za-z]*[G-Zg-z])[A-Za-z]{4,}")  # at least a fragment of a word
 _CAMEL = re.compile(r"[A-Z](?=[a-z]*[aeiouy])[a-z]{2,}")
 _NEIGHBOURS = re.compile(r"(?<=[0-9A-Za-z])(?=[0-9A-Za-z])")
 _TURN = re.compile(r"(?<=[a-z])(?=[A-Z0-9])|(?<=[A-Z])(?=\d)|(?<=\d)(?=[A-Za-z])")
-_LONG = 16  # characters from which on what is random shows
-_SHORT = 11  # from which on it may, if it turns often
-_DENSE = 6  # characters for each mark
-_LONGEST = 1_000  # longer ones are looked at once, and not from each of their parts on
+_LONG = 16  # characters from which on randomness shows
+_SHORT = 11  # characters from which on it may show, if the kinds change often
+_DENSE = 6  # characters per mark
+_LONGEST = 1_000  # longer ones are checked once, not from each of their parts on
 
 
 class Made(NamedTuple):
@@ -60,7 +58,7 @@ class Made(NamedTuple):
 
 
 def made_up(text: str) -> list[Made]:
-    """Find the times and ids in a text, in order. Times first: no id has the marks of one around it."""
+    """Find the times and ids in a text, in order. Times come first: no id has the marks of a time around it."""
     found, at = list[Made](), 0
     ids = _ids if any(place in text for place in _PLACES) else _ids_in_runs
     for time in _TIME.finditer(text):
@@ -76,7 +74,7 @@ def is_epoch(value: float) -> bool:
 
 
 def masked(text: str, made: list[Made], signs: tuple[str, str]) -> str:
-    """Put one sign in the place of each id, and another in that of each time."""
+    """Replace ids by one sign and times by another."""
     pieces, at = list[str](), 0
     for one in made:
         pieces += (text[at : one.start], signs[one.kind == "time"])
@@ -85,7 +83,7 @@ def masked(text: str, made: list[Made], signs: tuple[str, str]) -> str:
 
 
 def made_up_in_both(old: str, new: str) -> tuple[list[Made], list[Made]]:
-    """Find what is made up in two texts. Only chance makes a random id look random: one side is enough."""
+    """Find made-up parts in two texts. A random id may not look random by chance, so one side is enough."""
     one, other = made_up(old), made_up(new)
     if len(old) != len(new) or [made[:3] for made in one] == [made[:3] for made in other]:
         return one, other
@@ -108,7 +106,7 @@ def _may_be_id(text: str) -> bool:
 
 
 def _with(text: str, made: list[Made], spans: list[tuple[int, int]]) -> list[Made]:
-    """Add spans as ids, in place of what overlaps them."""
+    """Add spans as ids, replacing those that overlap them."""
     beside = [one for one in made if not any(start < one.end and one.start < end for start, end in spans)]
     return sorted([*beside, *(Made(*span, "id", text[slice(*span)]) for span in spans)])
 
@@ -130,7 +128,7 @@ def _ids_in_runs(text: str, start: int, end: int) -> Iterator[Made]:
 
 
 def _spans(run: str) -> Iterator[tuple[int, int]]:
-    """Spans of ids in letters and digits with marks between them, the longest from each part on."""
+    """Spans of ids in a run of letters, digits and marks, the longest from each part on."""
     at = 0
     for part in re.finditer(r"[0-9A-Za-z]+", run):
         if part.start() < at:
@@ -143,7 +141,7 @@ def _spans(run: str) -> Iterator[tuple[int, int]]:
 
 
 def _is_random_run(run: str) -> bool:
-    """True for base64 and the like, with marks at random. Words between marks are a name or a path."""
+    """True for base64 and similar text with random marks. Words between marks are a name or a path."""
     if len(run) < _LONG:
         return False
     if _UUID.fullmatch(run):
@@ -164,7 +162,7 @@ def _is_random(part: str) -> bool:
 
 
 def _turns(part: str, often: float) -> bool:
-    """True if letters and digits alternate so often, and are no words written together."""
+    """True if letters and digits alternate often enough, and are not joined words."""
     turns, pairs = (len(kind.findall(part)) for kind in (_TURN, _NEIGHBOURS))
     words = sum(len(word) for word in _CAMEL.findall(part))
     return _is_mixed(part) and turns >= often * pairs and words * 2 < len(part)

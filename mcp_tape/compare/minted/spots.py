@@ -1,5 +1,5 @@
-"""Spots: where a value stands in a message (at a path, in JSON that is text there, or between words), and what stands
-there in another message."""
+"""Spots: the place of a value in a message (at a path, in JSON within a text, or between words), and the value at that
+place in another message."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from typing import Any, NamedTuple
 from ...wire import jsontext, match
 from ...wire.jsontext import Path
 
-Paths = tuple[Path, ...]  # each but the first within the JSON text that stands at the one before it
+Paths = tuple[Path, ...]  # each path after the first is within the JSON text at the previous one
 
-_DEEPEST = 3  # texts of JSON within texts of JSON
-_LONGEST = 1 << 20  # characters of running text that are looked through
+_DEEPEST = 3  # JSON texts within JSON texts
+_LONGEST = 1 << 20  # characters of running text that are searched
 _SHORT = 4096  # characters of a text that may be an address
-_BRIEF = 512  # characters of a text that a client puts a few ids into; more is content
-_MOST_WORDS = 16  # of such a text
-_NEAR = 24  # characters before a value that identify its place
+_BRIEF = 512  # characters of a text with a few ids of the server; longer texts are content
+_MOST_WORDS = 16  # in such a text
+_NEAR = 24  # characters of context before a value
 _ID_KEY = re.compile(r"(?:.*[_-])?(?:id|iid|uuid|number)s?|.*[a-z](?:I[dD]|Uuid|Number)s?")
-# Words as a client would copy them: the strict one ends at punctuation, the other keeps addresses whole.
+# Words as a client would copy them. The strict pattern ends at punctuation, the other keeps addresses whole.
 _GRAINS = (re.compile(r"[\w-]+"), re.compile(r"[\w.:/@#~=+%?&-]+"))
-_NOT_LAST = ".:@#~+%?&-"  # what ends a word is no part of it
+_NOT_LAST = ".:@#~+%?&-"  # punctuation at the end is not part of a word
 _RANDOM = (re.compile(r"[0-9a-fA-F-]{7,}"), re.compile(r"(?=.*\d)[\w+/=-]{16,}"))
 _LETTERS = re.compile(r"[^\W\d_]+")
 _NO_DIGITS_BEFORE = re.compile(r"[^\d]*\Z")
@@ -30,7 +30,7 @@ _NO_DIGITS_AFTER = re.compile(r"[^\d\w]{0,3}")
 
 
 class Words(NamedTuple):
-    """A word of running text, known by what stands before and after it; `of`: how many fit that."""
+    """A word of running text, known by the text around it; `of`: the number of words that match."""
 
     grain: int
     before: str
@@ -47,24 +47,24 @@ class Spot(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The key of the value; within a list, that of the list."""
+        """The key of the value; for a list item, the list's key."""
         return next((step for step in reversed(self.paths[-1]) if isinstance(step, str)), "")
 
 
 def id_like(name: str) -> bool:
-    """Return whether a number under this key names something and does not count it."""
+    """Return whether a number under this key is an id rather than a count."""
     return len(name) <= 100 and _ID_KEY.fullmatch(name) is not None
 
 
 def alike(one: str, other: str) -> bool:
-    """Return whether two values look made up in one way: both random, or of the same words."""
+    """Return whether two values look made up in the same way: both random, or with the same words."""
     if any(kind.fullmatch(one) and kind.fullmatch(other) for kind in _RANDOM):
         return True
     return _LETTERS.findall(one) == _LETTERS.findall(other)
 
 
 def leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
-    """Each value that is no container, with its path."""
+    """Each value other than a container, with its path."""
     if isinstance(value, (dict, list)):
         for step, inner in value.items() if isinstance(value, dict) else enumerate(value):
             yield from leaves(inner, (*path, step))
@@ -73,7 +73,7 @@ def leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
 
 
 def all_leaves(value: Any, *paths: Path) -> Iterator[tuple[Paths, Any]]:
-    """The leaves of a value, each followed by those of the JSON that it holds as text."""
+    """The leaves of a value, each followed by the leaves of JSON in its text."""
     *outer, last = paths or ((),)
     for path, leaf in leaves(value, last):
         yield (*outer, path), leaf
@@ -83,7 +83,7 @@ def all_leaves(value: Any, *paths: Path) -> Iterator[tuple[Paths, Any]]:
 
 
 def spots(body: Any, wanted: set[str]) -> dict[str, list[Spot]]:
-    """Find the spots of some texts; a number counts only under a key that names something."""
+    """Find the spots of some texts; a number counts only under a key for ids."""
     found: dict[str, list[Spot]] = {}
     if not wanted:
         return found
@@ -102,7 +102,7 @@ def spots(body: Any, wanted: set[str]) -> dict[str, list[Spot]]:
 
 
 def holds(body: Any, text: str) -> bool:
-    """Return whether a message has a text, as a value or as a word."""
+    """Return whether a message contains a text, as a value or as a word."""
     for _, value in all_leaves(body):
         if isinstance(value, str):
             if value == text or (text in value and next(_words(value[:_LONGEST], {text}), None)):
@@ -113,7 +113,7 @@ def holds(body: Any, text: str) -> bool:
 
 
 def read(spot: Spot, recorded: Any, live: Any) -> Any:
-    """Read from a live message what stands at the spot of a recorded one; None where that is not certain."""
+    """Read the value of a live message at the spot of a recorded one; None if uncertain."""
     for depth, path in enumerate(spot.paths):
         if depth:
             recorded, live = _json_in(recorded), _json_in(live)
@@ -133,8 +133,8 @@ def _down(recorded: Any, live: Any, step: str | int) -> tuple[Any, Any]:
 
 
 def _same_element(recorded: list[Any], live: list[Any], at: int) -> Any:
-    """The element most like a recorded one. Its index alone counts only for a single element or a block of content:
-    other things may be listed there now."""
+    """The element most like a recorded one. The index alone counts only for a single element or a block of content,
+    since other things may be listed there now."""
     likeness = [_likeness(recorded[at], element) for element in live]
     best = max(likeness, default=0)
     if best and likeness.count(best) == 1:
@@ -144,14 +144,14 @@ def _same_element(recorded: list[Any], live: list[Any], at: int) -> Any:
 
 
 def _likeness(one: Any, other: Any) -> int:
-    """Number of members that two objects share."""
+    """The number of members that two objects share."""
     if not isinstance(one, dict) or not isinstance(other, dict):
         return 0
     return sum(not isinstance(value, (dict, list)) and other.get(key) == value for key, value in one.items())
 
 
 def ids_in(text: str) -> list[str]:
-    """The words with digits in a short text of a client, such as an address or a query."""
+    """The words with digits in a short text from a client, such as an address or a query."""
     if len(text) > _BRIEF:
         return []
     words = dict.fromkeys(word for word in _GRAINS[0].findall(text) if word != text and _is_id(word))
@@ -163,7 +163,7 @@ def _is_id(word: str) -> bool:
 
 
 def renamed(value: Any, names: Mapping[str, str]) -> Any:
-    """Copy a value with other names for texts, and for whole words of texts that are not long."""
+    """Copy a value with texts renamed, and also whole words of short texts."""
     if isinstance(value, dict):
         return {key: renamed(item, names) for key, item in value.items()}
     if isinstance(value, list):
@@ -174,7 +174,7 @@ def renamed(value: Any, names: Mapping[str, str]) -> Any:
 
 
 def names_of(old: Any, new: Any) -> dict[str, str]:
-    """By old name the new one, of what differs between two messages: whole values, and words of short texts."""
+    """New names by old ones, from the differences of two messages: whole values, and words of short texts."""
     found: dict[str, str] = {}
     for _, before, after in match.differences(old, new):
         if all(isinstance(value, (str, int)) for value in (before, after)):
@@ -189,13 +189,13 @@ def words_in(value: Any) -> Counter[str]:
 
 
 def word_pairs(old: str, new: str) -> Iterator[tuple[str, str]]:
-    """Pair the words of two short texts, if there are as many."""
+    """Pair the words of two short texts, if they have equally many."""
     words, others = ([] if len(text) > _SHORT else _GRAINS[0].findall(text) for text in (old, new))
     return zip(words, others, strict=True) if len(words) == len(others) else iter(())
 
 
 def _words_of(text: str, wanted: set[str]) -> Iterator[tuple[str, Words]]:
-    """Find wanted words in running text; in an address, only those that are no mere numbers."""
+    """Find wanted words in running text; in an address, only those that are not plain numbers."""
     if " " in text or "\n" in text:
         return _words(text[:_LONGEST], wanted)
     short = text if len(text) <= _SHORT else ""
@@ -214,7 +214,7 @@ def _words(text: str, wanted: set[str]) -> Iterator[tuple[str, Words]]:
 
 
 def _context(text: str, start: int, end: int, grain: int) -> Words:
-    """The text around a word, without digits, which are often made up too."""
+    """The text around a word, up to the nearest digits, which are often made up too."""
     near = _NO_DIGITS_BEFORE.search(text[max(0, start - _NEAR) : start])
     behind = _NO_DIGITS_AFTER.match(text[end : end + 3])
     before, after = near[0] if near else "", behind[0] if behind else ""
@@ -225,7 +225,7 @@ def _context(text: str, start: int, end: int, grain: int) -> Words:
 def _word(words: Words, live: str) -> str | None:
     matches = _matches(words, live[:_LONGEST])
     known = _LETTERS.search(words.before) or (words.at_start and not words.before)
-    # Of several that look alike, as in a list, nobody knows which is which.
+    # Several that look alike, as in a list, are ambiguous.
     return matches[0][1] if known and words.of == len(matches) == 1 else None
 
 

@@ -1,7 +1,7 @@
-"""Uses of minted values: a request's values that came from earlier answers, found on a tape and put in place.
+"""Uses of minted values: values of a request that came from earlier answers, found on a tape and put in place.
 
-A cursor, a task, a request's state, the id of what a call created. A value is traced to its source where a request
-holds it, as a value or as a word within one, an earlier answer held it, and the client had not said it before.
+A cursor, a task, a request's state, the id of a created object. A value is traced to its source if a request contains
+it (whole or as a word), an earlier answer contains it, and the client had not sent it before.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from ...wire.frames import MessageKind, Side
 from ...wire.jsontext import Path
 from .spots import Spot, alike, all_leaves, holds, id_like, ids_in, read, renamed, spots
 
-Key = tuple[int, int, int]  # where a message stands: session, seq, part
-Lookup = Callable[[Key], Any]  # the body of an answer; None where there is none
+Key = tuple[int, int, int]  # the place of a message: session, seq, part
+Lookup = Callable[[Key], Any]  # the body of an answer; None if there is none
 
-_LONG = 8  # characters of a word that is no plain one, wherever it stands
-_MOST_SPOTS = 3  # where a value is looked for, if the first place does not have it
+_LONG = 8  # characters of a word that counts anywhere
+_MOST_SPOTS = 3  # places to look for a value, in order
 # Values that are opaque to clients by the protocol: their place in a request, and their name in an answer.
 _OPAQUE: dict[Path, str] = {
     ("params", "cursor"): "nextCursor",
@@ -40,21 +40,21 @@ class Said(NamedTuple):
 
 
 class Use(NamedTuple):
-    """A value in a request that came from an answer. `opaque`: by the protocol itself."""
+    """A value in a request that came from an answer. `opaque`: the protocol says so."""
 
     path: Path
     value: Any
     opaque: bool
-    spots: tuple[tuple[Key, Spot], ...]  # where it came from, the best first
-    within: str | None = None  # the text that it is a word of
+    spots: tuple[tuple[Key, Spot], ...]  # its sources, the best first
+    within: str | None = None  # the text that contains it as a word
 
 
 def uses(said: Callable[[], Iterable[Said]]) -> dict[Key, list[Use]]:
-    """Find the values of each request that the server made up. Reads the tape three times, and keeps little of it."""
+    """Find the values of each request that the server made up. Reads the tape three times; keeps little in memory."""
     wanted = {candidate.text for one in said() for candidate in _candidates(one)}
     first_said: dict[str, Key] = {}  # by the client
     found: dict[str, list[tuple[Key, Spot]]] = {}
-    inputs: list[tuple[Key, frozenset[str]]] = []  # what requests for input are called
+    inputs: list[tuple[Key, frozenset[str]]] = []  # names of requests for input
     for one in said():
         _collect(one, wanted, first_said, found)
         asked = protocol.member(one.body.get("result"), "inputRequests")
@@ -70,9 +70,10 @@ def uses(said: Callable[[], Iterable[Said]]) -> dict[Key, list[Use]]:
 
 
 def bound(text: bytes, found: Iterable[Use], recorded: Lookup, live: Lookup, *, careful: bool = False) -> bytes:
-    """Put the values of the live answers into a recorded request, where they have any.
+    """Put values of the live answers into a recorded request, where there are any.
 
-    `careful`: only values that look made up as the recorded ones do. What writes must not hit something else.
+    `careful`: only values that look made up in the same way as the recorded ones. A call that writes must not hit the
+    wrong object.
     """
     values: dict[Path, str] = {}
     words: dict[tuple[Path, str], dict[str, str]] = {}
@@ -97,21 +98,21 @@ def _may_stand_for(use: Use, value: Any, careful: bool) -> bool:
 
 
 def live_value(use: Use, recorded: Lookup, live: Lookup) -> Any:
-    """The value in the live answer at the spot of the recorded one; None where that is uncertain."""
+    """The value in the live answer at the spot of the recorded one; None if uncertain."""
     for key, spot in use.spots:
         now = live(key)
         if now is None:
             continue
         value = _of_type(read(spot, recorded(key), now), use.value)
         if value != use.value and not use.opaque and holds(now, str(use.value)):
-            return use.value  # still there: nobody made it up
+            return use.value  # still there: it was not made up
         if value is not None:
             return value
     return None
 
 
 def is_lost(use: Use, recorded: Lookup, live: Lookup) -> bool:
-    """Return whether the live answers lack an opaque value: no client would go on with the recorded one."""
+    """Return whether the live answers lack an opaque value: no client could go on with the recorded one."""
     answers = [now for now in (live(key) for key, _ in use.spots) if now is not None]
     if use.path == _INPUTS:
         return any(protocol.member(now.get("result"), "inputRequests") is None for now in answers)
@@ -124,14 +125,14 @@ def _use(key: Key, asked: _Candidate, said: dict[str, Key], found: dict[str, lis
     member = _OPAQUE.get(path) if within is None else None
     if member is not None:
         own = [(source, spot) for source, spot in earlier if spot.name == member]
-        return Use(path, value, True, tuple(reversed(own))[:_MOST_SPOTS])  # the newest is what a client goes on with
+        return Use(path, value, True, tuple(reversed(own))[:_MOST_SPOTS])  # clients go on with the newest
     if text.isdigit():
         earlier = [(source, spot) for source, spot in earlier if id_like(spot.name) or (spot.words and len(text) > 1)]
     if not earlier or said.get(text, key) < earlier[0][0]:
-        return Use(path, value, False, ())  # the client had it first
-    if within is not None and len(text) < _LONG:  # a short word is one if the server gave it alone
+        return Use(path, value, False, ())  # the client sent it first
+    if within is not None and len(text) < _LONG:  # a short word counts only if the server sent it as a whole value
         earlier = [(source, spot) for source, spot in earlier if spot.words is None]
-    own = sorted(earlier, key=lambda one: one[0][0] != key[0])  # those of the same session first
+    own = sorted(earlier, key=lambda one: one[0][0] != key[0])  # the same session first
     return Use(path, value, False, tuple(own[:_MOST_SPOTS]), within)
 
 
@@ -169,7 +170,7 @@ def _may_be_minted(path: Path, value: Any) -> bool:
 
 
 def _looks_made_up(value: str) -> bool:
-    """True for what is neither a plain word nor a sentence."""
+    """True for a value that is neither a plain word nor a sentence."""
     if not 4 <= len(value) <= 4096 or any(c.isspace() for c in value):
         return False
     return any(c.isdigit() for c in value) or secret_names.is_distinctive(value)
@@ -185,7 +186,7 @@ def _collect(one: Said, wanted: set[str], said: dict[str, Key], found: dict[str,
 
 
 def _inputs(one: Said, asked: list[tuple[Key, frozenset[str]]]) -> list[Use]:
-    """Trace the names of the inputs that a request gives to the answer that asked for them."""
+    """Trace the inputs in a request, by name, to the answer that asked for them."""
     given = protocol.member(one.body.get("params"), "inputResponses")
     if one.sender != "client" or not isinstance(given, dict) or not given:
         return []
@@ -195,7 +196,7 @@ def _inputs(one: Said, asked: list[tuple[Key, frozenset[str]]]) -> list[Use]:
 
 
 def _renamed(text: bytes, use: Use, recorded: Lookup, live: Lookup) -> bytes:
-    """Rename the inputs as the live server has named them, each value verbatim."""
+    """Rename the inputs to the live server's names, each value verbatim."""
     key = use.spots[0][0]
     then, now = (protocol.member((look(key) or {}).get("result"), "inputRequests") for look in (recorded, live))
     source = text.decode("utf-8", "surrogateescape")
@@ -210,7 +211,7 @@ def _renamed(text: bytes, use: Use, recorded: Lookup, live: Lookup) -> bytes:
 
 
 def same_inputs(then: dict[str, Any], now: dict[str, Any]) -> dict[str, str]:
-    """By recorded name of a request for input the live one: the next of the same method."""
+    """Live names of requests for input by recorded ones: each is matched with the next of the same method."""
     free = {name: request for name, request in now.items() if name not in then}
     names = {}
     for name, request in then.items():
@@ -225,7 +226,7 @@ def same_inputs(then: dict[str, Any], now: dict[str, Any]) -> dict[str, str]:
 
 
 def _of_type(value: Any, like: Any) -> Any:
-    """Convert a value to the type that the client sends: what a server gives as a number may be used as text."""
+    """Convert a value to the type that the client sends: a client may send a server's number as text."""
     text = "" if value is None else str(value)
     if isinstance(like, str):
         return text or None

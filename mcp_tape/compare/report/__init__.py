@@ -1,17 +1,17 @@
 """Reports: a comparison as text for people, pull requests, browsers and CI.
 
-Equal comparisons give equal text. A cassette may be a stranger's: each form shows what it says, and none acts on it.
-Every form ends with a line break. Only text cuts long values, in the middle, and Markdown what no comment can hold.
+Equal comparisons give equal text. A cassette may be untrusted: every format prints its text, and none acts on it. Every
+format ends with a line break. Long values are cut only in text (in the middle), and in Markdown to fit a comment.
 
-    text           for a terminal
-    markdown       for a comment on a pull request
-    html           one page, for a browser
-    junit          XML, for CI
-    sarif          for code scanning
-    github         workflow commands, for GitHub Actions
-    groups         equal changes of several subjects, told once
-    before_after   the two values of a change, as few lines
-    wording        the words that all forms share
+text           for a terminal
+markdown       for a comment on a pull request
+html           one page, for a browser
+junit          XML, for CI
+sarif          for code scanning
+github         workflow commands, for GitHub Actions
+groups         equal changes of several subjects, reported once
+before_after   the two values of a change, in few lines
+wording        the words that all formats share
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _FORMS: dict[str, Callable[[Comparison, View], _Lines]] = {
     "markdown": markdown.report,
     "github": github.report,
 }
-# Forms of which there can be only one in a file.
+# Formats of which a file can hold only one.
 _WHOLE: dict[str, Callable[[Sequence[Comparison], View], _Lines]] = {
     "html": html.report,
     "junit": junit.report,
@@ -57,8 +57,8 @@ def render(
     """Render a comparison, or several, in one of FORMATS.
 
     `colour` and `width` are for text, `fail_on` for JUnit (None: never). `file`: the cassette that annotations point
-    at. `ignore_file`: the file that the text names for accepting changes. `full`: the text cuts nothing,
-    `level`: it shows no lesser changes, `verdict`: its last line.
+    at. `ignore_file`: named in text as the file for accepting changes. `full`: text cuts nothing. `level`: text omits
+    lesser changes. `verdict`: the last line of text.
     """
     comparisons = [comparison] if isinstance(comparison, Comparison) else comparison
     view = View(colour, width, fail_on, file, ignore_file, full, level)

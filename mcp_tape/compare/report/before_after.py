@@ -12,23 +12,23 @@ from ...wire import jsontext
 from ..changes import ABSENT, Change
 from .wording import clip, count
 
-_MOST = 200  # lines that are compared one by one; what a server says can be endless
+_MOST = 200  # lines that are compared one by one; server text may be endless
 Sign = Literal["-", "+", " ", "…"]
 
 
 class Cut(NamedTuple):
-    """Limits of what is shown."""
+    """Limits of the displayed values."""
 
     lines: int
     width: int
 
 
 WHOLE = Cut(1 << 30, 1 << 30)
-PLENTY = Cut(10_000, 100_000)  # more than anybody writes, and less than endless
+PLENTY = Cut(10_000, 100_000)  # more than people write, but not endless
 
 
 class Row(NamedTuple):
-    """One line: of the old, of the new, of both, or a word about what is left out."""
+    """One line: from the old side, the new side or both, or a note about omitted lines."""
 
     sign: Sign
     text: str
@@ -38,13 +38,13 @@ class Row(NamedTuple):
 
 
 def is_text(change: Change) -> bool:
-    """Return whether the values are text for people: words or lines, on the sides that are there."""
+    """Return whether the values are text for people: words or lines, on each side that has a value."""
     sides = [side for side in (change.before, change.after) if side is not ABSENT]
     return all(isinstance(side, str) for side in sides) and any(" " in side or "\n" in side for side in sides)
 
 
 def one_line(change: Change) -> str | None:
-    """`before → after`, where both are there, differ, and are no text."""
+    """`before → after`, if both exist, differ, and are not text."""
     if is_text(change) or ABSENT in (change.before, change.after) or change.before == change.after:
         return None
     if _is_noted(change):
@@ -69,7 +69,7 @@ def rows(change: Change, cut: Cut) -> list[Row]:
 
 
 def _is_noted(change: Change) -> bool:
-    """True for yes and no that a note has in words."""
+    """True for a boolean that a note describes in words."""
     return bool(change.note) and isinstance(change.before, bool) and isinstance(change.after, bool)
 
 
@@ -78,7 +78,7 @@ def _is_renamed(change: Change) -> bool:
 
 
 def _without_middle(found: list[Row], lines: int) -> list[Row]:
-    """The first and the last of many lines: what comes last may be what matters."""
+    """The first and the last of many lines: the end may matter."""
     last = lines // 3
     more = sum(row.sign != "…" for row in found[lines - last : len(found) - last])
     return [*found[: lines - last], Row("…", count(more, "more line")), *found[len(found) - last :]]
@@ -87,7 +87,7 @@ def _without_middle(found: list[Row], lines: int) -> list[Row]:
 def _lines(side: Any, text: bool) -> list[str]:
     if side is ABSENT:
         return []
-    if isinstance(side, dict) and side:  # what came, went or changed as a whole: member by member
+    if isinstance(side, dict) and side:  # added, removed or changed as a whole: member by member
         return [line for name, value in side.items() for line in _member(name, value)]
     return side.split("\n") if text else [jsontext.compact(side)]
 
@@ -97,13 +97,13 @@ def _member(name: str, value: Any) -> list[str]:
 
 
 def _alike(old: Sequence[str], new: Sequence[str]) -> int:
-    """Number of lines, or characters, that both begin with."""
+    """The number of lines, or characters, that both begin with."""
     pairs = enumerate(zip(old, new, strict=False))
     return next((at for at, (a, b) in pairs if a != b), min(len(old), len(new)))
 
 
 def _trimmed(old: list[str], new: list[str]) -> tuple[list[str], list[str]]:
-    """Cut what both begin and end with, but for one line of it."""
+    """Cut the common beginning and end, except for one line of each."""
     head = _alike(old, new)
     tail = _alike(old[head:][::-1], new[head:][::-1])
     start, end = max(0, head - 1), max(0, tail - 1)
@@ -123,7 +123,7 @@ def _rows(old: Sequence[str], new: Sequence[str], cut: Cut) -> Iterator[Row]:
 
 
 def _replaced(old: Sequence[str], new: Sequence[str], cut: Cut) -> Iterator[Row]:
-    """First the old, then the new; where only a part can be shown, a part of both."""
+    """The old lines, then the new; if there is room for only some, some of both."""
     pairs = [_around(a, b, cut.width) for a, b in zip_longest(old, new, fillvalue="")]
     gone = [Row("-", a) for a, _ in pairs[: len(old)]]
     come = [Row("+", b) for _, b in pairs[: len(new)]]
@@ -132,7 +132,7 @@ def _replaced(old: Sequence[str], new: Sequence[str], cut: Cut) -> Iterator[Row]
 
 
 def _around(old: str, new: str, width: int) -> tuple[str, str]:
-    """Two lines, cut so that the first difference is seen."""
+    """Two lines, cut so that the first difference is visible."""
     start = _alike(old, new) - width // 3
     if max(len(old), len(new)) <= width or start <= 1:
         return clip(old, width), clip(new, width)

@@ -15,11 +15,11 @@ from .wording import View, clip
 
 _COMMANDS = {"error": "error", "warn": "warning", "info": "notice"}
 _ORDER = ("::err", "::war", "::not")
-_LONGEST = PLENTY.width  # a cut value cannot be judged
+_LONGEST = PLENTY.width  # long, since nobody can judge a cut value
 
 
 def report(comparison: Comparison, view: View) -> list[str]:
-    """Commands, the worst first: GitHub shows ten of a kind, so the summary comes before all other notices."""
+    """Commands, the worst first. GitHub shows ten of a kind, so the summary comes before all other notices."""
     summary = _command("notice", wording.headline(comparison), "\n".join(_summary(comparison, view)), view)
     lines = [*(_unknown(entry, view) for entry in comparison.unknown), summary]
     lines += [_annotation(group, view) for group in grouped(comparison.changes)]

@@ -1,4 +1,4 @@
-"""Equal changes of several subjects as one group: what is told once is read, and accepted with one line."""
+"""Groups of equal changes to several subjects, reported together and accepted with one line."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from ..judging import Comparison
 from . import wording
 from .before_after import Cut, Row, rows
 
-_SEVERAL = 3  # from which on they are one group
+_SEVERAL = 3  # the smallest group
 Group = tuple[Change, ...]
 
 
 def grouped(changes: Sequence[Change]) -> list[Group]:
-    """All changes in groups, each group at the place of its first."""
+    """All changes in groups, each group at the place of its first change."""
     alike: dict[tuple[str | bytes, ...], list[Change]] = {}
     for change in changes:
         alike.setdefault(_key(change), []).append(change)
@@ -29,8 +29,7 @@ def grouped(changes: Sequence[Change]) -> list[Group]:
 
 
 def _key(change: Change) -> tuple[str | bytes, ...]:
-    """What is the same for all of a group; calls are each of their own, and so is what has no place, but for what is
-    gone."""
+    """The group's key. Changes of calls, and changes without a place, are never grouped, except removals."""
     if change.path == "$" and change.is_removal:
         return change.level, change.rule, change.subject.kind, change.note
     if change.subject.kind in ("call", "server") or change.path == "$":
@@ -45,29 +44,29 @@ def title(group: Group) -> str:
 
 
 def shared_rows(group: Group, cut: Cut) -> list[Row]:
-    """Before and after, where they are the same for all of a group: of things that are gone each was another."""
+    """Before and after, if the whole group shares them: not for removals, each of which removes something else."""
     return [] if are_gone(group) else rows(group[0], cut)
 
 
 def are_gone(group: Group) -> bool:
-    """True for several things that are gone."""
+    """True if several things are gone."""
     return len(group) > 1 and group[0].is_removal
 
 
 def to_accept(comparison: Comparison) -> Group | None:
-    """The changes that show how some are accepted. Where the server failed, that would help nobody."""
+    """The changes for the example of how to accept some. None if the server failed, which cannot be accepted."""
     if not all(map(wording.may_be_accepted, comparison.changes)):
         return None
     return next(iter(grouped(comparison.at_least("warn"))), None)
 
 
 def line_to_accept(group: Group) -> str:
-    """The line of an ignore file that accepts all of a group."""
+    """The ignore-file line that accepts the whole group."""
     return " ".join(change.fingerprint for change in group)
 
 
 def others(group: Group, width: int = 1000) -> list[str]:
-    """The other changes of a group: subject, place where that differs, up to a width, and fingerprint."""
+    """The other changes of a group: subject, place if it differs (up to a width), and fingerprint."""
     first = group[0]
     return [
         " ".join(filter(None, (wording.subject(one), _place(one, first, width), one.fingerprint))) for one in group[1:]

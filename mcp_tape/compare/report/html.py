@@ -1,4 +1,4 @@
-"""The report as one page that needs nothing else: no script, no request; for light and dark schemes, and paper."""
+"""The report as one self-contained page: no scripts, no requests; for light and dark schemes, and for print."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from . import wording
 from .before_after import PLENTY, Row, rows
 from .wording import View, clip
 
-_LONGEST = PLENTY.width  # a cut value cannot be judged
+_LONGEST = PLENTY.width  # long, since nobody can judge a cut value
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 _PLURALS: dict[Level, str] = {"error": "Errors", "warn": "Warnings", "info": "Notes"}
 
@@ -38,7 +38,7 @@ def report(comparisons: Sequence[Comparison], view: View) -> Iterator[str]:
 
 
 def articles(comparisons: Sequence[Comparison], view: View) -> Iterator[str]:
-    """What the page says, without the page."""
+    """The content of the page, without the page around it."""
     for number, comparison in enumerate(comparisons):
         yield from _article(comparison, view, f"-{number}" if number else "")
 
@@ -88,7 +88,7 @@ def _level(level: Level, changes: list[Change], mark: str) -> Iterator[str]:
 
 
 def _change(change: Change) -> Iterator[str]:
-    # Notes are folded, but printed.
+    # Notes are folded on screen, but printed.
     state = "" if change.level == "info" else " open"
     yield f'<details class="change {change.level}"{state}>'
     yield f"<summary><code>{change.rule}</code>{wording.times(change)} <span>{escape(RULES[change.rule].says)}</span>"
@@ -102,7 +102,7 @@ def _change(change: Change) -> Iterator[str]:
 
 
 def _pair(change: Change) -> Iterator[str]:
-    """Side by side, or one below the other where there is no room; only what is there."""
+    """Side by side, or stacked if there is no room; only the values that exist."""
     found = rows(change, PLENTY)
     yield '<div class="pair">'
     yield from _side("Before", "-", found) if change.before is not ABSENT else ()
@@ -134,11 +134,11 @@ def _footer(comparison: Comparison, view: View) -> Iterator[str]:
 
 
 def _isolated(text: str) -> str:
-    """A name or sentence whose direction must not turn that of what stands around it."""
+    """A name or sentence whose text direction must not affect its surroundings."""
     return f"<bdi>{escape(text)}</bdi>"
 
 
-# Contrast is 4.5 : 1 or better in both schemes; colour never says anything alone.
+# Contrast is 4.5 : 1 or better in both schemes. Colour is never the only sign.
 _STYLE = """
 :root { color-scheme: light dark; --back: #fff; --text: #1b1f24; --soft: #f3f4f6; --line: #8a929c;
   --error: #b00020; --warn: #7a4b00; --info: #0b5cad; --gone: #ffe3e3; --come: #dcf5e1; }

@@ -1,4 +1,4 @@
-"""The report as JUnit's XML, for CI: a test case per subject, and one for each change that several of them share."""
+"""The report as JUnit XML, for CI: a test case for each subject, and one for each change that several share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .before_after import PLENTY
 from .groups import Group, grouped, others, shared_rows, title
 from .wording import View, clip
 
-_LONGEST = PLENTY.width  # a cut value cannot be judged
+_LONGEST = PLENTY.width  # long, since nobody can judge a cut value
 
 
 class Case(NamedTuple):
@@ -26,7 +26,7 @@ class Case(NamedTuple):
 
 
 class Suite(NamedTuple):
-    """A test suite. `properties` say what else is known of it, `said` is its summary."""
+    """A test suite. `properties` hold further facts, `said` is its summary."""
 
     name: str
     cases: Sequence[Case]
@@ -52,7 +52,7 @@ def document(suites: Sequence[Suite]) -> Iterator[str]:
 
 
 def cases(comparison: Comparison, view: View) -> list[Case]:
-    """The test cases of a comparison; one that says so where nothing changed."""
+    """The test cases of a comparison; a single passing one if nothing changed."""
     unknown = [_unplayed("unknown", entry) for entry in comparison.unknown]
     skipped = [_unplayed("left out", entry) for entry in comparison.skipped]
     return [*([*unknown, *_subjects(comparison, view)] or [_FINE]), *skipped]

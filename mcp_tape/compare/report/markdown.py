@@ -1,6 +1,6 @@
 """The report for a comment on a pull request.
 
-Text of a cassette stands in code, where no markup counts and nobody is pinged.
+Text from a cassette is always in code spans or blocks, where markup has no effect and mentions notify nobody.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from .before_after import WHOLE, Cut, one_line
 from .groups import Group, grouped, line_to_accept, others, shared_rows, to_accept
 from .wording import View, clip
 
-_CUT = Cut(40, 300)  # of what is too long for a comment
+_CUT = Cut(40, 300)  # to fit a comment
 _LONGEST = 1000
 _LARGEST = 20_000  # characters of one change
 _SHORT = 80
-_ROOM = 60_000  # GitHub takes 65,536 characters
+_ROOM = 60_000  # GitHub accepts 65,536 characters
 _HEADINGS: dict[Level, str] = {"error": "❌ {}", "warn": "⚠️ {}", "info": "ℹ️ {}"}
-_TAME = re.compile(r"(?:[^\W_]|[ ,;()'→×-])+")  # no markup, link, mention or reference can be made of these
+_TAME = re.compile(r"(?:[^\W_]|[ ,;()'→×-])+")  # cannot form markup, a link, a mention or a reference
 
 
 def report(comparison: Comparison, view: View) -> list[str]:
@@ -47,9 +47,9 @@ def _top(comparison: Comparison) -> Iterator[str]:
 
 
 def _fitting(blocks: list[str], room: int) -> int:
-    """Number of blocks that fit; the worst come first."""
+    """The number of blocks that fit; the worst come first."""
     for number, text in enumerate(blocks):
-        room -= len(text) + 40  # and a heading
+        room -= len(text) + 40  # and its heading
         if room < 0:
             return number
     return len(blocks)
@@ -97,13 +97,13 @@ def _end(comparison: Comparison, view: View) -> Iterator[str]:
 
 
 def _said(text: str) -> str:
-    """A sentence: as it is where it can mean nothing else."""
+    """A sentence, unchanged if it cannot be taken for markup."""
     short = clip(text, _LONGEST)
     return short if not short or _TAME.fullmatch(short) else _code(short)
 
 
 def _code(text: str) -> str:
-    """A code span that its own content cannot end."""
+    """A code span that its content cannot end."""
     fence = "`" * (1 + _longest_run(text))
     pad = " " if text[:1] == "`" or text[-1:] == "`" else ""
     return f"{fence}{pad}{text}{pad}{fence}" if text else ""

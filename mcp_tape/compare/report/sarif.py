@@ -21,7 +21,7 @@ _PRINT = "mcpTape/v1"
 
 
 def report(comparisons: Sequence[Comparison], view: View) -> Iterator[str]:
-    """One run for all. What was accepted is there too, and suppressed."""
+    """One run for all comparisons. Accepted changes are included, as suppressed."""
     results = [result for one in comparisons for result in _results(one, view)]
     used = {result["ruleId"] for result in results}
     rules = [_rule(name) for name in RULES if name in used] + [_UNKNOWN] * ("unknown" in used)

@@ -21,14 +21,14 @@ _INDENT = " " * 8
 _NARROWEST = 40
 _MOST_LINES = 12
 _MOST_NAMED = 3
-_SHORT = 200  # characters of two values on one line
-_MOST_ALIKE = 50  # of a tool that always fails, one need not read a thousand calls
+_SHORT = 200  # characters of two values that share a line
+_MOST_ALIKE = 50  # if a tool always fails, a thousand calls need not be listed
 _WORDS = re.compile(r"[\W_]")
 _COLOURS = {"error": "31", "warn": "33", "info": "36", "loud": "1;31", "-": "31", "+": "32", "dim": "2"}
 
 
 def top(comparison: Comparison, view: View) -> Iterator[str]:
-    """The headline; then, loudly, what is unknown."""
+    """The headline; then, in bold, the unknown parts."""
     found = _styled(wording.headline(comparison), "loud" if comparison.unknown else "", view)
     yield f"{found}        {wording.versions(comparison)}   ({wording.scope(comparison)})"
     for entry in comparison.unknown:
@@ -41,13 +41,13 @@ def block(change: Change, view: View, columns: tuple[int, int] = (0, 0)) -> list
     rule, subject = columns
     known = f"{f'[{change.rule}]':<{rule}}  {wording.subject(change):<{subject}}  "
     level = _styled(change.level, change.level, view)
-    # The padding is no part of what is coloured: it would be underlined by some terminals.
+    # The padding is not coloured, since some terminals would underline it.
     head = f"{level}{' ' * (6 - len(change.level))}{known}{change.fingerprint}{wording.times(change)}"
     return [head, *(_INDENT + line for line in _details(change, view))]
 
 
 def listing(comparison: Comparison, view: View) -> Iterator[str]:
-    """The changes, without what can be done about them."""
+    """The changes, without advice on how to accept them."""
     view = view._replace(width=max(_NARROWEST, view.width))
     yield from top(comparison, view)
     changes = comparison.at_least(view.level)
@@ -72,7 +72,7 @@ def group_block(group: Group, view: View, columns: tuple[int, int] = (0, 0)) -> 
 
 
 def _also_gone(group: Group, width: int) -> str:
-    """The names of what else is gone, as many as fit on a line."""
+    """The names of the other things that are gone, as many as fit on a line."""
     names, left = (
         [clip(spelled(one.subject.name), width) for one in group[1:]],
         width - len("and  and 1000 more; to see all: --full"),
@@ -111,13 +111,13 @@ def _details(change: Change, view: View) -> Iterator[str]:
     if value:
         yield from [value] if note and not _says_all(change) else ()
     elif not note or is_text(change) or ABSENT not in (change.before, change.after) or _says_more(change):
-        # What a note says of a value that came or went may be enough.
+        # The note alone may describe a value that was added or removed.
         for row in rows(change if view.full else _brief(change), cut):
             yield _styled(str(row), row.sign if row.sign in _COLOURS else "", view)
 
 
 def _brief(change: Change) -> Change:
-    """A change; of a subject that is gone only how it was described."""
+    """A change; if the subject is gone, only its description."""
     if change.path != "$" or change.after is not ABSENT or not isinstance(change.before, dict):
         return change
     known = {"description": change.before["description"]} if "description" in change.before else ABSENT
@@ -125,7 +125,7 @@ def _brief(change: Change) -> Change:
 
 
 def _says_more(change: Change) -> bool:
-    """True if a schema that came or went has more than its type and a title like its name."""
+    """True if an added or removed schema has more than its type and a title like its name."""
     schema = change.before if change.after is ABSENT else change.after
     if not isinstance(schema, dict):
         return False
@@ -135,7 +135,7 @@ def _says_more(change: Change) -> bool:
 
 
 def _says_all(change: Change) -> bool:
-    """True if the note, or the subject, has the values already."""
+    """True if the note or the subject already contains the values."""
     said = f"{change.subject} {change.note}"
     return all(
         (spelled(side) if isinstance(side, str) else compact(side)) in said for side in (change.before, change.after)

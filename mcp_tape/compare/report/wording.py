@@ -1,4 +1,4 @@
-"""The words that all forms share, and a stranger's text made harmless."""
+"""The words that all formats share, and the escaping of untrusted text."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ..rules import LEVELS, Level
 
 _LONGEST_NAME = 120
 _MOST_UNUSED = 3
-_NARROWEST = 30  # room for a beginning, an end and what is between
-_WORTH_READING = 20  # times as long as can be shown
-# The selector that gives an emoji its colours, where there is none.
+_NARROWEST = 30  # room for the start, the end and the omission
+_WORTH_READING = 20  # times the displayed width
+# The selector that gives an emoji its colours, where no emoji precedes it.
 _UNSEEN = re.compile("(?<![#*0-9\u00a9\u00ae\u203c-\u3299\U0001f000-\U0001faff])\ufe0f")
 _STEP = re.compile(r"[^.\[\]'\"$ ]+")
-# What GitHub's runner takes for a command: the one at the start of a line, behind blanks, too, the other anywhere.
-# https://github.com/actions/runner/blob/main/src/Runner.Common/ActionCommand.cs
+# Text that GitHub's runner would read as a command: one kind at the start of a line, even after blanks, the other
+# anywhere. https://github.com/actions/runner/blob/main/src/Runner.Common/ActionCommand.cs
 _COMMAND = re.compile(r"^( *):(?=:)|#(?=#\[)")
 
 
@@ -32,13 +32,13 @@ class View(NamedTuple):
     fail_on: Level | None = "error"  # None: nothing fails
     file: str | None = None
     ignore_file: str = ".mcp-tape-ignore"
-    full: bool = False  # nothing is cut
-    level: Level = "info"  # of the least change that text shows
+    full: bool = False  # cut nothing
+    level: Level = "info"  # the least level in text
     verdict: str = ""  # the last line of a text
 
 
 def visible(text: str) -> str:
-    """One line on which nothing acts and nothing hides: control, direction and zero-width characters as escapes."""
+    """One line in which nothing is active or hidden: control, bidirectional and zero-width characters are escaped."""
     escaped = harmless(text, _escape)
     if not escaped.isascii():
         escaped = _UNSEEN.sub(_escaped, escaped)
@@ -60,7 +60,7 @@ def _tame(found: re.Match[str]) -> str:
 
 
 def clip(text: str, width: int) -> str:
-    """One visible line. Of a longer one the middle is left out, and it says how much: its end may be what matters."""
+    """One visible line. A longer one loses its middle and shows how much, since its end may matter."""
     whole = len(text) <= _WORTH_READING * width
     shown = visible(text) if whole else visible(text[:width])[:width] + visible(text[-width:])[-width:]
     if len(shown) <= width:
@@ -74,13 +74,13 @@ def clip(text: str, width: int) -> str:
 
 
 def file_of(comparison: Comparison, view: View) -> str:
-    """The cassette that is to blame, without its session; empty where there is none."""
+    """The cassette to annotate, without its session; empty if there is none."""
     name, _, session = comparison.cassette.rpartition("#")
     return (name if session.isdigit() else comparison.cassette) or view.file or ""
 
 
 def headline(comparison: Comparison) -> str:
-    """Number of changes and of unknown parts. Where something is unknown, never "no changes"."""
+    """The number of changes and of unknown parts. Never "no changes" if something is unknown."""
     unknown = f"{count(len(comparison.unknown), 'part')} unknown" if comparison.unknown else ""
     if comparison.changes:
         levels = ", ".join(f"{number} {level}" for level in LEVELS if (number := comparison.count(level)))
@@ -90,7 +90,7 @@ def headline(comparison: Comparison) -> str:
 
 
 def versions(comparison: Comparison) -> str:
-    """`time 1.0 → 1.1`; both names where they differ; the cassette where there are several."""
+    """`time 1.0 → 1.1`; both names if they differ; the cassette if there are several."""
     old, new = clip(comparison.old, _LONGEST_NAME), clip(comparison.new, _LONGEST_NAME)
     name, _, version = new.rpartition(" ")
     both = f"{old} → {version if name and name == old.rpartition(' ')[0] else new}"
@@ -98,7 +98,7 @@ def versions(comparison: Comparison) -> str:
 
 
 def scope(comparison: Comparison) -> str:
-    """The category; without changes also how much was compared."""
+    """The category; if nothing changed, also how much was compared."""
     said = f"category {comparison.category}"
     return said if comparison.changes or not comparison.compared else f"{said}; {compared(comparison)}"
 
@@ -122,12 +122,12 @@ def times(change: Change) -> str:
 
 
 def may_be_accepted(change: Change) -> bool:
-    """Return whether accepting a change makes a difference: a run in which the server failed is never fine."""
+    """Return whether accepting a change has an effect: a run in which the server failed never passes."""
     return change.rule != "server-crashed"
 
 
 def unused_lines(comparison: Comparison, view: View) -> str:
-    """All unused lines of the ignore file, in one."""
+    """All unused lines of the ignore file, in one sentence."""
     number = len(comparison.unused)
     if number == 1 or view.full:
         return "\n".join(map(unused, comparison.unused))

@@ -1,36 +1,36 @@
 """Comparison of two JSON Schemas: the input or output schema of a tool, in two versions.
 
-Theory of operation. One schema can be written in many ways, so texts are not compared, but meanings, in three steps:
+Theory of operation. One schema can be written in many ways, so meanings are compared and not texts, in three steps:
 
-1. Read. What a schema asserts at one place becomes a node, a normal form: `$ref` followed, `allOf` merged, keywords of
-   older drafts translated, alternatives reduced to types and values where they are no more than that. Two ways to write
-   the same are one node. Schemas of members and items stay as they are written until they are reached.
+1. Read. The assertions of a schema at one place become a node, a normal form: `$ref` is followed, `allOf` merged,
+keywords of older drafts translated, and simple alternatives reduced to types and values. Equivalent ways to write a
+schema give one node. Schemas of members and items stay as written until they are reached.
 2. Walk. Two documents are walked side by side, and each pair of nodes is checked, keyword by keyword. A keyword applies
-   to its own types only (https://json-schema.org/draft/2020-12/json-schema-validation, section 6), so limits count
-   where both nodes allow such a type. Alternatives are paired first: by text, by meaning, by what takes all that
-   another took, by likeness. A schema that contains itself is met once. A budget ends what would take too long.
-3. Judge. The walk yields neutral facts: narrower, if something that fitted may not fit now; wider, the reverse. Clients
-   send arguments, so an input schema breaks them where it becomes narrower; clients read results, so an output schema
-   breaks them where it becomes wider.
+to its own types only (https://json-schema.org/draft/2020-12/json-schema-validation, section 6), so limits count if
+both nodes allow such a type. Alternatives are paired first: by text, by meaning, then with one that accepts all that
+the other accepted, then by likeness. A recursive schema is visited once. A budget ends walks that would take too long.
+3. Judge. The walk yields neutral facts: narrower, if a value that used to fit may not fit now; wider, the reverse.
+Clients send arguments, so an input schema breaks them when it becomes narrower; clients read results, so an output
+schema breaks them when it becomes wider.
 
-What cannot be decided is a fact of its own, and never silence: two patterns, or two `not`, are equal or changed. A
-`format` need not be checked by validators (section 7), so one that few check is in doubt.
+An undecidable difference is a fact of its own, and never silent: two patterns, or two `not`, are equal or changed. A
+`format` need not be checked by validators (section 7), so a format that few check is in doubt.
 
-Paths are those of the meaning: through a `$ref` and into an `allOf` as if all were written in one place.
+Paths follow the meaning: through a `$ref` and into an `allOf`, as if all were written in one place.
 
-    reader           from a schema as it is written to a node
-    nodes            the node, and two nodes that must both hold
-    references       where `$ref` leads, within the document
-    limits           ranges, lengths, counts and multiples
-    property_names   names of members that a pattern matches
-    implied          limits that follow from the rest of a node
-    walk             the walk, its recursion and its budget
-    assertions       checks of types, values, limits, patterns and conditions
-    members          checks of members and items
-    alternatives     checks of `anyOf` and `oneOf`
-    overlaps         what fits two alternatives at once
-    facts            facts, and the rules that they come under
-    shown            facts as people read them
+reader           from a written schema to a node
+nodes            the node, and the merge of two nodes
+references       the target of a `$ref`, within the document
+limits           ranges, lengths, counts and multiples
+property_names   names of members that match a pattern
+implied          limits that follow from the rest of a node
+walk             the walk, its recursion and its budget
+assertions       checks of types, values, limits, patterns and conditions
+members          checks of members and items
+alternatives     checks of `anyOf` and `oneOf`
+overlaps         values that fit two alternatives at once
+facts            facts, and their rules
+shown            facts, prepared for readers
 """
 
 from __future__ import annotations
@@ -63,14 +63,14 @@ _BESIDE_REFERENCES = {
     "examples",
     "$comment",
 }
-_DIALECT = "json-schema.org/draft/2020-12/schema"  # what a schema is written in that does not say
+_DIALECT = "json-schema.org/draft/2020-12/schema"  # the default dialect
 
 
 def compare_input(old: Any, new: Any) -> Iterator[Difference]:
     """Compare the schemas of a tool's arguments; paths start at the schema."""
     facts = _facts(old, new)
     if isinstance(new, dict) and "additionalProperties" not in new:
-        # A tool of which no arguments are known has none; below that, an object of which no members are known has any.
+        # A tool without declared arguments has none; any other object without declared members allows all.
         facts = [fact._replace(spared=()) if _is_argument(fact) else fact for fact in facts]
     return under_rules(facts, of_results=False)
 
@@ -85,15 +85,15 @@ def _is_argument(fact: Fact) -> bool:
 
 
 def _facts(old: Any, new: Any) -> list[Fact]:
-    """Compare two schemas, whoever must fit them."""
+    """Compare two schemas, for arguments or results."""
     if not differ(old, new):
         return []
     found = list(_dialects(old, new))
-    # What two places refer to is reported for both, unless there are too many such places.
+    # The target of two references is reported for both, unless there are too many.
     for each_once in (False, True):
         try:
             return shown(found + Walk(old, new, CHECKS, choose, each_once).whole(old, new, ()), old, new)
-        except (TooLargeError, RecursionError):  # one as hostile as the other
+        except (TooLargeError, RecursionError):  # both mean a hostile schema
             continue
     return [*found, Fact("changed", "other", (), note="too large to compare")]
 
@@ -108,13 +108,13 @@ def _dialects(old: Any, new: Any) -> Iterator[Fact]:
 
 def _depends_on_dialect(schema: Any) -> bool:
     """Return whether a schema has keywords that mean something else, or nothing, in another dialect:
-    https://json-schema.org/draft/2020-12/release-notes, and those before
+    https://json-schema.org/draft/2020-12/release-notes, and earlier ones
     """
     return any(
         one.keys() & _OF_DIALECTS
         or isinstance(one.get("items"), list)
         or any(isinstance(one.get(keyword), bool) for keyword in ("exclusiveMinimum", "exclusiveMaximum"))
-        or ("$ref" in one and one.keys() - _BESIDE_REFERENCES)  # which older dialects do not look at
+        or ("$ref" in one and one.keys() - _BESIDE_REFERENCES)  # ignored by older dialects
         for _, one in subschemas(schema)
     )
 

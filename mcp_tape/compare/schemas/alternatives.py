@@ -1,4 +1,4 @@
-"""Alternatives: pairs of old and new ones, and those that are lost or gained."""
+"""Alternatives: pairs of old and new ones, and those that were lost or gained."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def choose(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
 
 
 def _base(node: Node, types: frozenset[str]) -> Node:
-    """A node without its alternatives, which compare their types themselves, but not null."""
+    """A node without its alternatives. They compare their own types, except null."""
     return node._replace(groups=(), types=types | (node.reach & NULL))
 
 
@@ -43,7 +43,7 @@ def _groups(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
     mine, yours = list(old.groups), list(new.groups)
 
     def same_meaning(one: Group, other: Group) -> bool:
-        alone = len(old.groups) == len(new.groups) == 1  # then there is no choice
+        alone = len(old.groups) == len(new.groups) == 1  # only one pair is possible
         return alone or all(fact.way == "words" for fact in _tried(walk, old, new, one, other))
 
     passes: tuple[_Fits, ...] = (lambda one, other: one.key == other.key, same_meaning, lambda one, other: True)
@@ -55,7 +55,7 @@ def _groups(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
                 yours.remove(other)
                 if one.key != other.key or refer(one.key) or old.types != new.types:
                     yield from _alternatives(walk, _choice(old, one), _choice(new, other), path)
-    # A group that follows from the others is no condition of its own.
+    # A group that follows from the others is not a condition of its own.
     yours = [one for one in yours if all(narrows(_tried(walk, old, new, kept, one)) for kept in old.groups)]
     mine = [one for one in mine if all(widens(_tried(walk, old, new, one, kept)) for kept in new.groups)]
     for one in yours:
@@ -69,7 +69,7 @@ def _tried(walk: Walk, old: Node, new: Node, one: Group, other: Group) -> list[F
 
 
 def _condition(group: Group, weight: Weight, way: Way, path: Path) -> Iterator[Fact]:
-    """Report a group without a counterpart, as a condition. One that only names members keeps nothing from fitting."""
+    """Report an unpaired group as a condition. One that only names members excludes nothing."""
     if weight == "nothing":
         return
     at, written = (*path, group.keyword), [one.written for one in group.alternatives]
@@ -81,7 +81,7 @@ def _condition(group: Group, weight: Weight, way: Way, path: Path) -> Iterator[F
 
 
 def _one_sided(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
-    """Compare where only one side has alternatives: a condition on top of the rest, or the rest in another form."""
+    """Compare if only one side has alternatives: they are an extra condition, or another form of the rest."""
     bases = [node._replace(groups=(), types=node.reach) for node in (old, new)]
     facts = walk.plain(bases[0], bases[1], path)
     grouped, plain = (new, old) if new.groups else (old, new)
@@ -100,13 +100,13 @@ def _one_sided(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
 
 
 def _one_for_each_type(grouped: Node, plain: Node) -> bool:
-    """True if alternatives may be a list of types in another form."""
+    """True if the alternatives may be another form of a list of types."""
     several = len(type_names(plain.types - NULL)) > 1 and plain.types != TYPES
     return several and len(grouped.groups) == 1 and grouped._replace(groups=(), notes={}) == Node(types=grouped.types)
 
 
 def _weight(walk: Walk, bases: list[Node], group: Group, way: Way) -> Weight:
-    """How much a group says besides the rest: nothing where one of its alternatives always holds."""
+    """How much a group restricts: nothing if one of its alternatives always holds."""
     old, new = bases
     choice = _choice(new if way == "narrower" else old, group)
     if overlapping(choice, walk.new_node if way == "narrower" else walk.old_node):
@@ -130,7 +130,7 @@ def _choice(node: Node, group: Group) -> Choice:
 
 
 def _split(node: Node) -> Choice:
-    """Split a node into alternatives: its own with all that holds besides, else one for each type."""
+    """Split a node into alternatives: its own, each merged with the rest of the node, or else one for each type."""
     silent = node._replace(notes={}, groups=())
     if node.groups:
         group = node.groups[0]
@@ -149,7 +149,7 @@ def _alternatives(walk: Walk, old: Choice, new: Choice, path: Path) -> Iterator[
 
 
 def _once(facts: Iterable[Fact]) -> Iterator[Fact]:
-    """Each fact once, as it is worst: the parts of an alternative that was divided have much in common."""
+    """Merge repeated facts, keeping the worst: the parts of a divided alternative have much in common."""
     found: dict[tuple[str, Path, bytes, bytes], Fact] = {}
     for fact in facts:
         key = fact.kind, fact.path, canonical(fact.before), canonical(fact.after)
@@ -158,7 +158,7 @@ def _once(facts: Iterable[Fact]) -> Iterator[Fact]:
 
 
 def _unfolded(choice: Choice, read: Callable[[Schema], Node]) -> Choice:
-    """Put alternatives of an alternative in its place, where no two of them take the same."""
+    """Replace an alternative by its own alternatives, unless two of these accept the same value."""
     found: list[Alternative] = []
     for one in choice.alternatives:
         inner = only_choice(one.node._replace(types=TYPES))
@@ -172,7 +172,7 @@ def _unfolded(choice: Choice, read: Callable[[Schema], Node]) -> Choice:
 
 def _compared(walk: Walk, old: Choice, new: Choice, path: Path) -> Iterator[Fact]:
     mine, yours = old.alternatives, new.alternatives
-    walk.spend(len(mine) * len(yours) // 4)  # to look at two is less than to read one
+    walk.spend(len(mine) * len(yours) // 4)  # a comparison is cheaper than reading a schema
     tried: dict[tuple[int, int], list[Fact]] = {}
 
     def facts(i: int, j: int) -> list[Fact]:
@@ -184,7 +184,7 @@ def _compared(walk: Walk, old: Choice, new: Choice, path: Path) -> Iterator[Fact
     found = {}
     for i, j in pairs.items():
         found[i] = walk.nodes(mine[i].node, yours[j].node, (*path, *(yours[j].path or mine[i].path)))
-        # What one alternative does not take any more, or takes as well, another may take still, or have taken before.
+        # A value that one alternative no longer accepts, or newly accepts, may be covered by another alternative.
         taken = narrows(found[i]) and any(not narrows(facts(i, k)) for k in range(len(yours)) if k != j)
         known = widens(found[i]) and any(not widens(facts(k, j)) for k in range(len(mine)) if k != i)
         spared: Spared = (*(_NARROWER if taken else ()), *(_WIDER if known else ()))
@@ -202,7 +202,7 @@ def _compared(walk: Walk, old: Choice, new: Choice, path: Path) -> Iterator[Fact
 
 
 def _gone(one: Alternative, keyword: str, tried: list[list[Fact]], path: Path) -> _Unpaired:
-    """An alternative that is lost, unless one of the other side takes what it took and knows all of its members."""
+    """A lost alternative, unless another one accepts all its values and names all its members."""
     taken, doubt = _made_up_for(tried, narrows, "property-removed")
     note = f"alternative is gone ({describe(one.node)})" + ("; another alternative takes it" if taken else "")
     ends = (*path, *one.path), one.written, ABSENT, note, doubt, _NARROWER if taken else ()
@@ -210,7 +210,7 @@ def _gone(one: Alternative, keyword: str, tried: list[list[Fact]], path: Path) -
 
 
 def _new(one: Alternative, keyword: str, tried: list[list[Fact]], path: Path) -> _Unpaired:
-    """An alternative that is gained, unless one of the other side took what it takes and knew all of its members."""
+    """A gained alternative, unless an old one accepted all its values and named all its members."""
     known, doubt = _made_up_for(tried, widens, "property-added")
     note = f"new alternative ({describe(one.node)})" + ("; another alternative took it" if known else "")
     ends = (*path, *one.path), ABSENT, one.written, note, doubt, _WIDER if known else ()
@@ -218,7 +218,7 @@ def _new(one: Alternative, keyword: str, tried: list[list[Fact]], path: Path) ->
 
 
 def _made_up_for(tried: list[list[Fact]], breaks: Callable[[list[Fact]], bool], unknown: str) -> tuple[bool, bool]:
-    """Return whether an alternative of the other side makes up for one, and whether it may: all but some members."""
+    """Return whether an alternative of the other side covers one, and whether it may (all but some members)."""
     made_up = not all(
         breaks(facts) or any(fact.kind.endswith(unknown) and not fact.spared for fact in facts) for facts in tried
     )
@@ -226,7 +226,7 @@ def _made_up_for(tried: list[list[Fact]], breaks: Callable[[list[Fact]], bool], 
 
 
 def _replaced(lost: list[_Unpaired], gained: list[_Unpaired], at: Path) -> Iterator[Fact]:
-    """Report alternatives without a counterpart: as one fact where some types are in the place of others."""
+    """Report unpaired alternatives. If new types replace old ones, report that as one fact."""
     gone, new = ([pair for pair in side if pair[1].way in ("narrower", "wider")] for side in (lost, gained))
     before, after = (frozenset[str]().union(*(one.node.reach for one, _ in side)) for side in (gone, new))
     replaced = gone + new if before and after and not before & after else []
@@ -240,7 +240,7 @@ def _replaced(lost: list[_Unpaired], gained: list[_Unpaired], at: Path) -> Itera
 def _pairs(
     walk: Walk, mine: tuple[Alternative, ...], yours: tuple[Alternative, ...], facts: Callable[[int, int], list[Fact]]
 ) -> dict[int, int]:
-    """Pair alternatives: of equal text first, then of equal meaning, then those that take the old one, then alike."""
+    """Pair alternatives: by equal text, by equal meaning, by what they accept, then by likeness."""
     pairs: dict[int, int] = {}
     old, new = [tags(one.node, walk.old_node) for one in mine], [tags(one.node, walk.new_node) for one in yours]
 
@@ -250,7 +250,7 @@ def _pairs(
     def pair(fits: Callable[[int, int], bool]) -> None:
         for i in (i for i in range(len(mine)) if i not in pairs):
             alike = {j: like(i, j) for j in range(len(yours)) if j not in pairs.values()}
-            likely = [j for j in alike if alike[j] and alike[j] == max(alike.values())]  # the others are not tried
+            likely = [j for j in alike if alike[j] and alike[j] == max(alike.values())]  # only the most alike are tried
             best = next((j for j in sorted(likely, key=lambda j: abs(i - j)) if fits(i, j)), None)
             pairs.update({} if best is None else {i: best})
 
@@ -262,7 +262,7 @@ def _pairs(
 
 
 def likeness(one: Node, other: Node) -> int:
-    """Degree of likeness of two alternatives; 0 if one cannot be the other."""
+    """The likeness of two alternatives; 0 if they cannot correspond."""
     common = one.reach & other.reach
     if not common:
         return 0

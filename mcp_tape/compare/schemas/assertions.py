@@ -18,7 +18,7 @@ from .nodes import BOOLEANS, NULL, NUMBER, TYPES, Node, by_value, describe, type
 from .reader import DEEPER
 from .walk import Walk, refer
 
-# The formats of the specification (section 7.3). Validators ignore any other.
+# The formats of the specification (section 7.3). Validators ignore others.
 FORMATS = frozenset(
     """date-time date time duration email idn-email hostname idn-hostname ipv4 ipv6 uri uri-reference iri
     iri-reference uuid uri-template json-pointer relative-json-pointer regex""".split()
@@ -29,16 +29,16 @@ _NULL_KEY = next(iter(by_value([None])))
 
 
 def types(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
-    """Types that are lost or gained; null apart, where there is something besides it."""
+    """Types that were lost or gained; null separately, if there are other types."""
     mine, yours = old.types, new.types
     if mine - NULL and yours - NULL and TYPES not in (mine, yours):
         yield from nulls(old, new, path)
         mine, yours = mine - NULL, yours - NULL
     lost, gained = mine - yours, yours - mine
     if choices(old) is not None and choices(new) is not None and mine and yours:
-        return  # a matter of values
+        return  # values are compared instead
     if choices(new) is not None and mine & yours:
-        lost = frozenset()  # a matter of values again: it has become an enum
+        lost = frozenset()  # values again: it has become an enum
     if choices(old) is not None and mine & yours:
         gained = frozenset()
     if lost or gained:
@@ -48,7 +48,7 @@ def types(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
 
 
 def nulls(old: Node, new: Node, path: Path) -> Iterator[Fact]:
-    """Null that is lost or gained, whatever else is."""
+    """Null that was lost or gained, whatever the other types."""
     ends = (*path, "type"), type_value(old.types), type_value(new.types)
     if "null" in old.types - new.types:
         yield Fact("null-lost", "narrower", *ends, "may not be null any more")
@@ -80,7 +80,7 @@ def _every(types: frozenset[str], listed: Mapping[bytes, Any]) -> bool:
 
 
 def _choice(mine: Mapping[bytes, Any] | None, yours: Mapping[bytes, Any] | None, path: Path) -> Iterator[Fact]:
-    """A node that has become an enum, or is none any more."""
+    """A node that became an enum, or no longer is one."""
     if yours is not None and len(yours) == 1:
         value = next(iter(yours.values()))
         yield Fact("became-const", "narrower", (*path, "const"), after=value, note=f"must be {short(value)}")
@@ -132,7 +132,7 @@ def _limited(mine: Limit | None, yours: Limit | None, path: Path) -> Fact:
 def multiples(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
     common = old.types & new.types & NUMBER
     mine, yours = old.multiple, new.multiple
-    if "fraction" not in common:  # an integer is a multiple of 1 anyhow
+    if "fraction" not in common:  # every integer is a multiple of 1
         mine, yours = (common_multiple(one, multiple(1)) if one and one != 1 else None for one in (mine, yours))
         mine, yours = (None if one == 1 else one for one in (mine, yours))
     if not common or mine == yours:
@@ -156,7 +156,7 @@ def patterns(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
 
 
 def _texts(keyword: str, old: frozenset[str], new: frozenset[str], path: Path) -> Iterator[Fact]:
-    """Patterns and formats, which are equal or not: no two of them are compared by what they match."""
+    """Patterns and formats, which are equal or changed: their matches are not compared."""
     lost, gained = sorted(old - new), sorted(new - old)
     doubt = keyword == "format" and not FORMATS.issuperset(lost + gained)
     for before, after in zip(lost, gained, strict=False):
@@ -171,7 +171,7 @@ def _texts(keyword: str, old: frozenset[str], new: frozenset[str], path: Path) -
 
 
 def conditions(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
-    """`if`, `then`, `else`: consequences are compared where the conditions mean the same."""
+    """`if`, `then`, `else`: consequences are compared if the conditions mean the same."""
     mine, yours = list(old.conditions.values()), list(new.conditions.values())
     for one in list(mine):
         other = next((other for other in yours if walk.same(one.when, other.when)), None)
@@ -190,7 +190,7 @@ def conditions(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
 
 
 def opaques(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
-    """Keywords whose values are equal or not, with nothing in between."""
+    """Keywords that are compared only for equality."""
     mine, yours = _unequal(old.opaque, new.opaque), _unequal(new.opaque, old.opaque)
     for keyword in dict.fromkeys(name for name, _ in (*mine, *yours)):
         befores, afters = ([value for name, value in part if name == keyword] for part in (mine, yours))
@@ -198,7 +198,7 @@ def opaques(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
 
 
 def _unequal(entries: _Opaque, others: _Opaque) -> list[tuple[str, Any]]:
-    """Entries that the other side lacks, or that may mean something else there: they refer to something."""
+    """Entries that the other side lacks, or that contain a reference and so may mean something else there."""
     return [entry for key, entry in entries.items() if key not in others or (entry[0] in _SCHEMAS and refer(key))]
 
 

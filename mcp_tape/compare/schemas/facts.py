@@ -1,7 +1,7 @@
-"""Facts: differences between two JSON Schemas, and the rules that they come under.
+"""Facts: differences between two JSON Schemas, and their rules.
 
-A fact is neutral: a schema has become narrower or wider. Which of the two breaks a client depends on who must fit the
-schema: the sender of arguments, or the sender of results.
+A fact is neutral: a schema has become narrower or wider. Which of the two breaks a client depends on the sender of the
+values: the client sends arguments, the server sends results.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from ...wire.jsontext import Path
 from ..changes import ABSENT, Difference
 from ..rules import RULES, Level
 
-# narrower: something that fitted may not fit now. wider: the reverse. other: both, or unknown. neutral: neither, as
-# long as only members are sent that the schema knows. words: an annotation, which no validator looks at.
+# narrower: a value that used to fit may not fit now. wider: the reverse. other: both, or unknown. neutral: neither, if
+# only members named in the schema are sent. words: an annotation, which validators ignore.
 Way = Literal["narrower", "wider", "other", "neutral", "words"]
 Spared = tuple[Literal["narrower", "wider"], ...]
 
@@ -34,8 +34,8 @@ class Fact(NamedTuple):
     before: Any = ABSENT
     after: Any = ABSENT
     note: str = ""
-    doubt: bool = False  # it may break nothing, though its rule says so
-    spared: Spared = ()  # the ways in which another alternative makes up for it
+    doubt: bool = False  # it may break nothing, despite its rule
+    spared: Spared = ()  # the ways in which another alternative covers it
 
 
 def narrows(facts: Iterable[Fact]) -> bool:
@@ -47,7 +47,7 @@ def widens(facts: Iterable[Fact]) -> bool:
 
 
 def spare(fact: Fact, spared: Spared) -> Fact:
-    """A fact for which another alternative makes up, in some ways."""
+    """A fact that another alternative covers, in some ways."""
     left = way(narrows([fact]) and "narrower" not in spared, widens([fact]) and "wider" not in spared)
     if fact.way in ("neutral", "words") or left == fact.way:
         return fact
@@ -55,8 +55,8 @@ def spare(fact: Fact, spared: Spared) -> Fact:
     return fact._replace(way=left, note=note, spared=tuple({*fact.spared, *spared}))
 
 
-# By kind of fact: the rule for the schema of arguments, and that for the schema of results. No model reads the
-# descriptions and defaults of results.
+# For each kind of fact: the rule for the schema of arguments, and the one for results. No model reads the descriptions
+# and defaults of results.
 _RULES: dict[str, tuple[str, str | None]] = {
     "required-property-added": ("input-required-property-added", "output-property-added"),
     "optional-property-added": ("input-optional-property-added", "output-property-added"),
@@ -107,7 +107,7 @@ _RULES: dict[str, tuple[str, str | None]] = {
 
 
 def under_rules(facts: Iterable[Fact], *, of_results: bool) -> Iterator[Difference]:
-    """Put facts under the rules for the schema of arguments, or for that of results."""
+    """Convert facts to differences, under the rules for arguments or for results."""
     for fact in facts:
         rule = _RULES[fact.kind][of_results]
         if rule is not None:
@@ -117,16 +117,16 @@ def under_rules(facts: Iterable[Fact], *, of_results: bool) -> Iterator[Differen
 
 
 def _level(rule: str, fact: Fact) -> Level | None:
-    """The level of a fact, where it is not its rule's."""
+    """The level of a fact, if it differs from its rule's."""
     if fact.kind == "default-reordered":
         return "info"
     if fact.doubt and RULES[rule].level == "error":
         return "warn"
     if fact.kind == "dialect-changed" and (ABSENT in (fact.before, fact.after) or not fact.doubt):
-        return "info"  # to name what was meant, or not to name it any more; or what means the same in both
+        return "info"  # only the declaration changed, or it matters to neither
     if fact.kind.startswith("exact-limit"):
         return "info"
-    # What had to be given means something, and may be refused though the schema does not say so.
+    # An argument that used to be required is meaningful, and may be refused now even if the schema allows it.
     ignored = rule == "input-property-removed" and not narrows([fact]) and fact.kind.startswith("optional")
     unheard_of = rule == "output-property-added" and widens([fact])
     return "warn" if ignored or unheard_of else None

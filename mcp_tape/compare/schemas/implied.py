@@ -1,4 +1,4 @@
-"""Limits that follow from the rest of a node: a limit that is written and was implied before changes nothing."""
+"""Limits that follow from the rest of a node. Writing out a limit that was already implied changes nothing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MEASURES: Mapping[str, Callable[[Any], Any]] = {
 
 
 def effective(node: Node, name: str, written: Limit | None) -> Limit | None:
-    """The strictest of the limit that is written and those that follow from values, patterns and members."""
+    """The strictest of the written limit and those that follow from values, patterns and members."""
     found = [limit for limit in (written, *_implied(node, name)) if limit is not None]
     return max(found, key=lambda limit: limit.rank, default=None)
 
@@ -60,19 +60,19 @@ def all_multiples(node: Node, of: Fraction) -> bool:
 
 
 def all_fit(node: Node, pattern: str) -> bool:
-    """Return whether a node lists its texts, and all of them surely match a pattern."""
+    """Return whether a node lists its texts, and all of them certainly match a pattern."""
     listed = _values(node, frozenset({"string"}))
     return bool(listed) and all(fits(pattern, value) is True for value in listed)
 
 
 def takes_names(node: Node, names: Iterable[str]) -> bool:
-    """Return whether all names surely fit the node of `propertyNames`."""
+    """Return whether all names certainly fit the node of `propertyNames`."""
     return all(_takes_name(node, name) for name in names)
 
 
 def _takes_name(node: Node, name: str) -> bool:
     if node.groups or node.conditions or node.opaque or node.formats:
-        return False  # nobody knows
+        return False  # undecidable
     listed = node.values is None or by_value([name]).keys() <= node.values.keys()
     least, most = node.limits.get("minLength"), node.limits.get("maxLength")
     long = least is None or len(name) >= least.rank[0]

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 Number = int | float
 
-# By keyword: the sign of growing stricter, and the types that it applies to.
+# For each keyword: the sign of a stricter value, and the types that it applies to.
 LIMITS: dict[str, tuple[int, frozenset[str]]] = {
     "minimum": (1, frozenset({"integer", "fraction"})),
     "maximum": (-1, frozenset({"integer", "fraction"})),
@@ -29,7 +29,7 @@ _EXCLUSIVE = {"minimum": "exclusiveMinimum", "maximum": "exclusiveMaximum"}
 
 
 class Limit(NamedTuple):
-    """A limit as it is written, and its rank: of two, the greater is the stricter."""
+    """A limit as written, and its rank: of two limits, the one with the greater rank is stricter."""
 
     keyword: str
     value: Any
@@ -50,7 +50,7 @@ def is_number(value: Any) -> bool:
 
 
 def limits(schema: Mapping[str, Any]) -> Iterator[tuple[str, Limit] | Unusable]:
-    """Read the limits of a schema; those that limit nothing are left out."""
+    """Read the limits of a schema, except those without effect."""
     for name, (sign, _) in LIMITS.items():
         if name == "uniqueItems":
             yield from _unique(schema)
@@ -58,7 +58,7 @@ def limits(schema: Mapping[str, Any]) -> Iterator[tuple[str, Limit] | Unusable]:
         exclusive = _EXCLUSIVE.get(name)
         other = schema.get(exclusive) if exclusive else None
         if name in schema:
-            keyword = exclusive if exclusive and other is True else name  # true: as draft 4 writes it
+            keyword = exclusive if exclusive and other is True else name  # draft 4: true
             yield from _limit(name, keyword, schema[name], sign, keyword == exclusive)
         if exclusive and other is not None and not isinstance(other, bool):
             yield from _limit(name, exclusive, other, sign, True)
@@ -88,7 +88,7 @@ def stricter(one: Mapping[str, Limit], other: Mapping[str, Limit]) -> dict[str, 
 
 
 def whole(limit: Limit) -> Limit:
-    """Convert a limit to one of integers: more than 0 is at least 1."""
+    """Convert a limit to one for integers: more than 0 is at least 1."""
     value, strict = limit.rank
     return limit._replace(rank=(math.floor(value) + 1 if strict else math.ceil(value), False))
 
@@ -104,7 +104,7 @@ def is_above(low: Limit | None, high: Limit | None, kind: str) -> bool:
 
 
 def is_of_numbers(limit: Limit) -> bool:
-    """Return whether a limit is that of exact integers, which some libraries always set.
+    """Return whether a limit is the range of exact integers, which some libraries always set.
 
     https://www.rfc-editor.org/rfc/rfc8259#section-6
     """
@@ -112,14 +112,14 @@ def is_of_numbers(limit: Limit) -> bool:
 
 
 def multiple(value: Any) -> Fraction | None:
-    """The value of `multipleOf`, exact; None if it is no positive number."""
+    """The value of `multipleOf`, exact; None if it is not a positive number."""
     if not is_number(value) or value <= 0:
         return None
     return exact(value)
 
 
 def exact(value: Number) -> Fraction:
-    return Fraction(repr(value) if isinstance(value, float) else value)  # 0.1 as it is written
+    return Fraction(repr(value) if isinstance(value, float) else value)  # 0.1 as written
 
 
 def common_multiple(one: Fraction | None, other: Fraction | None) -> Fraction | None:

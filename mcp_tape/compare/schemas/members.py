@@ -1,4 +1,4 @@
-"""Checks of what lies below two nodes: members of objects and items of arrays."""
+"""Checks of the schemas below two nodes: members of objects and items of arrays."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .walk import Walk
 
 
 def members(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
-    """Members that both nodes know by name, and those that only one does."""
+    """Members that both nodes name, and those that only one names."""
     if "object" not in old.types & new.types:
         return
     now_called = renames(_named(old), _named(new), (spelling, _described))
@@ -46,20 +46,20 @@ def _kept(walk: Walk, old: Node, new: Node, name: str, at: Path) -> Iterator[Fac
 
 
 def _required(walk: Walk, new: Node, name: str) -> tuple[str, bool]:
-    """A note on a member that is required now, and whether that is in doubt.
+    """A note on a member that is now required, and whether that is in doubt.
 
-    Some libraries list what has a default as required, and do not ask for it.
+    Some libraries list members with a default as required, and do not insist on them.
     """
     default = walk.new_node(new.at(name)).notes.get("default", ABSENT)
     return ("", False) if default is ABSENT else (f", with the default {short(default)}", True)
 
 
 def _said(mine: Mapping[str, Any], yours: Mapping[str, Any], as_needed: bool, at: Path) -> Iterator[Fact]:
-    """Annotations of a member, which no validator looks at. `as_needed`: it is required, or optional, as before."""
+    """Annotations of a member, which validators ignore. `as_needed`: whether it is required did not change."""
     before, after = mine.get("x-mcp-header", ABSENT), yours.get("x-mcp-header", ABSENT)
     if differ(before, after):
         yield Fact("header-changed", "words", (*at, "x-mcp-header"), before, after, "sent in another header")
-    # A default means nothing for what could not be left out before; and one of null is like none.
+    # A default means nothing for a member that was always required, and a default of null equals none.
     before, after = (None if notes.get("default") is None else notes["default"] for notes in (mine, yours))
     if as_needed and differ(before, after):
         ends = mine.get("default", ABSENT), yours.get("default", ABSENT)
@@ -72,14 +72,14 @@ def _said(mine: Mapping[str, Any], yours: Mapping[str, Any], as_needed: bool, at
 
 
 def _default_note(before: Any, after: Any) -> str:
-    """Both values, as a report may show none that came or went."""
+    """Both values, since a report may omit one that was added or removed."""
     if before is ABSENT or after is ABSENT:
         return f"new default {short(after)}" if before is ABSENT else f"the default {short(before)} is gone"
     return "another default"
 
 
 def _members(default: Any) -> list[bytes] | None:
-    """The members of a list, or of a text that lists them with commas, whatever their order."""
+    """The members of a list, or of a text that lists them with commas, in any order."""
     listed = [word.strip() for word in default.split(",")] if isinstance(default, str) else default
     return sorted(map(jsontext.canonical, listed)) if isinstance(listed, list) and len(listed) > 1 else None
 
@@ -104,7 +104,7 @@ def _named(node: Node) -> dict[str, Schema]:
 
 
 def _described(name: str, schema: Schema) -> Hashable:
-    """What a schema says but for its title; None where it has no description."""
+    """A schema without its title, to recognize it by; None if it has no description."""
     if not isinstance(schema, dict) or not schema.get("description"):
         return None
     return canonical({keyword: value for keyword, value in schema.items() if keyword != "title"})
@@ -117,7 +117,7 @@ def _removed(walk: Walk, old: Node, new: Node, name: str, at: Path, other: str |
     kind = "required" if required else "optional"
     refused = now is False or narrows(inner)
     note = f"{kind} property is gone ({describe(walk.old_node(was))})"
-    # Where no names are known all are data, and this one is as good as any.
+    # If no names are known, all names are data, and this one is nothing special.
     spared: Spared = () if refused or new.properties else ("narrower",)
     more = "; any is taken now" if spared else f"; probably {spelled(other)} now" if other else ""
     way_ = way(narrows=refused, widens=required)
@@ -126,7 +126,7 @@ def _removed(walk: Walk, old: Node, new: Node, name: str, at: Path, other: str |
 
 
 def others(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
-    """Members that are not known by name."""
+    """Members without a known name."""
     if "object" not in old.types & new.types:
         return
     yield from _beyond(walk, old.additional, new.additional, (*path, "additionalProperties"))
@@ -144,7 +144,7 @@ def others(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
 
 
 def _doubtful(walk: Walk, old: Node, new: Node, pattern: str, path: Path) -> Iterator[Fact]:
-    """A pattern that is not tried may match members that are known by name."""
+    """A pattern that is not tried may match members with known names."""
     if (old.tries(pattern) and new.tries(pattern)) or not (old.declared or new.declared):
         return
     before, after = (node.patterned.get(pattern, ABSENT) for node in (old, new))
@@ -170,13 +170,13 @@ def _written(schema: Schema) -> Schema:
 
 
 def dependencies(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
-    """Members that are required, or constrained, where another one is present."""
+    """Members that are required or constrained if another member is present."""
     if "object" not in old.types & new.types:
         return
     for name in dict.fromkeys((*old.dependent, *new.dependent)):
         mine, yours = (node.dependent.get(name, frozenset()) for node in (old, new))
         at = (*path, "dependentRequired", name)
-        settled = old.required | new.required  # whatever depends on what
+        settled = old.required | new.required  # always required: depends on nothing
         for needed in sorted(yours - mine - settled):
             yield Fact("dependency-added", "narrower", at, after=needed, note=f"{name} needs {needed}")
         for needed in sorted(mine - yours - settled):
@@ -187,7 +187,7 @@ def dependencies(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]
 
 
 def items(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
-    """Items of arrays, those of `prefixItems` first."""
+    """Items of arrays, with those of `prefixItems` first."""
     if "array" not in old.types & new.types:
         return
     for index in range(max(len(old.prefix), len(new.prefix))):

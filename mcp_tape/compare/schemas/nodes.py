@@ -1,7 +1,7 @@
-"""Nodes: what a JSON Schema asserts at one place, in a normal form. Two ways to write the same are one node.
+"""Nodes: the assertions of a JSON Schema at one place, in a normal form. Equivalent ways to write them give one node.
 
-A node keeps the schemas of what lies below as they are written. Two nodes that must both hold merge into one (`both`),
-so that `$ref` and `allOf` leave no trace.
+A node keeps the schemas below it as written. Two nodes that must both hold merge into one (`both`), so `$ref` and
+`allOf` leave no trace.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from ..changes import ABSENT
 from .limits import Limit, common_multiple, stricter
 from .property_names import compiled, fits, fits_any
 
-Schema = Any  # as it is written: an object, a boolean, or what is no schema at all
+Schema = Any  # as written: an object, a boolean, or an invalid schema
 
-# An integer is a number too, so a number that is no integer has a name of its own.
+# An integer is a number too, so numbers that are not integers have a name of their own.
 TYPES = frozenset({"null", "boolean", "object", "array", "string", "integer", "fraction"})
 NUMBER = frozenset({"integer", "fraction"})
 NULL = frozenset({"null"})
 _FEW = frozenset({"null", "boolean"})  # all their values can be listed
-_MOST_PATTERNS = 4  # that are tried on names: each on each may take long
+_MOST_PATTERNS = 4  # to match against names: each pair may take long
 
 
 class Alternative(NamedTuple):
-    """One of several schemas: its path below the node, its text and its node."""
+    """One of several schemas: its path below the node, its source and its node."""
 
     path: Path
     written: Schema
@@ -35,7 +35,7 @@ class Alternative(NamedTuple):
 
 
 class Group(NamedTuple):
-    """Alternatives of which one must hold. `null`: null is allowed besides."""
+    """Alternatives of which one must hold. `null`: null is allowed as well."""
 
     keyword: str  # anyOf or oneOf
     alternatives: tuple[Alternative, ...]
@@ -44,14 +44,14 @@ class Group(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """Alternatives that are compared with others."""
+    """Alternatives to compare with others."""
 
-    keyword: str  # empty where there was no choice to begin with
+    keyword: str  # empty if there was no choice originally
     alternatives: tuple[Alternative, ...]
 
 
 class Condition(NamedTuple):
-    """if, then, else."""
+    """`if`, `then`, `else`."""
 
     when: Schema
     then: Schema
@@ -59,7 +59,7 @@ class Condition(NamedTuple):
 
 
 class Node(NamedTuple):
-    """All that holds at one place."""
+    """All assertions at one place."""
 
     types: frozenset[str] = TYPES
     values: Mapping[bytes, Any] | None = None  # enum and const, by their canonical form
@@ -78,7 +78,7 @@ class Node(NamedTuple):
     dependents: Mapping[str, Schema] = {}  # dependentSchemas
     conditions: Mapping[bytes, Condition] = {}
     groups: tuple[Group, ...] = ()
-    opaque: Mapping[bytes, tuple[str, Any]] = {}  # what can only be equal or not: keyword and value
+    opaque: Mapping[bytes, tuple[str, Any]] = {}  # compared only for equality: keyword and value
     notes: Mapping[str, Any] = {}  # annotations
 
     @property
@@ -92,16 +92,16 @@ class Node(NamedTuple):
 
     @property
     def is_closed(self) -> bool:
-        """True if an object has no members but those that the schema names."""
+        """True if an object allows no members except those that the schema names."""
         return self.additional is False and not self.patterned
 
     @property
     def declared(self) -> tuple[str, ...]:
-        """Names of members that the schema knows, in their order."""
+        """Names of members that the schema names, in order."""
         return (*self.properties, *sorted(self.required - self.properties.keys()))
 
     def at(self, name: str) -> Schema:
-        """The schema of a member; open where that cannot be decided."""
+        """The schema of a member; open if undecidable."""
         if not self.patterned:
             return self.properties.get(name, self.additional)
         fitting = [self.patterned[pattern] for pattern in self.patterned if self._fits(pattern, name)]
@@ -110,7 +110,7 @@ class Node(NamedTuple):
         return self.additional if self.speaks_of(name) is False else True
 
     def speaks_of(self, name: str) -> bool | None:
-        """Return whether a member is known, by name or by a pattern; None if that cannot be decided."""
+        """Return whether a member is known, by name or by a pattern; None if undecidable."""
         if name in self.properties or name in self.required:
             return True
         found = {self._fits(pattern, name) for pattern, schema in self.patterned.items() if schema is not False}
@@ -161,9 +161,9 @@ def both(one: Node, other: Node) -> Node:
 
 
 def settled(node: Node) -> Node:
-    """Drop values of refused types, and types without a value. To list all values of a type is to name it."""
+    """Drop values of excluded types, and types without a value. A type whose values are all listed is just named."""
     if "object" in node.types and any(node.at(name) is False for name in node.required):
-        node = node._replace(types=node.types - {"object"})  # what it needs it refuses
+        node = node._replace(types=node.types - {"object"})  # it requires a member that it forbids
     if node.values is None:
         return node
     values = {key: value for key, value in node.values.items() if type_of(value) in node.types}
@@ -173,7 +173,7 @@ def settled(node: Node) -> Node:
 
 
 def folded(node: Node) -> Node:
-    """Fold patterns that every name matches into all members: nothing is additional then."""
+    """Fold patterns that match every name into the other members: none is additional then."""
     every = [schema for pattern, schema in node.patterned.items() if fits_any(pattern)]
     if not every:
         return node
@@ -185,7 +185,7 @@ def folded(node: Node) -> Node:
 
 
 def together(*schemas: Schema) -> Schema:
-    """Write the schema of schemas that must all hold."""
+    """A schema for several that must all hold."""
     parts: dict[bytes, Schema] = {}
     for schema in schemas:
         inner = schema["allOf"] if isinstance(schema, dict) and schema.keys() == {"allOf"} else [schema]
@@ -198,12 +198,12 @@ def together(*schemas: Schema) -> Schema:
 
 
 def is_open(schema: Schema) -> bool:
-    """Return whether a schema allows anything, at first sight."""
+    """Return whether a schema obviously allows everything."""
     return schema is True or schema == {}
 
 
 def nullable(node: Node) -> Node | None:
-    """Allow null as well; None if one node cannot say that."""
+    """Allow null as well; None if a single node cannot express that."""
     if node.opaque or node.conditions:
         return None
     return node._replace(
@@ -233,7 +233,7 @@ def type_of(value: Any) -> str:
 
 
 def types(value: Any) -> frozenset[str] | None:
-    """Types from the value of `type`; None if it is not one."""
+    """Parse the value of `type`; None if it is invalid."""
     names = value if isinstance(value, list) else [value]
     if not names or not all(isinstance(name, str) and name in TYPES - {"fraction"} | {"number"} for name in names):
         return None
@@ -254,7 +254,7 @@ def type_value(types: frozenset[str]) -> Any:
 
 
 def describe(node: Node) -> str:
-    """Describe in a few words what fits."""
+    """Describe in a few words what a node allows."""
     if node.notes.get("name") and node.types <= {"object"}:
         return str(node.notes["name"])
     return "anything" if node.reach == TYPES else " or ".join(type_names(node.reach)) or "nothing"
@@ -267,7 +267,7 @@ def _common(one: Mapping[bytes, Any] | None, other: Mapping[bytes, Any] | None) 
 
 
 def _patterned(one: Node, other: Node) -> dict[str, Schema]:
-    """Merge `patternProperties`. A pattern of one is additional to the other, if that has no patterns at all."""
+    """Merge `patternProperties`. If the other has no patterns at all, matching members are additional there."""
     mine, yours = (True if node.patterned else node.additional for node in (one, other))
     names = dict.fromkeys((*one.patterned, *other.patterned))
     return {name: together(one.patterned.get(name, mine), other.patterned.get(name, yours)) for name in names}

@@ -1,4 +1,4 @@
-"""Overlaps: values that fit two alternatives at once, which `oneOf` refuses; and members that set them apart."""
+"""Overlaps: values that fit two alternatives at once, which `oneOf` refuses; and members that distinguish them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .limits import LIMITS, is_above
 from .nodes import Alternative, Choice, Node, Schema, together
 from .walk import Walk
 
-_DEEPEST = 3  # members within members that may distinguish two objects
+_DEEPEST = 3  # nested members that may distinguish two objects
 _RANGES = (
     ("minimum", "maximum"),
     ("minLength", "maxLength"),
@@ -29,8 +29,8 @@ Tags = Mapping[str, set[bytes]]
 def overlaps(
     walk: Walk, old: Choice, new: Choice, pairs: dict[int, int], found: dict[int, list[Fact]], path: Path
 ) -> Iterator[Fact]:
-    """Report alternatives that overlap more, or less. That they do at all is not always certain."""
-    walk.spend((len(old.alternatives) ** 2 + len(new.alternatives) ** 2) // 4)  # each is held against each
+    """Report new and lost overlaps of alternatives. Whether two overlap is not always certain."""
+    walk.spend((len(old.alternatives) ** 2 + len(new.alternatives) ** 2) // 4)  # each is compared with each
     mine, yours = overlapping(old, walk.old_node), overlapping(new, walk.new_node)
     wider = {i for i, facts in found.items() if widens(facts)}
     narrower = {pairs[i] for i, facts in found.items() if narrows(facts)}
@@ -43,13 +43,13 @@ def overlaps(
 
 
 def _said(choice: Choice, pair: tuple[int, ...], do: str, may: str) -> tuple[str, bool]:
-    """Note of an overlap, and whether it is in doubt."""
+    """The note on an overlap, and whether it is in doubt."""
     sure = _surely(*(choice.alternatives[index].node for index in pair))
     return f"alternatives {do if sure else may}, and what fits two fits none", not sure
 
 
 def _more(overlaps: _Pairs, others: _Pairs, partner: dict[int, int], grown: set[int]) -> _Pairs:
-    """Overlaps that the other side lacks, or that have grown; not those of two alternatives without a counterpart."""
+    """Overlaps that are new or grew on one side, without those of two unpaired alternatives."""
     found = []
     for one in overlaps:
         there = tuple(sorted(partner[index] for index in one if index in partner))
@@ -59,19 +59,19 @@ def _more(overlaps: _Pairs, others: _Pairs, partner: dict[int, int], grown: set[
 
 
 def overlapping(choice: Choice, read: _Read) -> _Pairs:
-    """Pairs of alternatives of `oneOf` that are not surely disjoint."""
+    """Pairs of `oneOf` alternatives that are not certainly disjoint."""
     nodes = [one.node for one in choice.alternatives] if choice.keyword == "oneOf" else []
     return [pair for pair in combinations(range(len(nodes)), 2) if not _apart(nodes[pair[0]], nodes[pair[1]], read)]
 
 
 def _surely(one: Node, other: Node) -> bool:
-    """True if something must fit both, at first sight: one has no conditions, or both list a value."""
+    """True if some value obviously fits both: one has no conditions, or both list a value."""
     bare = any(node._replace(notes={}) == Node(types=node.types) for node in (one, other))
     return bare or (one.values is not None and other.values is not None)
 
 
 def _apart(one: Node, other: Node, read: _Read, left: int = _DEEPEST) -> bool:
-    """True if nothing fits both, as long as only members are sent that the schema knows."""
+    """True if no value fits both, assuming that only members named in the schema are sent."""
     common = one.reach & other.reach
     if one.values is not None and other.values is not None:
         return not one.values.keys() & other.values.keys()
@@ -90,7 +90,7 @@ def _out_of_range(one: Node, other: Node, kind: str) -> bool:
 
 
 def _asks_more(one: Node, other: Node) -> bool:
-    """True if one requires a member that the other does not know."""
+    """True if one requires a member that the other does not name."""
     return any(other.speaks_of(name) is False for name in one.required)
 
 
@@ -102,9 +102,9 @@ def _members_apart(one: Node, other: Node, read: _Read, left: int) -> bool:
 
 
 def divided(choice: Choice, other: Choice, read: _Read, read_other: _Read) -> Choice:
-    """Divide alternatives by the values of a member by which the other side distinguishes its own.
+    """Divide alternatives by the values of a member that distinguishes the other side's alternatives.
 
-    `{kind: cat or dog}` is `{kind: cat}` or `{kind: dog}`.
+    `{kind: cat or dog}` becomes `{kind: cat}` or `{kind: dog}`.
     """
     listed = [_listed(one.node, read_other) for one in other.alternatives]
     found: list[Alternative] = []
@@ -117,7 +117,7 @@ def divided(choice: Choice, other: Choice, read: _Read, read_other: _Read) -> Ch
 
 
 def _parts(one: Alternative, name: str, others: list[dict[str, Mapping[bytes, Any]]], read: _Read) -> list[Alternative]:
-    """The parts of an alternative by the values of a member, as the others have them together; what is left is one."""
+    """The parts of an alternative by the values of a member, grouped as in the others; the rest is one part."""
     left = dict(_listed(one.node, read)[name])
     found: list[Alternative] = []
     apart = [other[name] for other in others if name in other and left.keys() & other[name].keys()]
@@ -134,17 +134,17 @@ def _parts(one: Alternative, name: str, others: list[dict[str, Mapping[bytes, An
 
 
 def _listed(node: Node, read: _Read) -> dict[str, Mapping[bytes, Any]]:
-    """Members with a list of values, required or not."""
+    """Members with an enumeration of values, required or not."""
     found = {name: read(schema).values for name, schema in node.properties.items()}
     return {name: values for name, values in found.items() if values}
 
 
 def tags(node: Node, read: _Read) -> Tags:
-    """Required members with a list of values: discriminators."""
+    """Required members with an enumeration of values: discriminators."""
     found = {name: read(node.properties[name]).values for name in sorted(node.required & node.properties.keys())}
     return {name: set(values) for name, values in found.items() if values}
 
 
 def tagged_apart(one: Tags, other: Tags) -> bool:
-    """Return whether a discriminator has other values in each."""
+    """Return whether a discriminator has disjoint values in the two."""
     return any(not one[name] & other[name] for name in one.keys() & other.keys())

@@ -1,4 +1,4 @@
-"""Matching of names of members against patterns, where that is safe: patterns are strangers'."""
+"""Matching of member names against patterns, if that is safe: patterns are untrusted."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import re
 import warnings
 from functools import lru_cache
 
-# Patterns that are tried: a sequence of characters and classes of them. Each repetition makes a search longer; one
-# within another may take for ever.
+# Patterns that are tried: a sequence of characters and character classes. Each repetition makes a search slower, and
+# nested repetitions may take for ever.
 _PLAIN = re.compile(
     r"""\^? (?: (?: [^\\()\[\]{}|*+?^$] | \\[dDwWsS./_*+?()\[\]{}|^$\\-] | \[\^?(?:[^\\\[\]]|\\[^pPbBkux])+\] )
         (?: [*+?] | \{\d{1,2}(?:,\d{0,2})?\} )?  |  \((?:\?:)?  |  \) (?![*+?{])  |  \| )* \$?""",
@@ -26,18 +26,18 @@ def fits_any(pattern: str) -> bool:
 
 
 def says_nothing(pattern: str) -> bool:
-    """Return whether every text matches, one with line breaks and the empty one, too."""
+    """Return whether every text matches, including the empty one and those with line breaks."""
     return pattern in _SAYS_NOTHING
 
 
 @lru_cache(maxsize=1024)
 def refuses_empty(pattern: str) -> bool:
-    """Return whether the empty text surely does not match. To try that is quick, whatever the pattern."""
+    """Return whether the empty text certainly does not match. That is quick to test, whatever the pattern."""
     if len(pattern) > _LONGEST_TO_COMPILE:
         return False
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of sets within sets, which other dialects have
+            warnings.simplefilter("ignore")  # about nested sets, which other dialects have
             return re.search(pattern, "") is None
     except (re.error, OverflowError, RecursionError):
         return False
@@ -45,7 +45,7 @@ def refuses_empty(pattern: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def fits(pattern: str, name: str) -> bool | None:
-    """Return whether a name matches; None if that is not tried."""
+    """Return whether a name matches; None if the pattern is not tried."""
     expression = compiled(pattern)
     if expression is None or len(name) > _LONGEST:
         return None
@@ -54,7 +54,7 @@ def fits(pattern: str, name: str) -> bool | None:
 
 @lru_cache(maxsize=1024)
 def compiled(pattern: str) -> re.Pattern[str] | None:
-    """Compile a pattern; None if it is not tried on names."""
+    """Compile a pattern; None if it is unsafe to try on names."""
     if len(pattern) > _LONGEST or len(_CHOICES.findall(pattern)) > _MOST_CHOICES or not _PLAIN.fullmatch(pattern):
         return None
     try:

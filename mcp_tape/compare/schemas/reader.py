@@ -1,6 +1,6 @@
-"""Reader: from a JSON Schema as it is written to a node; references followed, `allOf` merged, alternatives reduced.
+"""Reader: from a written JSON Schema to a node. Follows references, merges `allOf`, reduces alternatives.
 
-Reads draft 4 to 2020-12. What cannot be used as a schema is kept as opaque: equal or not.
+Reads draft 4 to 2020-12. Unusable values are kept as opaque: equal or not.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from .nodes import (
 from .property_names import says_nothing
 from .references import Document
 
-DEEPEST = 40  # references and allOf within each other, at one place
-DEEPER = "deeper"  # a schema that is left for later
+DEEPEST = 40  # nested references and allOf at one place
+DEEPER = "deeper"  # marks a schema that is left for later
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _NOTES = ("description", "title", "default", "x-mcp-header")
 
 
 class Reader:
-    """Reads the schemas of one document. `spend` is called for each, and may raise."""
+    """Reads the schemas of one document. `spend` is called for each schema, and may raise."""
 
     def __init__(self, document: Document, spend: Callable[[int], None]) -> None:
         self._document = document
@@ -51,7 +51,7 @@ class Reader:
         return self._read[written]
 
     def _node(self, schema: Schema, within: tuple[str, ...]) -> Node:
-        """Read a schema; `within`: the references that are being followed."""
+        """Read a schema; `within`: the references being followed."""
         self._spend(1)
         if isinstance(schema, bool):
             return Node() if schema else Node(types=frozenset())
@@ -73,7 +73,7 @@ class Reader:
         return _evaluated(schema, node)
 
     def _without(self, refused: Schema, node: Node, within: tuple[str, ...]) -> Node:
-        """`not`: whole types are taken away, and what could not be there anyhow is no condition."""
+        """`not`: whole types are excluded; excluding what was impossible anyway is not a condition."""
         types = (inner := self._node(refused, (*within, ""))).reach
         if not types & node.reach and not inner.opaque:
             return node
@@ -89,7 +89,7 @@ class Reader:
         return self._targets[reference]
 
     def _choice(self, keyword: str, schema: Mapping[str, Any], within: tuple[str, ...]) -> Node:
-        """Reduce alternatives to types, values, null or the only one; else make a group of them."""
+        """Reduce alternatives to types, values, null or a single one; otherwise make a group of them."""
         written = _parts(schema, keyword)
         if not written:
             return _opaque((keyword, schema[keyword]))
@@ -180,7 +180,7 @@ _READERS: dict[str, tuple[str, Callable[[Any], Any]]] = {
 
 
 def _null_too(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """`nullable` of OpenAPI, which schemas made from there have:
+    """OpenAPI's `nullable`, in schemas generated from OpenAPI:
     https://spec.openapis.org/oas/v3.0.3#schema-object
     """
     given = types(schema["type"]) if "type" in schema and schema.get("nullable") is True else None
@@ -195,7 +195,7 @@ def _const(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _items(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """`items`; before 2020-12 it could be a list, and `additionalItems` what follows:
+    """`items`. Before 2020-12 it could be a list, followed by `additionalItems`:
     https://json-schema.org/draft/2020-12/release-notes
     """
     items = schema.get("items", True)
@@ -235,7 +235,7 @@ def _notes(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _without_title(node: Node) -> Node:
-    """A node without its title, which counts only where it is written."""
+    """A node without its title, which belongs only to the place where it is written."""
     return node._replace(notes={key: value for key, value in node.notes.items() if key != "title"})
 
 
@@ -267,12 +267,12 @@ def _bare(node: Node) -> Node:
 
 
 def only_choice(node: Node) -> Group | None:
-    """The group of a node that consists of it."""
+    """The group of a node that consists of nothing else."""
     return node.groups[0] if len(node.groups) == 1 and _bare(node) == Node(groups=node.groups) else None
 
 
 def _one_of_types(keyword: str, others: list[Alternative], null: bool) -> Node | None:
-    """`anyOf: [{type: string}, {type: integer}]`, and null alone."""
+    """`anyOf: [{type: string}, {type: integer}]`, also with null."""
     found: frozenset[str] = NULL if null else frozenset()
     for one in others:
         if _bare(one.node) != Node(types=one.node.types) or (keyword == "oneOf" and found & one.node.types):

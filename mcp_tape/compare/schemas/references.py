@@ -8,21 +8,21 @@ from urllib.parse import unquote, urldefrag
 
 from ..changes import ABSENT
 
-MOST_PARTS = 200_000  # of a document that are searched for anchors
+MOST_PARTS = 200_000  # of a document, searched for anchors
 
 _ANCHORS = ("$anchor", "$dynamicAnchor")
 _IDS = ("$id", "id")
 
 
 class Document:
-    """A schema document, in which references are resolved."""
+    """A schema document, within which references are resolved."""
 
     def __init__(self, root: Any) -> None:
         self.root = root
         self._named: dict[str, Any] | None = None
 
     def find(self, reference: Any) -> Any:
-        """Resolve a reference; ABSENT if it leads out of the document."""
+        """Resolve a reference; ABSENT if it points outside the document."""
         if not isinstance(reference, str):
             return ABSENT
         base, fragment = urldefrag(reference)
@@ -40,7 +40,7 @@ class Document:
 
 
 def _names(root: Any) -> Iterator[tuple[str, Any]]:
-    """Every id and anchor in a document, those of the root last: they win."""
+    """Every id and anchor in a document. Those of the root come last, and win."""
     stack, seen = [root], 0
     while stack and seen < MOST_PARTS:
         part = stack.pop()

@@ -1,4 +1,4 @@
-"""Facts as people read them: what only moved is none, what is written once is one, references are written out."""
+"""Facts for readers: moved texts are dropped, repeats merged, and references written out."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _Text = tuple[Path, bytes]
 
 
 def shown(facts: Iterable[Fact], old: Schema, new: Schema) -> list[Fact]:
-    """The facts of two schemas, each with its meaning and no more often than it was written."""
+    """The facts of two schemas, with references written out, each reported as often as it was written."""
     facts = list(facts)
     if any(fact.way == "words" for fact in facts):
         facts = list(_once(_unmoved(_with_texts(facts, old, new), old, new), old, new))
@@ -47,7 +47,7 @@ def shown(facts: Iterable[Fact], old: Schema, new: Schema) -> list[Fact]:
 
 
 def _with_texts(facts: Iterable[Fact], old: Schema, new: Schema) -> Iterator[Fact]:
-    """Leave out alternatives that another makes up for, unless something they said is said no more, or was not."""
+    """Drop an alternative that another one covers, unless its texts are new or lost."""
     had, has = ({_placed(path[-1:], text) for path, text in texts(schema)} for schema in (old, new))
     for fact in facts:
         made_up_for = fact.way == "words" and fact.kind.endswith(("of-lost", "of-gained"))
@@ -57,7 +57,7 @@ def _with_texts(facts: Iterable[Fact], old: Schema, new: Schema) -> Iterator[Fac
 
 
 def _unmoved(facts: Iterable[Fact], old: Schema, new: Schema) -> Iterator[Fact]:
-    """Leave out descriptions that moved between a schema and its alternatives: a model reads the same."""
+    """Drop descriptions that moved between a schema and its alternatives: a model reads the same text."""
     had, has = ({_placed(*found) for found in texts(schema)} for schema in (old, new))
     for fact in facts:
         gone = fact.after is ABSENT and _placed(fact.path, fact.before) in has
@@ -67,7 +67,7 @@ def _unmoved(facts: Iterable[Fact], old: Schema, new: Schema) -> Iterator[Fact]:
 
 
 def _placed(path: Path, text: Any) -> _Text:
-    """A text by its place, whichever of the alternatives there it belongs to."""
+    """A text by its place, regardless of the alternative it belongs to."""
     place: list[str | int] = []
     for step in path:
         if isinstance(step, int) and place and place[-1] in _ALTERNATIVES:
@@ -78,7 +78,7 @@ def _placed(path: Path, text: Any) -> _Text:
 
 
 def _once(facts: Iterable[Fact], old: Schema, new: Schema) -> Iterator[Fact]:
-    """Report a description once that is written once, in a definition, however many places refer to that."""
+    """Report a description in a shared definition once, however many places refer to it."""
     written = [
         Counter(canonical(text) for path, text in texts(schema) if path[-1:] == ("description",))
         for schema in (old, new)
@@ -94,7 +94,7 @@ def _once(facts: Iterable[Fact], old: Schema, new: Schema) -> Iterator[Fact]:
 
 
 def _written_out(value: Any, document: Document) -> Any:
-    """A schema, or a list of them, with what it refers to in the place of references, each of them once."""
+    """A schema, or a list of them, with each reference replaced once by its target."""
     seen: set[str] = set()
 
     def written(part: Any, depth: int) -> Any:

@@ -1,6 +1,6 @@
 """The walk through two JSON Schemas side by side, place by place.
 
-Owns what is compared with what: recursion, its end, and the budget. What differs at one place is for the checks to say.
+Owns the pairing of places, recursion and its end, and the budget. The checks report the differences at a place.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from .nodes import Node, Schema
 from .reader import Reader
 from .references import Document
 
-DEEPEST = 40  # places within each other
-MOST = 20_000  # schemas that are read, of both
-MOST_ONCE = 50_000  # where each is reported once
+DEEPEST = 40  # nested places
+MOST = 20_000  # schemas read, of both documents
+MOST_ONCE = 50_000  # if each is reported once
 
 _Pair = tuple[bytes, bytes]
 Check = Callable[["Walk", Node, Node, Path], Iterator[Fact]]
@@ -28,14 +28,14 @@ class TooLargeError(Exception):
 
 
 def refer(canonical: bytes) -> bool:
-    """Return whether a schema may hold a reference: if not, its text is its meaning."""
+    """Return whether a schema may contain a reference: if not, its text is its meaning."""
     return b'$ref":' in canonical or b'Ref":' in canonical
 
 
 class Walk:
-    """Compares the schemas of two documents. `each_once`: what is referred to from two places is reported once.
+    """Compares the schemas of two documents. `each_once`: the target of several references is reported once.
 
-    `checks` compare two nodes; `choose` decides, by their alternatives, which nodes those are.
+    `checks` compare two nodes; `choose` decides, by their alternatives, which nodes to compare.
     """
 
     def __init__(self, old: Schema, new: Schema, checks: tuple[Check, ...], choose: Check, each_once: bool) -> None:
@@ -51,27 +51,27 @@ class Walk:
         self._depth = 0
 
     def whole(self, old: Schema, new: Schema, path: Path) -> list[Fact]:
-        """Compare two schemas, with all that they refer to."""
+        """Compare two schemas, with everything that they refer to."""
         return self._with_later(lambda: self.compare(old, new, path))
 
     def compare(self, old: Schema, new: Schema, path: Path) -> list[Fact]:
-        """Compare two schemas. What they refer to may be left for later."""
+        """Compare two schemas. The targets of references may be left for later."""
         pair = jsontext.canonical(old), jsontext.canonical(new)
         if refer(pair[0]) or refer(pair[1]):
             return self._referring(pair, old, new, path)
         if pair[0] == pair[1]:
             return []
-        if pair not in self._known:  # where nothing is referred to, the place does not matter
+        if pair not in self._known:  # without references, the result is the same everywhere
             self._known[pair] = self._deeper(old, new, ())
-        self.spend(4 * len(self._known[pair]))  # nobody reads thousands of findings
+        self.spend(4 * len(self._known[pair]))  # bounds the number of findings
         return [fact._replace(path=(*path, *fact.path)) for fact in self._known[pair]]
 
     def _referring(self, pair: _Pair, old: Schema, new: Schema, path: Path) -> list[Fact]:
-        # A schema that contains itself comes by again, and would for ever. The first time counts.
+        # A recursive schema would repeat for ever. Only the first visit counts.
         if pair in self._met:
             return []
         self._met.add(pair)
-        if self._each_once:  # and the shortest way there: along another it may be too deep
+        if self._each_once:  # by the shortest path: along another it may be too deep
             self._later.append((old, new, path))
             return []
         found = self._deeper(old, new, path)
@@ -105,7 +105,7 @@ class Walk:
         return [fact for check in self._checks for fact in check(self, old, new, path)]
 
     def attempt(self, old: Node, new: Node) -> list[Fact]:
-        """Compare two nodes on trial; what is met on the way may be met again."""
+        """Compare two nodes on trial; later visits to the same schemas still count."""
         met = set(self._met)
         found = self._with_later(lambda: self.nodes(old, new, ()))
         self._met = met
@@ -118,12 +118,12 @@ class Walk:
         return all(fact.way == "words" for fact in found)
 
     def unchanged(self, old: Schema, new: Schema) -> bool:
-        """Return whether two schemas are equal at first sight, annotations included."""
+        """Return whether two schemas are obviously equal, including annotations."""
         written = jsontext.canonical(old)
         return not refer(written) and written == jsontext.canonical(new)
 
     def spend(self, count: int = 1) -> None:
-        """Take from the budget; TooLargeError where it is spent."""
+        """Spend from the budget; TooLargeError if nothing is left."""
         self._left -= count
         if self._left < 0:
             raise TooLargeError
