@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 INVENTED = "times invented"
 RESERIALISED = "text re-serialised"
 NO_HANDSHAKE = "no handshake, one was invented"
-_MOST = 1 << 30  # bytes: as of one frame on a cassette
+_MOST = 1 << 30  # bytes: the limit of a frame on a cassette
 _START = 4 << 20  # bytes within which a format must be recognizable
 _LATEST = 1 << 52  # later times are nonsense
 _SPACE = re.compile(r'"(?:[^"\\]|\\.)*"|\s+')
@@ -157,7 +157,7 @@ class Source:
 
     @cached_property
     def _is_lines(self) -> bool:
-        """Whether more follows the object in the first line."""
+        """Return whether more follows the object in the first line."""
         return bool(self.first) and next(islice(self._lines(), 1, None), None) is not None
 
     def _lines(self) -> Iterator[str]:
@@ -256,7 +256,7 @@ def microseconds(value: Any) -> int:
 
 
 class Readers:
-    """Formats that a package reads: what an entry point of the group `mcp_tape.readers` names."""
+    """The formats of a package: an entry point of the group `mcp_tape.readers` names one of these."""
 
     def __init__(self, *readers: Reader) -> None:
         """`readers` are tried in this order."""
@@ -268,7 +268,7 @@ class Readers:
         return [one.name for one in self._readers]
 
     def find(self, path: str) -> Load | None:
-        """Return what loads a file into a cassette and returns the losses; None where no format fits."""
+        """Return the function that loads a file into a cassette and returns the losses; None if no format matches."""
         if os.path.getsize(path) > _MOST:
             raise CassetteError(f"{path} is no cassette, and too large to be the recording of another tool")
         source = Source(path)
@@ -284,7 +284,7 @@ def _load(reader: Reader, source: Source, builder: Builder, defaults: Mapping[st
 
 
 def _sessions(reader: Reader, source: Source, builder: Builder, defaults: Mapping[str, Any]) -> Iterator[_Part]:
-    """The sessions of a file, each once it is on the cassette; what is lost before the first is lost of each."""
+    """The sessions of a file, each once it is on the cassette. Losses before the first session apply to all."""
     hidden = redactor(Rules(environ=os.environ), most_seen=sys.maxsize)
     of_all: list[Lost] = []
     part: _Part | None = None
@@ -302,9 +302,10 @@ def _sessions(reader: Reader, source: Source, builder: Builder, defaults: Mappin
 
 
 class _Part:
-    """What follows one `Begin`: a session, or over HTTP as many as its clients had.
+    """The items after one `Begin`: one session or, over HTTP, one for each client.
 
-    That of stdio goes onto the cassette frame by frame. Those of HTTP are mixed in their file, and kept until its end.
+    A stdio session goes onto the cassette frame by frame. HTTP sessions are mixed in their file, and kept until its
+    end.
     """
 
     def __init__(
@@ -317,19 +318,19 @@ class _Part:
         self._builder, self._defaults = builder, defaults
         self._player: Tape | Sessions | None = None
         self._at = 0
-        self._tape: Tape | None = None  # whose frames are on the cassette, once there is one
+        self._tape: Tape | None = None  # the tape whose frames are on the cassette, once there is one
         self._tapes: list[tuple[str, list[tuple[Frame, list[Entry]]], Tape]] = []
 
     @property
     def why(self) -> str:
-        """Why it is not whole, in words: what its format cannot hold, and then what it should have."""
+        """Why it is incomplete, in words: first the limits of its format, then what the file lacks."""
         lost = list(dict.fromkeys(self.lost))
         missing = ", ".join(one.what for one in lost if not one.is_damage)
         damage = [one.what for one in lost if one.is_damage]
         return "; ".join([f"{IMPORTED}{self._name}" + (f": {missing}" if missing else ""), *damage]) if lost else ""
 
     def play(self, item: Said | Happened) -> None:
-        """Take what comes next; its first item says whether all of it was over HTTP."""
+        """Add an item. The first one decides whether all of it was over HTTP."""
         if self._player is None:
             self._player = Sessions(self._kept) if is_http(item.channel) else self._written()
         tape, at = self._player, max(self._at, item.at)
@@ -343,7 +344,7 @@ class _Part:
             tape.feed(item.sender, item.channel, item.text if is_http(item.channel) else item.text + b"\n", at)
 
     def end(self) -> bool:
-        """Put the rest of it onto the cassette; return whether there was anything."""
+        """Write the rest onto the cassette; return whether there was anything."""
         if self._player is None:
             return False
         self._player.end_all(self._at)
@@ -357,7 +358,7 @@ class _Part:
         return True
 
     def _written(self) -> Tape:
-        """A tape whose frames go onto the cassette at once."""
+        """A tape that writes its frames at once."""
 
         def add(frame: Frame, entries: list[Entry]) -> None:
             if self._tape is None:
@@ -369,7 +370,7 @@ class _Part:
         return tape
 
     def _kept(self, at: int, transport: str, legacy: bool) -> Tape:
-        """A tape whose frames are kept until the others are known."""
+        """A tape that keeps its frames until the others are known."""
         kept: list[tuple[Frame, list[Entry]]] = []
         tape = Tape(lambda frame, entries: kept.append((frame, entries)), self._redactor, at)
         self._tapes.append((transport, kept, tape))
@@ -394,7 +395,7 @@ class _Part:
 
 
 def _storable(value: Any) -> Any:
-    """A value with half a surrogate pair replaced wherever it has one: neither UTF-8 nor SQLite can hold that."""
+    """A value with lone surrogates replaced: neither UTF-8 nor SQLite can store them."""
     if isinstance(value, Mapping):
         return {name: _storable(inner) for name, inner in value.items()}
     if isinstance(value, (list, tuple)):

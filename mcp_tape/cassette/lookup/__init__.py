@@ -1,9 +1,9 @@
-"""Indexed look-ups of what plays: neither start-up nor an answer may take longer the more a cassette holds.
+"""Indexed look-ups for replay: start-up and answers must not get slower as a cassette grows.
 
-Owns the SQL of replay and verify, and the row type of a recorded message. Knows nothing of clients or of what was
-played.
+Owns the SQL of replay and verify, and the row type of a recorded message. Knows nothing of clients or of the state of a
+replay.
 
-    messages   recorded messages, by key, method, place, cue and exchange, and the text of their frames
-    sessions   sessions that can be played, their runs and their eras
-    controls   HTTP statuses, session ids and resumed streams, from control frames
+messages   recorded messages, by key, method, place, cue and exchange, and the text of their frames
+sessions   sessions that can be played, their runs and their eras
+controls   HTTP statuses, session ids and resumed streams, from control frames
 """

@@ -39,7 +39,7 @@ class Controls:
         self.transport = lru_cache(self._transport)
 
     def response(self, session: int, channel: str, before: int) -> tuple[int, str]:
-        """The HTTP status and content type that a channel was answered with, seen from one of its messages."""
+        """The HTTP status and content type of a channel's response, searched from one of its messages."""
         where = "channel = ? AND sender = 'server' AND id < ? ORDER BY id DESC LIMIT 3"
         for facts in self._facts(where, session, channel, schema.row_id(session, before)):
             status, headers = facts.get("status"), facts.get("headers")
@@ -56,12 +56,12 @@ class Controls:
         happened = [(by, frames.facts(text)) for by, text in rows]
         ends = [(by, facts) for by, facts in happened if facts.get("event") in _ENDS]
         code = next((facts["code"] for _, facts in ends if isinstance(facts.get("code"), int)), None)
-        by_server = bool(ends) and (ends[0][0] == "server" or bool(code))  # which may end because its client has
+        by_server = bool(ends) and (ends[0][0] == "server" or bool(code))  # exit 0 may follow the client's end
         return Ending("server" if by_server else "client" if ends else None, code)
 
     def request_headers(self, session: int, channel: str, before: int) -> dict[str, str]:
-        """The headers of the request that opened a channel, seen from its first message: searched backwards, as they
-        are close."""
+        """The headers of the request that opened a channel, searched backwards from its first message, since they are
+        close."""
         where = "channel = ? AND sender = 'client' AND id < ? ORDER BY id DESC LIMIT 1"
         found = self._facts(where, session, channel, schema.row_id(session, before))
         headers = next((facts.get("headers") for facts in found), None)
@@ -69,7 +69,7 @@ class Controls:
         return {name: value for name, value in items if isinstance(value, str)}
 
     def was_left(self, session: int, channel: str, since: int) -> bool:
-        """Return whether the client left a channel before it was answered."""
+        """Return whether the client closed a channel before the answer."""
         where = "channel = ? AND sender = 'client' AND id > ? ORDER BY id LIMIT 1"
         found = self._facts(where, session, channel, schema.row_id(session, since))
         return any(facts.get("event") == "abort" for facts in found)
@@ -84,7 +84,7 @@ class Controls:
         return None
 
     def _resumed(self, session: int, channel: str) -> str | None:
-        """The event behind which a stream went on."""
+        """The event after which a stream was resumed."""
         for facts in self._facts("channel = ? AND sender = 'client' ORDER BY id LIMIT 1", session, channel):
             headers = facts.get("headers")
             if isinstance(headers, dict):
@@ -93,7 +93,7 @@ class Controls:
         return None
 
     def _stream_status(self, session: int) -> int | None:
-        """Status of the answer to the first GET."""
+        """The status of the response to the first GET."""
         where = f"channel LIKE '{channels.GET}%' AND sender = 'server' ORDER BY id LIMIT 1"
         found = next(iter(self._facts(where, session)), {})
         return found.get("status") if isinstance(found.get("status"), int) else None
@@ -106,7 +106,7 @@ class Controls:
         return any(field(head, b"id") == event for head in rows)
 
     def is_shared(self, session: int) -> bool:
-        """Return whether all messages of the server came on one stream: stdio, HTTP+SSE."""
+        """Return whether all server messages came on one stream: stdio, HTTP+SSE."""
         return self.transport(session) != channels.HTTP
 
     def _transport(self, session: int) -> str:
@@ -119,5 +119,5 @@ class Controls:
 
 
 def _is_header(value: Any) -> TypeGuard[str]:
-    """Return whether a text may be sent as the value of a header."""
+    """Return whether a text is valid as a header's value."""
     return isinstance(value, str) and value.isascii() and value.isprintable() and value == value.strip()

@@ -1,4 +1,4 @@
-"""Recorded messages, looked up as they are needed."""
+"""Recorded messages, looked up on demand."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
     from .controls import Controls
 
-_SMALL = 16_384  # longer texts are read when they are played, and those of batches once for all their messages
-_KEPT = 8  # things in a cache
+_SMALL = 16_384  # longer texts are read when they play; a batch's text is read once for all its messages
+_KEPT = 8  # entries in a cache
 
 Position = tuple[int, int, int]  # session, seq, part
 START: Position = (0, 0, 0)
 
 
 class Recorded(NamedTuple):
-    """One message on the tape. The fields behind `frame` are those of its frame, and None where it was not read."""
+    """One message on the tape. The fields from `frame` on belong to its frame, and are None if that was not read."""
 
     session: int
     seq: int
@@ -55,23 +55,23 @@ class Recorded(NamedTuple):
 
     @property
     def number(self) -> int:
-        """Its own number in the session: that of its frame, and of a batch its part behind that."""
+        """Its own number in the session: its frame's, plus its part in a batch."""
         return self.seq + self.part
 
     @property
     def sender(self) -> Side:
-        return "client" if self.cue is None else "server"  # only what the server sent waits for a cue
+        return "client" if self.cue is None else "server"  # only server messages wait for a cue
 
 
 class Next(NamedTuple):
-    """The next request with a key; its answer, where that is all that waits for it; True if others have the key."""
+    """The next request with a key; its answer, if nothing else waits for the request; True if others have the key."""
 
     recorded: Recorded
     answer: Recorded | None = None
     is_one_of_several: bool = False
 
 
-# A + before a column keeps SQLite from choosing the index that starts with it: without statistics it takes the one
+# A + before a column keeps SQLite from choosing the index that starts with it: without statistics it prefers the one
 # that gives the order, and reads the whole session. https://www.sqlite.org/optoverview.html#uplus
 _COLUMNS = ", ".join(f"m.{name}" for name in Recorded._fields[:13])
 _OF_FRAME = "f.elapsed, coalesce(f.kind, 'message'), f.eol, f.channel, CAST(f.head AS BLOB)"
@@ -107,7 +107,7 @@ _WENT_ON = """SELECT 1 FROM facts gone JOIN facts more ON more.id BETWEEN gone.i
 
 
 class FrameText:
-    """The text of a frame, taken apart when that is needed."""
+    """The text of a frame, split into messages on demand."""
 
     def __init__(self, text: bytes) -> None:
         self.text = text
@@ -127,10 +127,10 @@ class FrameText:
 
 
 class Cache:
-    """The few things that were used last and take long to read: the text of a batch above all.
+    """The last few things that are slow to read, above all the text of a batch.
 
-    All messages of a batch have one text, and share what waits for them. Read anew for each of them, ten thousand would
-    never come to an end. All is forgotten when somebody else writes to the file.
+    All messages of a batch share one text, and the messages that wait for it. Reading these again for each of ten
+    thousand messages would take for ever. The cache is cleared when another process writes to the file.
     """
 
     def __init__(self, cassette: Cassette) -> None:
@@ -143,7 +143,7 @@ class Cache:
             self._things.clear()
         thing = self._things.pop(key, None)
         if thing is not None:
-            self._things[key] = thing  # the newest is the last
+            self._things[key] = thing  # the newest comes last
         return thing
 
     def put(self, key: Any, thing: Any) -> None:
@@ -164,19 +164,19 @@ class Messages:
 
     def __init__(self, cassette: Cassette) -> None:
         self._cassette = cassette
-        self.path = cassette.path  # as reports name it
+        self.path = cassette.path  # for reports
         self.cache = Cache(cassette)
 
     @cached_property
     def controls(self) -> Controls:
-        from .controls import Controls  # only where there are some
+        from .controls import Controls  # not needed for every tape
 
         return Controls(self._cassette)
 
-    # -- requests and notifications of the client
+    # -- client requests and notifications
 
     def next_of_key(self, session: int, key: bytes, after: Position) -> Next | None:
-        """The next request with a key behind a place of its session, and its answer if nothing else waits for it."""
+        """The next request with a key after a place in its session, and its answer if nothing else waits for it."""
         first = session << schema.BITS
         behind = first + after[1] + after[2] + 1 if after[0] == session else first
         rows = self._cassette.rows(_NEXT_REQUEST, (key, behind))
@@ -208,7 +208,7 @@ class Messages:
         return new(Next, (found, reply, is_one_of_several))
 
     def _has_twin(self, key: bytes, number: int) -> bool:
-        """Return whether a request follows in its session that has the same key."""
+        """Return whether a later request in the session has the same key."""
         return bool(self._cassette.rows(_TWIN, (key, number)))
 
     def of_key(self, session: int, key: bytes) -> list[Recorded]:
@@ -216,7 +216,7 @@ class Messages:
         return self.select(session, f"{of_key('key')} AND sender = 'client' ORDER BY id", key, key)
 
     def next_of_method(self, session: int, method: str, after: Position) -> Recorded | None:
-        """The next notification with a method behind a place of its session."""
+        """The next notification with a method after a place in its session."""
         sql = f"SELECT id FROM derived WHERE {of_method(method)} {_NEXT_NOTIFICATION}"
         found = self._cassette.rows(sql, (file.storable(method), *_behind(session, after)))
         return self._numbered(found[0][0]) if found else None
@@ -229,18 +229,18 @@ class Messages:
         raise self._cassette.odd()
 
     def of_method(self, session: int, method: str, *, redacted: bool = False) -> list[Recorded]:
-        """The requests with a method; perhaps only those that something was hidden in."""
+        """The requests with a method; with `redacted`, only those in which something was hidden."""
         hidden = "AND (SELECT redactions FROM facts WHERE facts.id = m.frame) > 0" if redacted else ""
         where = f"{of_method(method)} AND +key IS NOT NULL AND {_ASKED} {hidden}"
         return self.select(session, f"{where} ORDER BY id", method)
 
     def of_name(self, session: int, method: str, name: str | None, is_same: bool, most: int) -> list[Recorded]:
-        """So many requests with a method, of a name or of all others."""
+        """Up to `most` requests with a method, with this name or with any other."""
         where = f"{of_method(method)} AND +key IS NOT NULL AND {_ASKED} AND name {'IS' if is_same else 'IS NOT'} ?"
         return self.select(session, f"{where} ORDER BY id LIMIT ?", method, name, most)
 
     def of_session(self, session: int) -> Iterator[Recorded]:
-        """Every request of the client, a page at a time."""
+        """Every client request, a page at a time."""
         sql = f"SELECT {_COLUMNS}, m.id FROM messages m WHERE {_ASKED} AND +key IS NOT NULL"
         key, within = {"m.id": len(_TYPES)}, schema.row_ids(session)
         return chain.from_iterable(self._cassette.pages(sql, (), key, lambda row: _recorded(row[:-1]), within=within))
@@ -249,7 +249,7 @@ class Messages:
         return bool(self.select(session, f"{of_key('key')} AND sender = 'client' LIMIT 1", key, key))
 
     def first_keys(self, session: int, but: Sequence[str], most: int) -> list[bytes]:
-        """The keys of the first requests, in their order, but for those with some methods."""
+        """The keys of the first requests in order, except for some methods."""
         marks = ", ".join("?" * len(but))
         where = f"{OF_SESSION} AND cue IS NULL AND +key IS NOT NULL AND method NOT IN ({marks}) ORDER BY id LIMIT ?"
         rows = self._cassette.rows(f"SELECT key FROM derived WHERE {where}", (*schema.row_ids(session), *but, most))
@@ -261,16 +261,16 @@ class Messages:
         return next((row for row in rows if self.answer(row) is not None), None)
 
     def asked_before(self, session: int, seq: int, soon: int, rpc_id: str) -> Recorded | None:
-        """The newest request with an id, in so many frames before a place."""
+        """The newest request with an id, within a number of frames before a place."""
         where = f"{_ASKED} AND rpc_id = ? ORDER BY id DESC LIMIT 1"
         return next(iter(self.select(session, where, rpc_id, among=(seq - soon, seq - 1))), None)
 
     def stray_answers(self, session: int) -> list[Recorded]:
-        """Answers of the client to nothing that it was asked."""
+        """The client's answers to requests that the server did not make."""
         return self.select(session, "sender = 'client' AND kind = 'response' AND answers IS NULL ORDER BY id")
 
     def malformed(self, session: int) -> list[Recorded]:
-        """Lines of the client that are no message, each with its text."""
+        """Lines from the client that are not valid messages, each with its text."""
         sql = f"""SELECT f.id, {_OF_FRAME}, CAST(coalesce(f.text, f.data) AS BLOB) FROM facts f
             WHERE f.{OF_SESSION} AND f.sender = 'client' AND f.kind = 'noise' ORDER BY f.id"""
         rows = self._cassette.rows(sql, schema.row_ids(session))
@@ -284,10 +284,10 @@ class Messages:
     def of_client(self, session: int) -> list[Recorded]:
         return self.select(session, "sender = 'client' ORDER BY id")
 
-    # -- what the server sent
+    # -- server messages
 
     def cued(self, session: int, cue: int) -> list[Recorded]:
-        """Messages of the server that wait for one of the client, in order, texts included."""
+        """Server messages that wait for a client message, in order, with texts."""
         rows = self._cassette.rows(_WITH_TEXTS, (cue, *schema.row_ids(session)))
         return list(map(Recorded._make, self._cassette.expected(rows, (*_TYPES, *_FRAME_TYPES, _DATA))))
 
@@ -297,12 +297,12 @@ class Messages:
         return next(iter(self._cassette.rows(_ANSWER, (number,), _recorded)), None)
 
     def of_exchange(self, request: Recorded) -> list[Recorded]:
-        """Everything that belongs to a request of the client, itself included."""
+        """Everything that belongs to a client request, including itself."""
         members = members_of(request.session, request.seq)
         return list(self._cassette.rows(f"{_MEMBERS} ORDER BY m.id", members, _recorded))
 
     def answered_between(self, session: int, start: int, end: int) -> list[Recorded]:
-        """The answers that came between two messages, but for those to requests that the client made again."""
+        """The answers between two messages, except to requests that the client retried."""
         asked = f"SELECT 1 FROM derived q WHERE q.id = (m.session << {schema.BITS}) + m.answers AND q.key IS NOT NULL"
         where = f"sender = 'server' AND answers IS NOT NULL AND EXISTS ({asked}) ORDER BY id"
         return self.select(session, where, among=(start + 1, end - 1))
@@ -313,7 +313,7 @@ class Messages:
         return self.select(session, where, method, among=(start + 1, end - 1))
 
     def question(self, session: int, seq: int, rpc_id: str) -> Recorded | None:
-        """The newest request of the server with an id, before a place."""
+        """The newest server request with an id, before a place."""
         where = "sender = 'server' AND kind = 'request' AND rpc_id = ? ORDER BY id DESC LIMIT 1"
         return next(iter(self.select(session, where, rpc_id, among=(0, seq))), None)
 
@@ -328,13 +328,13 @@ class Messages:
         return self.select(session, "sender = 'server' ORDER BY id")
 
     def went_on(self, request: Recorded) -> bool:
-        """Return whether the client said more once it had left a request."""
+        """Return whether the client sent more after it had abandoned a request."""
         last = schema.row_ids(request.session)[1]
         values = last, request.frame + 1, last, self.facts(request).channel
         return bool(self._cassette.rows(_WENT_ON, values))
 
     def is_last(self, request: Recorded) -> bool:
-        """Return whether nothing follows a request and all that belongs to it."""
+        """Return whether nothing follows a request and its exchange."""
         last = max(row.frame for row in self.of_exchange(request))
         sql = "SELECT 1 FROM facts WHERE id BETWEEN ? AND ? AND (kind IS NULL OR kind = 'batch') LIMIT 1"
         return not self._cassette.rows(sql, (last + 1, schema.row_ids(request.session)[1]))
@@ -359,7 +359,7 @@ class Messages:
         return found
 
     def message(self, recorded: Recorded) -> Message:
-        """The message itself. Empty where its text is none: noise, or a body that refuses what was asked."""
+        """The parsed message. Empty if its text is not one: noise, or the body of a refusal."""
         messages = self.frame_text(recorded).messages
         if recorded.status == "refused" or recorded.kind == "noise":
             body = messages[0].body if messages else {}
@@ -369,7 +369,7 @@ class Messages:
         return messages[recorded.part]
 
     def element(self, recorded: Recorded, whole: FrameText | None = None) -> bytes:
-        """Its text, verbatim; of a batch, its part. `whole` is the text of its frame, where that is at hand."""
+        """Its text, verbatim; in a batch, its part. `whole` is the text of its frame, if it was read already."""
         whole = whole or self.frame_text(recorded)
         if not whole.is_batch or not whole.parts:
             return whole.text
@@ -378,7 +378,7 @@ class Messages:
         return whole.parts[recorded.part]
 
     def facts(self, recorded: Recorded) -> Recorded:
-        """A message with the columns of its frame, but for the text."""
+        """A message with the columns of its frame, except the text."""
         if recorded.at is not None:
             return recorded
         rows = self._cassette.rows(f"SELECT {_OF_FRAME} FROM facts f WHERE id = ?", (recorded.frame,))
@@ -393,15 +393,15 @@ class Messages:
         return bytes(rows[0][0])
 
     def select(self, session: int, where: str, *values: object, among: tuple[int, int] = _ALL) -> list[Recorded]:
-        """The messages of a session, or among some numbers of it, that fit a condition."""
+        """The messages of a session, or of a range of numbers in it, that match a condition."""
         asked = [file.storable(value) if isinstance(value, str) else value for value in values]
-        # SQLite goes by one range of ids only, so that there is no other beside this one.
+        # SQLite uses only one range of ids, so there must not be a second.
         span = (schema.row_id(session, min(max(number, 0), schema.MOST)) for number in among)
         return self._cassette.rows(_MESSAGES + where, (*span, *asked), _recorded)
 
 
 def _behind(session: int, after: Position) -> tuple[int, int]:
-    """The ids of a session's messages behind a place; all, where that is in another session."""
+    """The ids of a session's messages after a place; all of them if the place is in another session."""
     first, last = schema.row_ids(session)
     return (first + after[1] + after[2] + 1 if after[0] == session else first), last
 

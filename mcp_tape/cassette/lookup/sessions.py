@@ -37,7 +37,7 @@ def labels(cassette: Cassette) -> list[str | None]:
 
 
 def are_several(cassette: Cassette) -> bool:
-    """Return whether a cassette has more than one session, of whatever server."""
+    """Return whether a cassette has more than one session, of any server."""
     return len(cassette.rows("SELECT id FROM main.sessions LIMIT 2")) > 1
 
 
@@ -53,17 +53,17 @@ def targets_beside(cassette: Cassette, session: int, until: int) -> tuple[str, l
 
 
 def made_by_other_rules(cassette: Cassette, sessions: Sequence[int]) -> set[int]:
-    """Those of some sessions whose keys were made by other rules than those of this version."""
+    """The sessions whose keys were made by another version's rules."""
     return _such(cassette, sessions, f"key_version <> {match.KEY_VERSION}")
 
 
 def without_bodies(cassette: Cassette, sessions: Sequence[int]) -> set[int]:
-    """Those of some sessions that were recorded without what was said."""
+    """The sessions that were recorded without message bodies."""
     return _such(cassette, sessions, "recorder LIKE '% --bodies %'")
 
 
 def extending(cassette: Cassette, sessions: Sequence[int]) -> dict[int, int]:
-    """Those of some sessions that add to another, each with that."""
+    """The sessions that extend another one, each with that one's number."""
     numbers = _such(cassette, sessions, "extends IS NOT NULL")
     return {number: cassette.session(number).extends or 0 for number in sorted(numbers)}
 
@@ -78,7 +78,7 @@ def _such(cassette: Cassette, sessions: Sequence[int], which: str) -> set[int]:
 
 
 def know(cassette: Cassette, method: str, until: int) -> bool:
-    """Return whether any session up to one has a request of the client with a method."""
+    """Return whether any session up to one has a client request with a method."""
     ours = f"id <= ? AND id >> {schema.BITS} IN (SELECT id FROM sessions)"
     sql = f"SELECT EXISTS (SELECT 1 FROM derived WHERE {of_method(method)} AND {_BY_CLIENT} AND {ours})"
     return bool(cassette.rows(sql, (file.storable(method), schema.row_ids(until)[1]))[0][0])
@@ -94,7 +94,7 @@ def finished(cassette: Cassette, until: int | None = None) -> Iterator[int]:
 def whole(cassette: Cassette) -> Iterator[int]:
     """Finished sessions whose recorder was not killed and could write: the client of another may have asked for more.
 
-    Nor is any session of a run whole in which that happened to one: the others do not have what it lacks.
+    If one session of a run is incomplete, none of the run counts: the others lack its messages too.
     """
     cut = "FROM sessions WHERE incomplete = :killed OR incomplete LIKE 'cannot write %'"
     sql = f"SELECT id {cut} OR run IN (SELECT run {cut})"
@@ -103,16 +103,16 @@ def whole(cassette: Cassette) -> Iterator[int]:
 
 
 class Run(NamedTuple):
-    """A recorded run: when its first session began, and those that can be played, in order."""
+    """A recorded run: the start of its first session, and its playable sessions in order."""
 
     id: str
     began: str
     sessions: list[int]
-    label: str | None = None  # of the server that they are of, where a cassette has several
+    label: str | None = None  # of their server, if the cassette has several
 
 
 def run_of(cassette: Cassette, session: int, until: int | None = None) -> Run | None:
-    """The run that a session was recorded in."""
+    """The run that a session belongs to."""
     ((name,),) = cassette.rows("SELECT run FROM sessions WHERE id = ?", (session,))
     return None if name is None else run_named(cassette, str(name), until)
 
@@ -125,7 +125,7 @@ def run_named(cassette: Cassette, name: str, until: int | None = None) -> Run | 
 
 
 def sent_at(cassette: Cassette, session: int) -> dict[int, int]:
-    """By number, when the client's frames of a session were sent, in microseconds since its start."""
+    """When the client's frames of a session were sent: microseconds since its start, by number."""
     sql = f"SELECT seq, elapsed FROM frames WHERE {OF_SESSION} AND sender = 'client'"
     return dict(cassette.rows(sql, schema.row_ids(session)))
 
@@ -139,13 +139,13 @@ def is_legacy(cassette: Cassette, session: int) -> bool:
 
 
 def is_modern(cassette: Cassette, session: int) -> bool:
-    """Return whether a session is of the modern era: no handshake, but a version in its requests. Some have neither."""
+    """Return whether a session is modern: no handshake, but a version in its requests. Some sessions are neither."""
     ((version,),) = cassette.rows("SELECT protocol_version FROM sessions WHERE id = ?", (session,))
     return version is not None and protocol.is_modern({}, str(version)) and not is_legacy(cassette, session)
 
 
 def has_both_eras(cassette: Cassette) -> bool:
-    """Return whether what plays depends on the client's era."""
+    """Return whether the client's era decides what plays."""
     numbers = [number for (number,) in cassette.rows("SELECT id FROM sessions")]
     if len(numbers) < 2:
         return False
@@ -154,9 +154,9 @@ def has_both_eras(cassette: Cassette) -> bool:
 
 
 def era_of(cassette: Cassette, message: Message, until: int | None = None) -> bool | None:
-    """Return whether a client that begins with this request is of the legacy era; None where it may be of either.
+    """Return whether a client that begins with this request is of the legacy era; None if it may be of either.
 
-    Clients that speak both eras ask `server/discover` first: what they were answered last decides.
+    Clients that support both eras ask `server/discover` first: the last answer to it decides.
     """
     if message.method == protocol.INITIALIZE:
         return True
@@ -174,7 +174,7 @@ def _asks(cassette: Cassette, session: int, method: str) -> bool:
 
 
 def has_an_exchange(cassette: Cassette, session: int) -> bool:
-    """Probes do not count: clients start the command just to ask which era it speaks. Nor does being turned away."""
+    """Return whether a session has more than a refusal or a probe: clients start the command just to detect its era."""
     marks = ", ".join("?" * len(protocol.PROBES))
     sql = f"""SELECT 1 FROM messages m {answer_of("m")}
         WHERE m.{OF_SESSION} AND m.kind = 'request' AND m.sender = 'client' AND m.method NOT IN ({marks})

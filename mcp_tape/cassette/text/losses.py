@@ -11,7 +11,7 @@ _collected: ContextVar[dict[str, tuple[str, ...]] | None] = ContextVar("losses",
 
 @contextmanager
 def collect() -> Iterator[dict[str, tuple[str, ...]]]:
-    """Collect the losses of all files that are read meanwhile in this thread, by the name of the file."""
+    """Collect the losses of all files that this thread reads within the block, by file name."""
     found: dict[str, tuple[str, ...]] = {}
     token = _collected.set(found)
     try:

@@ -1,14 +1,14 @@
-"""The one door of files that are no SQLite: each is read into a database in memory, and nothing is written beside it.
+"""Opens files that are not SQLite: each is read into a database in memory, and nothing is written beside it.
 
-JSON lines are cassettes of ours; frames that were recorded into one and are not in its lines yet are read with them
-(`working`). Recordings of other tools are read by entry points, and so are URLs (`extensions`).
+JSON lines are our own text cassettes. Frames that were recorded into one but are not in its lines yet are read too
+(`working`). Entry points read recordings of other tools, and URLs (`extensions`).
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from time import gmtime  # of a given time; datetime takes long to load
+from time import gmtime  # of a given time; datetime is slow to load
 
 from ...errors import CassetteError, harmless, pasted
 from ...light import closing, sqlite3, suppress
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from ..build import Builder
 
-    Cassette = Any  # of `reader`, which comes in through here
+    Cassette = Any  # of `reader`, which imports this module
     Session = Any
     Load = Callable[[Builder, dict[str, Any]], Sequence[str]]
     Open = Callable[[str], Cassette]
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
     Found = tuple[sqlite3.Connection, tuple[str, ...]]
 
 _TRIES = 20
-_HEAD = 1 << 16  # bytes, by which a kind is recognized
+_HEAD = 1 << 16  # bytes to recognize a format by
 _LOOK = ("started_at", "transport", "target", "label", "run")
-_said: set[str] = set()  # by this process
+_said: set[str] = set()  # messages that this process has printed
 
 
 def from_afar(cassette: Cassette, begin: Callable[[], None]) -> None:
-    """Begin to read a copy of what is at a URL or in git, which lasts until the cassette is closed."""
-    from contextlib import ExitStack  # only where it is afar
+    """Open a copy of a file at a URL or in git, which lasts until the cassette is closed."""
+    from contextlib import ExitStack  # needed only here
 
     with ExitStack() as stack:
         cassette.path, cassette.local = stack.enter_context(fetched(cassette.path))
@@ -49,7 +49,7 @@ def from_afar(cassette: Cassette, begin: Callable[[], None]) -> None:
 
 
 def fetched(url: str) -> AbstractContextManager[tuple[str, str]]:
-    """The name by which a URL or a file in git is shown, and a copy of what is there. Errors name the former."""
+    """The displayed name of a URL or a file in git, and a copy of it. Errors use the name."""
     if url.startswith(schema.GIT):
         from .. import revisions
 
@@ -65,9 +65,9 @@ def fetched(url: str) -> AbstractContextManager[tuple[str, str]]:
 
 
 def read(path: str, label: str | None, open_left: Open, otherwise: CassetteError) -> Found:
-    """Read a file into memory; the connection, and what was lost.
+    """Read a file into memory; return the connection and the losses.
 
-    `open_left` opens what was recorded and is not in the text yet; `otherwise` is the error of a file of no kind.
+    `open_left` opens the working database of a text; `otherwise` is the error for an unknown format.
     """
     for _ in range(_TRIES):
         left = path + schema.LEFT if is_text(path) and os.path.exists(path + schema.LEFT) else None
@@ -79,7 +79,7 @@ def read(path: str, label: str | None, open_left: Open, otherwise: CassetteError
             continue
         if left is None or os.path.exists(left):
             break
-        found[0].close()  # the last recorder made lines of it meanwhile: the text says more than was read
+        found[0].close()  # the last recorder has appended them meanwhile: the text has more than was read
     else:
         raise CassetteError(f"{path} is recorded all the time, and cannot be read meanwhile; try again")
     if label is not None:
@@ -94,7 +94,7 @@ def _read(path: str, left: str | None, open_left: Open, otherwise: CassetteError
     try:
         try:
             lost = tuple(load(path, builder, otherwise))
-            if left is not None and os.path.getsize(left):  # else its recorder has just begun
+            if left is not None and os.path.getsize(left):  # otherwise its recorder has just begun
                 with open_left(left) as tape:
                     _add(tape, path, builder)
         except BaseException:
@@ -108,7 +108,7 @@ def _read(path: str, left: str | None, open_left: Open, otherwise: CassetteError
 
 
 def copied(db: sqlite3.Connection) -> TemporaryDirectory[str]:
-    """Make a file of a database in memory, for those who need one."""
+    """Write a database in memory to a temporary file, for code that needs one."""
 
     def make(to: str) -> None:
         with closing(file.connect(to)) as copy:
@@ -118,19 +118,19 @@ def copied(db: sqlite3.Connection) -> TemporaryDirectory[str]:
 
 
 def load(path: str, builder: Builder, otherwise: CassetteError) -> Sequence[str]:
-    """Read a file of any kind but SQLite into a cassette; what was lost."""
+    """Read a file other than SQLite into a cassette; return the losses."""
     try:
         with open(path, "rb") as data:
             head = data.read(_HEAD)
             is_named = path.endswith(schema.TEXT)
             if is_named and not head.strip():
-                return ()  # nothing is in the text yet
-            if lines.is_ours(head) or (is_named and not is_foreign(path)):  # the reader says what is wrong with it
+                return ()  # the text is empty so far
+            if lines.is_ours(head) or (is_named and not is_foreign(path)):  # the reader reports what is wrong with it
                 data.seek(0)
                 lines.load(data, path, builder, defaults(path))
                 return ()
     except FileNotFoundError:
-        return ()  # nothing is in the text yet
+        return ()  # the text is empty so far
     except OSError as error:
         raise CassetteError(f"cannot read {path}: {error.strerror}") from None
     lost = _reader(path, otherwise)(builder, defaults(path))
@@ -139,7 +139,7 @@ def load(path: str, builder: Builder, otherwise: CassetteError) -> Sequence[str]
 
 
 def _reader(path: str, otherwise: CassetteError) -> Load:
-    """Return what loads the recording of another tool; `otherwise` is the error of a file that is none."""
+    """Return the function that loads another tool's recording; raise `otherwise` if there is none."""
     from ... import extensions
 
     readers, broken = extensions.usable(extensions.READERS)
@@ -164,14 +164,14 @@ def is_foreign(path: str) -> bool:
 
 
 def defaults(path: str) -> dict[str, Any]:
-    """Facts of a session that says nothing of itself: it began when its file was written."""
+    """Facts for a session without its own: it began when its file was written."""
     year, month, day, hour, minute, second, *_ = gmtime(os.stat(path).st_mtime)
     began = f"{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z"
     return {"started_at": began, "target": {"command": []}, "recorder": "unknown"}
 
 
 def expect_cassette(path: str) -> None:
-    """Refuse a file that is no cassette, and one that is text but wrong. A missing or empty one is fine."""
+    """Refuse a file that is not a cassette, and a malformed text. A missing or empty file is fine."""
     try:
         schema.check_header(path)
     except schema.NoDatabaseError as error:
@@ -191,7 +191,7 @@ def expect_ours(path: str) -> None:
 
 
 def sessions(path: str, otherwise: CassetteError | None = None) -> Looks:
-    """The sessions in a text, all of which is read; CassetteError says what is wrong with it."""
+    """The sessions in a text, all of which is read; CassetteError reports a malformed one."""
     from ..build import Builder
 
     builder = Builder(None)
@@ -201,12 +201,12 @@ def sessions(path: str, otherwise: CassetteError | None = None) -> Looks:
 
 
 def looks(db: sqlite3.Connection) -> Looks:
-    """By number, facts that only copies of a session have in common: times have microseconds."""
+    """By number, facts that only copies of a session share: times have microseconds."""
     return {number: tuple(facts) for number, *facts in db.execute(f"SELECT id, {', '.join(_LOOK)} FROM sessions")}
 
 
 def _add(left: Cassette, path: str, builder: Builder) -> None:
-    """Add what is not in the text yet. Whether it is still being recorded cannot be seen, and need not be."""
+    """Add sessions that are not in the text yet. Whether they are still being recorded is unknown and irrelevant."""
     db = builder.connection
     found = list(new_sessions(left, looks(db)))
     file.attach_to_read(db, left.source, "left_beside")
@@ -226,10 +226,10 @@ def _add(left: Cassette, path: str, builder: Builder) -> None:
 
 
 def new_sessions(left: Cassette, there: Looks) -> Iterator[tuple[Session, int]]:
-    """Sessions that are not in the text yet, as they will be there, each with its number until then.
+    """Sessions that are not in the text yet, numbered as they will be there, each with its current number.
 
-    One that is there already was appended by a recorder that was stopped before it could remove it. A number that was
-    taken meanwhile, by another text in this one's place, is counted on.
+    One that is in the text already was appended by a recorder that was killed before it could remove it. If another
+    text replaced this one and took a number, the next number is used.
     """
     taken, numbers = set(there), dict[int, int]()
     for session in left.each_session():
@@ -243,7 +243,7 @@ def new_sessions(left: Cassette, there: Looks) -> Iterator[tuple[Session, int]]:
 
 
 def say(text: str) -> None:
-    """Tell whoever reads a file something about it, once: on stderr, as every reader has that."""
+    """Print a message for the user to stderr, once, since every reader has stderr."""
     if text in _said:
         return
     _said.add(text)
@@ -251,4 +251,4 @@ def say(text: str) -> None:
         sys.stderr.write(f"mcp-tape: {harmless(text, lambda character: ' ')}\n")
         sys.stderr.flush()
     except (OSError, ValueError, AttributeError):
-        pass  # nobody reads it
+        pass  # stderr is closed
