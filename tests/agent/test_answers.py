@@ -13,7 +13,7 @@ from tests.support.agents import next_of, text_of
 
 
 def read_all(pieces: list[str]) -> list[str]:
-    """The windows of a text, one behind the other."""
+    """The windows of a text, in order."""
     found, cursor = [], "0"
     while True:
         answer = Answer(window(pieces, int(cursor)))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mcp import Client
 
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
-AT_WORK = "SELECT instr(zeroblob(20000000), zeroblob(10000000) || x'01')"  # one step of SQLite, which takes hours
+AT_WORK = "SELECT instr(zeroblob(20000000), zeroblob(10000000) || x'01')"  # one step of SQLite that takes hours
 CALLS: dict[str, dict[str, Any]] = {
     "list_cassettes": {},
     "list_sessions": {},

@@ -1,4 +1,4 @@
-"""Each tool says what its command says: on golden cassettes, large ones, broken ones, old ones, and while recording."""
+"""Each tool reports the same as its command: on golden, large, broken and old cassettes, and while recording."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def values(found: Answer, name: str) -> list[dict[str, Any]]:
 
 
 def all_values(tool: str, name: str, *places: object, **arguments: Any) -> list[dict[str, Any]]:
-    """The members of all answers, each of which is bounded and fits its schema."""
+    """The members of all answers; each answer is bounded and fits its schema."""
     schema = Draft202012Validator(TOOLS[tool].gives or {})
     found = []
     for one in pages(tool, *places, **arguments):
@@ -47,7 +47,7 @@ def all_values(tool: str, name: str, *places: object, **arguments: Any) -> list[
 
 @pytest.fixture(scope="module")
 def huge(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Many calls, one with an answer of some megabytes, a batch with many messages, and much on stderr."""
+    """Many calls, one with an answer of several megabytes, a batch with many messages, and much on stderr."""
     frames = Frames()
     for number in range(MANY):
         frames.client(call(number, "find", word=f"w{number}")).server(said(number, f"found w{number} " + "é" * 200))
@@ -83,7 +83,7 @@ def test_sessions_and_messages_are_those_of_ls_and_show(path: Path) -> None:
 @pytest.mark.slow(quick=3)
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
 def test_every_exchange_is_whole(path: Path) -> None:
-    """Each message of `show FILE SEQ --json` is in the text, laid out."""
+    """Each message of `show FILE SEQ --json` is in the text, formatted."""
     for row in objects("show", path):
         if row["kind"] != "request":
             continue
@@ -143,7 +143,7 @@ def test_without_a_file_search_and_stats_read_all_cassettes(tmp_path: Path) -> N
 
 
 def test_cassettes_that_are_not_read_count_for_the_room_of_an_answer(tmp_path: Path, huge: Path) -> None:
-    """Those before what fills the answer, and those behind it."""
+    """Cassettes before and after the point where the answer is full."""
     place = tmp_path.joinpath(*["d" * 100] * 3)
     place.mkdir(parents=True)
     shutil.copy(huge, place / "a.db")
@@ -283,7 +283,7 @@ def test_a_huge_session_is_read_in_parts_and_nothing_is_lost(huge: Path) -> None
 def test_a_huge_answer_is_read_whole_in_parts(huge: Path) -> None:
     seq = 2 * MANY + 2
     shown = [json.loads(line)["text"] for line in lines("show", huge, seq, "--json")][-1]
-    for start in (0, 1_000_000, 2_990_000):  # all of it would take a while
+    for start in (0, 1_000_000, 2_990_000):  # the whole text would take too long
         whole, cursor = "", f"1.{start}"
         for _ in range(3):
             one = answer("show_exchange", huge, seq=seq, cursor=cursor)
