@@ -1,4 +1,4 @@
-"""Rows made of frames and of the messages in them: what is left out of them comes back when they are read."""
+"""Rows made from frames and their messages: values that are left out come back when the rows are read."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_a_request_that_was_made_again_is_no_message_but_is_said() -> None:
 def test_a_key_that_a_redacted_frame_no_longer_gives_is_kept_with_it() -> None:
     found: list[Entered] = []
     tape = Tape(lambda frame, entries: found.append((1, frame, entries)), Redactor({}))
-    for number, name in enumerate(("password", "word")):  # what one call has as a secret, the next repeats
+    for number, name in enumerate(("password", "word")):  # a secret of one call, which the next repeats
         tape.feed("client", "stdio", call(number, "in", **{name: "kJ8mN2pQ4xR7"}).encode() + b"\n", 0)
     assert [frame.redactions for _, frame, _ in found] == [1, 1]
     assert [Batch([one]).loses_keys for one in found] == [False, True]

@@ -1,4 +1,4 @@
-"""What others may have in a cassette's file, and what not in the place of its tables."""
+"""Foreign tables that a cassette's file may have, and schemas that it must not have in place of its own."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ENDLESS = "length(hex(zeroblob(400000000)))"
 
 @contextlib.contextmanager
 def opened(path: Path) -> Iterator[Any]:
-    """A database of sqlite-utils, which loads pandas where there is one."""
+    """A sqlite-utils database, which loads pandas if installed."""
     from sqlite_utils import Database
 
     with contextlib.closing(Database(path)) as db:
@@ -39,7 +39,7 @@ def demo(place: Path) -> Path:
 
 
 def in_other_words(path: Path, old: str, new: str) -> Path:
-    """A cassette whose schema says something else at one place."""
+    """A cassette whose schema differs in one place."""
     words = SCHEMA.replace(old, new, 1)
     assert words != SCHEMA
     with contextlib.closing(sqlite3.connect(path)) as db:
@@ -89,7 +89,7 @@ def test_what_is_called_a_view_but_is_none_is_refused(tmp_path: Path, made: str)
     alter(
         path, f"CREATE {made}", "PRAGMA writable_schema = ON", "UPDATE sqlite_master SET type = 'view' WHERE name = 't'"
     )
-    # New versions of SQLite find it themselves.
+    # New versions of SQLite find the error themselves.
     with pytest.raises(CassetteError, match=r"its view t is not as a cassette has it|malformed database schema \(t\)"):
         Cassette(path)
 

@@ -1,4 +1,4 @@
-"""Messages of batches: each with its own text, request, answer and cancel, and none of them in quadratic time."""
+"""Messages of batches: each with its own text, request, answer and cancel, and none in quadratic time."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def reply(number: Any) -> bytes:
     return message(id=number, result={})
 
 
-# Ids that come twice, that look alike, and that both sides use; cancels before and after, and answers in any way.
+# Ids that repeat, look alike, or are used by both sides; cancels before and after; answers in any form.
 ODD = (
     Frames()
     .client(batch(call(1, "a"), call(1, "b"), call("1", "c"), cancel(2), call(2, "d"), call(3, "e")), kind="batch")
@@ -92,7 +92,7 @@ def test_each_message_of_a_batch_has_its_own_text_request_answer_and_cancel(tmp_
 @pytest.mark.parametrize(
     ("text", "places"),
     [
-        ("tool:b", [(1, 1), (7, 3)]),  # of two requests with one id, the answer is the newer one's
+        ("tool:b", [(1, 1), (7, 3)]),  # if two requests share an id, the answer belongs to the newer one
         ("tool:d", [(1, 4), (20, 0)]),
         ("status:cancelled", [(1, 5), (14, 0), (16, 0), (16, 2)]),
         ("status:unanswered", [(1, 0), (7, 1)]),
@@ -166,7 +166,7 @@ def test_nothing_of_a_cassette_is_kept_when_it_is_closed(tmp_path: Path) -> None
     def kept() -> set[int]:
         return {id(found) for found in gc.get_objects() if isinstance(found, functions.Batches)}
 
-    gc.disable()  # what tests before have left stays, so that no id is given again
+    gc.disable()  # objects of earlier tests stay, so their ids are not reused
     try:
         before = kept()
         with Cassette(make(tmp_path / "tape.db", ODD)) as cassette:
@@ -232,7 +232,7 @@ READ: tuple[Callable[[Cassette, Session], object], ...] = (
 
 
 def steps(tape: Path, read: Callable[[Cassette, Session], object]) -> int:
-    """What it takes SQLite."""
+    """The number of steps that SQLite takes."""
     taken = 0
 
     def count() -> None:

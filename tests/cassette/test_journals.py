@@ -1,4 +1,4 @@
-"""What SQLite keeps beside a cassette: a killed command's is put in order, a stranger's leads nowhere."""
+"""SQLite's files beside a cassette: those of a killed command are applied, and untrusted ones lead nowhere."""
 
 from __future__ import annotations
 
@@ -36,24 +36,24 @@ CHANGE = "UPDATE facts SET text = 'changed by somebody who was killed'"
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A cassette of some pages."""
+    """A cassette of several pages."""
     said = [("client", ASKED % n) if side else ("server", TOLD % n) for n in range(150) for side in (True, False)]
     return make_cassette(tmp_path_factory.mktemp("made") / "tape.db", said)
 
 
 @pytest.fixture
 def tape(made: Path, tmp_path: Path) -> Path:
-    """A copy of it, in a directory of its own."""
+    """A copy of it, in its own directory."""
     place = tmp_path / "here"
     place.mkdir()
     return Path(shutil.copy(made, place))
 
 
 def interrupt(tape: Path, *statements: str) -> None:
-    """Leave a cassette as one does who is killed at its commit: some pages are changed, and the journal is hot."""
+    """Leave a cassette as a command killed during its commit does: some pages are changed, the journal is hot."""
     before = tape.read_bytes() if tape.exists() else b""
     with closing(sqlite3.connect(tape, isolation_level=None)) as db:
-        db.execute("PRAGMA cache_size = 1")  # so that pages are written before the commit
+        db.execute("PRAGMA cache_size = 1")  # write pages before the commit
         db.execute("BEGIN IMMEDIATE")
         for statement in statements:
             db.execute(statement)
@@ -65,7 +65,7 @@ def interrupt(tape: Path, *statements: str) -> None:
 
 
 def name_super_journal(tape: Path, name: str) -> None:
-    """Have the journal beside a cassette name one, as the file format has it."""
+    """Append the name of a super-journal to the cassette's journal, as in the file format."""
     raw = os.fsencode(name)
     with open(f"{tape}-journal", "ab") as journal:
         journal.write(b"\0\0\0\1" + raw + len(raw).to_bytes(4, "big") + sum(raw).to_bytes(4, "big") + MAGIC)
@@ -85,14 +85,14 @@ def files(place: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in place.iterdir()}
 
 
-# A killed command's journal ----------------------------------------------------------------------------
+# The journal of a killed command ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("header", ["rollback", "wal"])
 def test_a_journal_that_was_left_is_rolled_back_by_whoever_reads_next(tape: Path, header: str) -> None:
     before = tape.read_bytes()
     interrupt(tape, "CREATE TABLE new (x)", CHANGE)
-    if header == "wal":  # one who is killed while switching to WAL leaves both
+    if header == "wal":  # a kill while switching to WAL leaves both
         say_wal(tape)
     assert b"changed" not in b"".join(texts(tape))
     assert files(tape.parent) == {"tape.db": before}
@@ -121,7 +121,7 @@ def test_replay_opens_what_a_killed_edit_left(tape: Path) -> None:
 
 @pytest.fixture
 def public() -> Iterator[Path]:
-    """A directory that every user may enter; those that pytest makes are private."""
+    """A directory that every user may enter; pytest's own are private."""
     with tempfile.TemporaryDirectory() as place:
         os.chmod(place, 0o755)
         yield Path(place)
@@ -146,7 +146,7 @@ def test_a_link_to_a_cassette_is_put_in_order_where_the_cassette_is(tape: Path, 
 
 
 def interrupt_the_first(made: Path, tape: Path) -> None:
-    """Leave what a recorder does that is killed at its first commit: tables are written, the journal has nothing."""
+    """Leave a cassette as a recorder killed at its first commit does: tables are written, the journal is empty."""
     header = MAGIC + bytes(4) + b"nonc" + bytes(4) + (512).to_bytes(4, "big") + (4096).to_bytes(4, "big")
     tape.write_bytes(made.read_bytes()[: 3 * 4096])
     Path(f"{tape}-journal").write_bytes(header.ljust(512, b"\0"))
@@ -168,7 +168,7 @@ def test_a_recorder_that_was_killed_while_it_made_the_tables_leaves_an_empty_fil
 
 
 def test_an_edit_writes_one_file_only(tape: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two would need a super-journal."""
+    """Two files would need a super-journal."""
     seen: list[str] = []
     take_over = edit.take_over
 
@@ -187,7 +187,7 @@ def test_an_edit_writes_one_file_only(tape: Path, monkeypatch: pytest.MonkeyPatc
     assert any(b'"sum"' in text for text in texts(tape))
 
 
-# A stranger's ------------------------------------------------------------------------------------------
+# Untrusted journals -------------------------------------------------------------------------------------
 
 
 def read(tape: Path) -> None:
@@ -237,7 +237,7 @@ def test_a_journal_that_names_another_file_is_refused(
 
 
 def test_a_journal_that_is_not_hot_may_not_name_another_file_either(tape: Path) -> None:
-    """SQLite would find the name when it rolls back a transaction of ours."""
+    """SQLite would use the name when it rolls back our own transaction."""
     mine = tape.parent / "mine.py"
     mine.write_text("my work")
     Path(f"{tape}-journal").write_bytes(bytes(1 << 20))

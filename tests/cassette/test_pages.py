@@ -1,4 +1,4 @@
-"""Rows read page by page: bounds, keys, others who write meanwhile, and tables that do not go on."""
+"""Rows read page by page: limits, keys, concurrent writers, and tables that never end."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_pages_end_after_so_many_bytes(db: sqlite3.Connection, monkeypatch: pyte
     monkeypatch.setattr(paging, "_PAGE_BYTES", 10)
     texts = "a" * 4, b"b" * 4, "c" * 4, None, 5, "d" * 100, "e"
     fill(db, *((n, 0, text) for n, text in enumerate(texts)))
-    assert numbers(db, text=1) == [[0, 1, 2], [3, 4, 5], [6]]  # at least one, however long it is
+    assert numbers(db, text=1) == [[0, 1, 2], [3, 4, 5], [6]]  # at least one row, however long
     assert len(numbers(db)) == 1
 
 
@@ -78,13 +78,13 @@ def test_a_key_of_several_columns_goes_on_within_the_first(db: sqlite3.Connectio
     sql = "SELECT part, n, rowid FROM numbers WHERE n IS NOT ?"
     for most in range(1, 6):
         found = pages(db, sql, (None,), {"n": 1, "part": 0, "rowid": 2}, tuple, most=most)
-        # Rows before all are behind nothing: no recorder has them.
+        # Rows before the first key come after nothing: no recorder writes them.
         assert [(n, part) for page in found for part, n, _ in page] == rows[1:]
 
 
 @pytest.mark.parametrize("most", [1, 2, 3])
 def test_a_key_that_repeats_is_refused_wherever_a_page_ends(db: sqlite3.Connection, most: int) -> None:
-    """Between two pages, the second of its rows would be left out."""
+    """Between two pages, the second row with the key would be skipped."""
     fill(db, (1,), (1,), (2,))
     with pytest.raises(sqlite3.DatabaseError, match="out of order"):
         list(pages(db, "SELECT n, text FROM numbers WHERE 1", (), {"rowid": 0}, tuple, most=most))
@@ -101,7 +101,7 @@ def test_a_key_that_is_no_number_is_refused(odd: Any) -> None:
 
 def test_a_table_that_does_not_go_on_is_refused_and_not_read_for_ever(db: sqlite3.Connection) -> None:
     fill(db, (1,), (2,))
-    # As where an index and its table say different things.
+    # As if an index and its table disagreed.
     endless = pages(db, "SELECT 1, text FROM numbers WHERE 1", (), {"n": 0}, tuple, most=1)
     assert next(endless) == [(1, None)]
     with pytest.raises(sqlite3.DatabaseError, match="its rows are out of order"):
@@ -109,7 +109,7 @@ def test_a_table_that_does_not_go_on_is_refused_and_not_read_for_ever(db: sqlite
 
 
 def test_no_query_is_open_while_a_page_is_looked_at(tmp_path: Path) -> None:
-    """Without WAL, a recorder could not commit."""
+    """Without WAL, an open query would block a recorder's commit."""
     path = tmp_path / "numbers.db"
     with closing(sqlite3.connect(path, isolation_level=None)) as db, closing(sqlite3.connect(path, timeout=0)) as other:
         db.execute("CREATE TABLE numbers (n INTEGER, part, text)")
@@ -181,7 +181,7 @@ def growing(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 @pytest.mark.parametrize("reader", READERS)
 def test_twice_as_much_takes_twice_the_steps(growing: list[Path], reader: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A page begins where the last one ended: to go there from the beginning would take four times as many."""
+    """A page begins where the last one ended. Starting over for each page would take four times as many steps."""
     monkeypatch.setitem(pages.__kwdefaults__, "most", 20)
     monkeypatch.setattr(stats, "_PAGE", 20)
     steps = []

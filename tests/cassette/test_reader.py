@@ -1,4 +1,4 @@
-"""Reading a cassette, whatever state it is in and whoever it comes from."""
+"""Reading a cassette in any state and from any source."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ HINTS: dict[Callable[[Path], None], str] = {
 
 
 def refused(command: str, tape: Path, *more: str) -> str:
-    """What a command says that refuses a cassette."""
+    """The error of a command that refuses a cassette."""
     done = run([*MCP_TAPE, command, str(tape), *more])
     said = done.stderr.decode()
     assert (done.returncode, done.stdout) == (3, b""), said
@@ -139,7 +139,7 @@ def test_what_cannot_be_read_is_exit_code_3_with_a_reason(
     shutil.copy(whole, tape)
     spoil(tape)
     if (command, spoil) == ("ls", directory):
-        return  # it lists what is in there
+        return  # it lists the content
     said = refused(command, tape)
     assert HINTS[spoil] in said
     assert str(tape) in said
@@ -210,7 +210,7 @@ def test_a_cassette_is_read_while_it_is_recorded(tmp_path: Path) -> None:
 
 @pytest.fixture
 def left_behind(whole: Path) -> Iterator[Path]:
-    """A cassette as a killed recorder leaves it, its last words still in the WAL, in a place all may enter."""
+    """A cassette as left by a killed recorder, with the last frames in the WAL, in a place that all users may enter."""
     with tempfile.TemporaryDirectory() as place, contextlib.closing(sqlite3.connect(f"{place}/used.db")) as db:
         os.chmod(place, 0o755)
         with contextlib.closing(sqlite3.connect(whole)) as source:

@@ -1,4 +1,4 @@
-"""Row types: the columns of their tables, and the types that belong there."""
+"""Row types match the columns of their tables, and their types."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def db() -> Iterator[sqlite3.Connection]:
         yield db
 
 
-WRITERS_OWN = "pending"  # from where on a recorder has yet to derive messages; readers do without it
+WRITERS_OWN = "pending"  # from where on messages are not derived yet; readers do not need it
 FRAME = {"elapsed" if name == "at" else name for name in Frame._fields}
 
 
@@ -30,7 +30,7 @@ FRAME = {"elapsed" if name == "at" else name for name in Frame._fields}
     [
         ("sessions", (*Session._fields, WRITERS_OWN)),
         ("messages", MessageRow._fields),
-        ("frames", {"id", "session", "data", *FRAME}),  # `data` is the text that is no UTF-8
+        ("frames", {"id", "session", "data", *FRAME}),  # `data` is a text that is not UTF-8
     ],
 )
 def test_row_types_have_the_columns_of_the_schema(db: sqlite3.Connection, table: str, fields: Any) -> None:
@@ -56,7 +56,7 @@ def test_what_may_not_be_null_is_never_none(db: sqlite3.Connection) -> None:
         "seq",
         "sender",
         "kind",
-    }  # by the view, which tells no such thing of its columns
+    }  # the view does not declare this for its columns
     assert may_be_none(MessageRow) == nullable(db, "derived")
     assert set(MessageRow._fields) == may_be_none(MessageRow) | made_of_rows | {"id", "part"}
 

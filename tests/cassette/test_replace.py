@@ -1,4 +1,4 @@
-"""Putting a file in another's place: private, whole, through links, and clean after a kill."""
+"""Replacing a file: private, complete, through links, and clean after a kill."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.support.running import ECHO, MCP_TAPE, python, receive_line, run, ses
 from tests.support.vcr import HELLO, Vcr
 
 OLD = [("client", call(1, "old")), ("server", result(1))]
-# Makes a place beside a file, says so, and waits to be killed.
+# Makes a file beside another, prints a line, and waits to be killed.
 MAKING = """
 import sys
 from mcp_tape.cassette import file, replace

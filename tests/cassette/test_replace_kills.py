@@ -1,7 +1,7 @@
-"""kill -9 at every step of what changes or replaces a cassette: it holds old or new, and the next one tidies up.
+"""kill -9 at every step of a change or replacement: the cassette is the old or the new one, and the next run tidies up.
 
-A step is whatever is done to a file by Python, and every statement by which SQLite writes; what SQLite does within one
-of its own is the same to others, or it is rolled back.
+A step is any file operation by Python, and every writing statement of SQLite. SQLite's own steps within a statement
+look the same to other processes, or are rolled back.
 """
 
 from __future__ import annotations
@@ -80,11 +80,11 @@ def texts(path: str) -> list[list[bytes]]:
 
 @contextmanager
 def recorded(path: str) -> Iterator[None]:
-    """Somebody records a third session meanwhile, to its end."""
+    """Meanwhile another process records a complete third session."""
     ours, theirs = FORKS.Pipe()
     process = FORKS.Process(target=record, args=(path, theirs))
     process.start()
-    theirs.close()  # else a recorder that dies would be waited for
+    theirs.close()  # otherwise the test would wait for a dying recorder
     with ours:
         assert ours.poll(WAIT) and ours.recv_bytes() == b"begun"
         try:
@@ -107,7 +107,7 @@ def record(path: str, asked: Connection) -> None:
     session.close()
 
 
-# What is left -------------------------------------------------------------------------------------------
+# Leftovers ----------------------------------------------------------------------------------------------
 
 
 def expect_whole_after_each_kill(act: Act, like: Path, directory: Path, *, in_use: bool) -> None:
@@ -128,7 +128,7 @@ def expect_whole_after_each_kill(act: Act, like: Path, directory: Path, *, in_us
         if os.path.exists(f"{path}.new"):
             assert act is proposed and texts(f"{path}.new") == [old[0], texts(other(path))[0]]
             os.unlink(f"{path}.new")
-        hide(path)  # the next one
+        hide(path)  # the next command
         assert sorted(os.listdir(directory)) == ["other.db", "tape.db"], killed
         assert SECRET.encode() not in Path(path).read_bytes(), killed
         if not was_killed:

@@ -1,4 +1,4 @@
-"""`git:REVISION:FILE` is a cassette to every command that reads, and none to those that write."""
+"""Every command that reads accepts `git:REVISION:FILE` as a cassette; commands that write refuse it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OLD, NEW = ([("client", call(1, "find", q=q)), ("server", result(1, q))] for q i
 
 @pytest.fixture
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A repository whose cassette of v1 asked for something else than the one that is there now."""
+    """A repository whose cassette of v1 has another request than the current one."""
     for name in [name for name in os.environ if name.startswith("GIT_")]:
         monkeypatch.delenv(name)
     tape = tmp_path / "tapes" / "tape.db"

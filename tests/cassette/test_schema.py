@@ -82,7 +82,7 @@ def test_the_view_of_exchanges_pairs_every_request(odd: Path) -> None:
     ]
     ((request, response),) = rows(odd, "SELECT request, response FROM exchanges WHERE rpc_id = '1'")
     assert (request.encode(), response.encode()) == (ODD_CLIENT[0], ODD_SERVER[0])
-    # Bytes that are no UTF-8 have a column of their own.
+    # Bytes that are not UTF-8 have their own column.
     ((seq, answer_seq, request, response),) = rows(
         odd, "SELECT seq, answer_seq, request, response FROM exchanges WHERE rpc_id = '2'"
     )

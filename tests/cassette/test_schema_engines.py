@@ -1,4 +1,4 @@
-"""Every table and view of a cassette gives the same rows in whatever reads SQLite files."""
+"""Every table and view of a cassette gives the same rows in every program that reads SQLite files."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from tests.support.golden import GOLDEN
 from tests.support.running import run
 
 NAMES = ("sessions", "facts", "derived", "frames", "messages", "exchanges", "tool_calls", "notifications", "stderr")
-JSON = ("arguments", "result", "error", "params")  # taken out of texts by the views
+JSON = ("arguments", "result", "error", "params")  # the views extract them from texts
 OF_BATCHES = ("request", "response")
-NULL = "-"  # where values are written in hex
+NULL = "-"  # if values are written in hex
 Row = tuple[Any, ...]
 Read = Callable[[Path, str], tuple[list[Row], int]]  # the rows of a table or view, and count(*)
 
-# ClickHouse has threads of its own, which a process that forks should not have.
+# ClickHouse starts threads, which a process that forks should not have.
 CLICKHOUSE = """
 import sys
 import chdb
@@ -58,7 +58,7 @@ def in_order(rows: Iterable[Row]) -> list[Row]:
 
 @pytest.fixture(params=GOLDEN, ids=lambda path: path.stem)
 def tape(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    return Path(shutil.copy(request.param, tmp_path))  # some leave files beside it
+    return Path(shutil.copy(request.param, tmp_path))  # some engines leave files beside it
 
 
 def expect_the_same(read: Read, tape: Path, seen: Callable[[list[str], Row], Row]) -> None:
@@ -90,7 +90,7 @@ def as_it_is(names: list[str], row: Row) -> Row:
 
 
 def by_sqlite_utils(path: Path, name: str) -> tuple[list[Row], int]:
-    from sqlite_utils import Database  # which loads pandas, where there is one
+    from sqlite_utils import Database  # loads pandas, if installed
 
     with connected(path) as db:
         found = Database(db)[name]
@@ -139,12 +139,12 @@ def test_the_sqlite3_shell_gives_the_same_rows(tape: Path) -> None:
     expect_the_same(by_the_shell, tape, in_hex)
 
 
-# Others ------------------------------------------------------------------------------------------------
+# Other engines ------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def duckdb() -> Iterator[Any]:
-    """A connection of DuckDB that reads SQLite files. Without it a test is skipped, but never in CI."""
+    """A DuckDB connection that reads SQLite files. Without DuckDB a test is skipped, but never in CI."""
     try:
         import duckdb
         import duckdb_extension_sqlite_scanner as scanner
@@ -159,7 +159,7 @@ def duckdb() -> Iterator[Any]:
 
 
 def parsed(value: Any) -> Any:
-    """JSON by its value, as DuckDB writes it anew; None where it has half a character, which is no JSON to DuckDB."""
+    """JSON as a value, since DuckDB rewrites its text; None for a lone surrogate, which DuckDB does not accept."""
     if value is None:
         return None
     text = json.dumps(json.loads(value), ensure_ascii=False, sort_keys=True)
@@ -186,7 +186,7 @@ def test_duckdb_gives_the_same_rows(tape: Path, duckdb: Any) -> None:
 
 @pytest.fixture(scope="module")
 def clickhouse(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[list[Row], int]]:
-    """What ClickHouse reads of each cassette and name, in one process: to load it takes longer than to read all."""
+    """The rows that ClickHouse reads from each cassette and name, in one process: loading it is the slowest part."""
     if importlib.util.find_spec("chdb") is None:
         pytest.skip("needs ClickHouse")
     place = tmp_path_factory.mktemp("clickhouse")

@@ -1,4 +1,4 @@
-"""Cassettes on disk: what is written, by whom at the same time, and what is left when somebody is killed."""
+"""Cassettes on disk: their content, several writers at once, and the state after a kill."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def written(path: Path, data: bytes = b"hello\n") -> Path:
         (b"", "text"),
         (b"nul\0", "data"),
         (b"\xff", "data"),
-        (b"\xed\xa0\x80", "data"),  # a surrogate, which UTF-8 does not have
+        (b"\xed\xa0\x80", "data"),  # a surrogate, which UTF-8 does not allow
     ],
 )
 def test_text_is_text_where_sqlite_can_hold_it_and_else_data(tmp_path: Path, line: bytes, kind: str) -> None:
@@ -114,7 +114,7 @@ def test_a_cassette_may_have_any_name(tmp_path: Path, name: str) -> None:
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
-# Several at once ---------------------------------------------------------------------------------------
+# Several writers at once --------------------------------------------------------------------------------
 
 
 def test_of_two_writers_the_last_one_out_leaves_one_file(tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ def test_a_writer_waits_for_somebody_who_is_just_reading(tmp_path: Path) -> None
         thread = threading.Thread(target=open_another, daemon=True)
         thread.start()
         thread.join(0.2)
-        assert thread.is_alive()  # it cannot have succeeded
+        assert thread.is_alive()  # it cannot have succeeded yet
         reader.execute("COMMIT")
         thread.join(WAIT)
     assert warnings == [None]
@@ -174,7 +174,7 @@ def test_who_tidies_up_while_a_writer_starts_is_in_nobodys_way(tmp_path: Path) -
     tidied = []
 
     def tidy_once(statement: str) -> None:
-        if statement.startswith("SELECT") and not tidied:  # the mode has changed, and nothing is locked yet
+        if statement.startswith("SELECT") and not tidied:  # the mode has changed, but nothing is locked yet
             tidied.append(statement)
             recover(str(path))
 
@@ -182,7 +182,7 @@ def test_who_tidies_up_while_a_writer_starts_is_in_nobodys_way(tmp_path: Path) -
         db.set_trace_callback(tidy_once)
         assert switch_to_wal(db) and tidied
         recover(str(path))
-        assert header_says_wal(str(path))  # it could not be switched back: the writer has it open
+        assert header_says_wal(str(path))  # it could not switch back: the writer has it open
 
 
 def test_a_session_that_is_not_whole_says_why(tmp_path: Path) -> None:
@@ -213,7 +213,7 @@ def test_a_frame_that_was_left_out_meanwhile_is_not_forgotten(tmp_path: Path) ->
 
 def test_a_session_does_not_extend_one_that_was_removed(tmp_path: Path) -> None:
     path = tmp_path / "tape.db"
-    writer = OneSession(path, FACTS | {"extends": 1})  # and has its number now
+    writer = OneSession(path, FACTS | {"extends": 1})  # which takes its number
     writer.finish({"ended_at": "now"})
     writer.close()
     assert (sessions(path)[0].id, sessions(path)[0].extends) == (1, None)
@@ -230,7 +230,7 @@ def test_a_writer_knows_when_its_file_was_moved(tmp_path: Path) -> None:
     writer.close()
 
 
-# What a killed recorder leaves -------------------------------------------------------------------------
+# Leftovers of a killed recorder -------------------------------------------------------------------------
 
 
 def left_by_a_killed_recorder(path: Path) -> None:
@@ -272,7 +272,7 @@ def test_a_killed_recorders_cassette_is_read_where_nothing_may_be_written(tmp_pa
     assert {file.name: file.read_bytes() for file in path.parent.iterdir()} == before
 
 
-# What is not a whole cassette --------------------------------------------------------------------------
+# Incomplete cassettes -----------------------------------------------------------------------------------
 
 
 def cut_short(path: Path) -> None:
@@ -348,7 +348,7 @@ def test_a_server_that_calls_itself_by_half_a_character_is_recorded(tmp_path: Pa
 def test_without_a_write_ahead_log_each_commit_is_on_the_disk_and_the_writer_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # A file system without shared memory, as SQLite itself has one: https://www.sqlite.org/vfs.html
+    # A file system without shared memory, which SQLite provides: https://www.sqlite.org/vfs.html
     connect = sqlite3.connect
     monkeypatch.setattr(light.sqlite3, "connect", lambda to, **more: connect(f"{to}&vfs=unix-dotfile", **more))
     made = Writer(str(tmp_path / "tape.db"))

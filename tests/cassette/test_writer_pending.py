@@ -1,4 +1,4 @@
-"""Messages that follow their frames later: by the recorder, or by whoever opens what a killed one has left."""
+"""Messages that are derived later than their frames: by the recorder, or by the next process after a kill."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ALONE = '[{"jsonrpc":"2.0","id":"a","method":"ping"},{"jsonrpc":"2.0","id":"b","
 
 
 def batches(session: int, rounds: int = 6, hidden: bool = False) -> list[list[Entered]]:
-    """What comes together, and is stored together."""
+    """Batches that arrive together, and are stored together."""
     found: list[list[Entered]] = []
     tape = Tape(lambda frame, entries: found[-1].append((session, frame, entries)), Redactor({}))
     for number in range(1, rounds + 1):
@@ -45,11 +45,11 @@ def recording(path: Path) -> tuple[Writer, int]:
 
 
 def abandoned(path: Path, **how: bool) -> Path:
-    """A cassette whose recorder was killed while it owed messages."""
+    """A cassette whose recorder was killed before all messages were derived."""
     made, session = recording(path)
     for n, batch in enumerate(batches(session, **how)):
         made.append(batch, {}, later=n > 0)
-    made._db.close()  # what the end of its process does
+    made._db.close()  # like the end of its process
     return path
 
 
@@ -83,7 +83,7 @@ def test_messages_that_were_put_off_are_those_that_are_stored_at_once(
     assert made.owed == len(at_once) and derived(tmp_path / "tape.db") == [] and pending(tmp_path / "tape.db") == [1]
     while made.owed:
         made.catch_up()
-        with closing(sqlite3.connect(tmp_path / "tape.db")) as db:  # what is said to be derived is
+        with closing(sqlite3.connect(tmp_path / "tape.db")) as db:  # messages before `pending` are derived
             (first,) = db.execute("SELECT coalesce(pending, 1 << 31) FROM sessions").fetchone()
         assert derived(tmp_path / "tape.db") == [row for row in at_once if int(str(row[0])) & 0xFFFFFFFF < first]
     made.close()
@@ -155,7 +155,7 @@ def test_while_somebody_records_it_is_read_as_far_as_it_is_derived(
     *some, last = batches(session)
     for n, batch in enumerate(some):
         made.append(batch, {}, later=n > 0)
-    # What comes while a reader waits to see whether anything does.
+    # Frames that arrive while a reader waits for them.
     monkeypatch.setattr(file, "sleep", lambda seconds: made.append(last, {}, later=True))
     with Cassette(tmp_path / "tape.db") as cassette:
         assert cassette.counts(1)["exchanges"] == 1

@@ -1,4 +1,5 @@
-"""Who changes a cassette holds it, unless somebody records: also when that begins at the last moment."""
+"""A command that changes a cassette locks it, unless a recording is in progress, even one that begins at the last
+moment."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ def test_a_cassette_that_a_recorder_opens_just_before_it_is_locked_is_in_use(tmp
     recorders: list[OneSession] = []
 
     def record(statement: str) -> None:
-        if statement == "BEGIN IMMEDIATE" and not recorders:  # which has not locked anything yet
+        if statement == "BEGIN IMMEDIATE" and not recorders:  # the statement has not locked anything yet
             recorders.append(OneSession(path, FACTS))
 
     with closing(connect(str(path))) as db:

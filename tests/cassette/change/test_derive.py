@@ -1,4 +1,4 @@
-"""The derived rows are made anew from the frames as they were when recorded."""
+"""Derived rows can be rebuilt from frames, exactly as recorded."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_keys_of_what_was_hidden_can_be_made_anew_too(tmp_path: Path) -> None:
     execute(path, "UPDATE sessions SET key_version = 0")
     rebuild_cassette(str(path))
     changed = [new[4] for old, new in zip(before, table(path, "messages"), strict=True) if old != new]
-    assert changed == [2]  # the second call, which no longer says what was hidden in it
+    assert changed == [2]  # the second call, without the value that was hidden in it
 
 
 def test_a_cassette_that_cannot_be_read_stays_as_it_was(tmp_path: Path) -> None:

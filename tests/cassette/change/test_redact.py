@@ -1,4 +1,4 @@
-"""mcp-tape redact: secrets hidden after the fact, in every byte of the file."""
+"""mcp-tape redact: secrets hidden after recording, in every byte of the file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PASSWORD, TOKEN = "hunter2-hunter2", "ghp_" + "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q
 
 
 def talk() -> Frames:
-    """The password turns up before it is known to be one."""
+    """The password appears before it is known to be one."""
     talked = Frames().stderr(f"starting with {PASSWORD} in mind")
     talked.client(call(1, "login", user="Zoë", password=PASSWORD, big=123456789012345678901234567890))
     talked.server(said(1, f"hello, your token is {TOKEN}"))
@@ -130,7 +130,7 @@ def test_what_follows_from_a_text_follows_from_the_new_one(tmp_path: Path, path:
 
 
 def told_in_places() -> Frames:
-    """Where a message belongs, and what a session is called, is told by texts."""
+    """Texts that decide where a message belongs and what a session is called."""
     talked = Frames().client(message(id=0, method="initialize", params={"clientInfo": {"name": "the client"}}))
     talked.server(message(id=0, result={"serverInfo": {"name": "the server"}}))
     for number in (1, 2):
@@ -154,7 +154,7 @@ def test_a_key_no_longer_tells_the_secret_and_requests_still_match(tape: Path) -
     with Cassette(tape) as cassette:
         keys = dict(cassette.rows("SELECT seq, key FROM messages WHERE session = 1 AND key IS NOT NULL"))
     assert keys[9] in before[9]  # nothing was hidden there
-    assert keys[2] in before[2]  # values under secret keys never count
+    assert keys[2] in before[2]  # values under secret keys are not part of a key
     assert keys[4] not in before[4]
     asked = b"".join(frame.text + b"\n" for frame in talk()[1:4:2])
     done = run([*MCP_TAPE, "replay", str(tape), "--session", "1", "-q"], asked)

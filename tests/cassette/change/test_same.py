@@ -1,4 +1,4 @@
-"""Whether two recordings say the same, and what a rewrite does then."""
+"""Whether two recordings have the same content, and the effect of a rewrite then."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_rewrite_leaves_what_says_the_same_byte_for_byte(tmp_path: Path, name:
     assert rewrite(1) == first
     second = rewrite(2)
     assert second != first
-    if name.endswith("jsonl"):  # what was asked has its old time
+    if name.endswith("jsonl"):  # the request keeps its old time
         (asked,) = (line for line in first.splitlines() if b"initialize" in line)
         assert asked in second.splitlines()
     before = sessions(path)[0].started_at

@@ -1,4 +1,4 @@
-"""The calls of a session: requests with their answers, and what came beside them."""
+"""The calls of a session: requests with their answers, and the messages that belong to them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""mcp-tape check: what is wrong with a cassette, and where, without telling secrets."""
+"""mcp-tape check: defects of a cassette and their places, without revealing secrets."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_view_that_is_not_as_it_should_be_is_told(tape: Path) -> None:
         "UPDATE derived SET cue = 0 WHERE id & 4294967295 = 3",
         "DELETE FROM derived WHERE id & 4294967295 = 3",
         "UPDATE derived SET part = 7 WHERE id & 4294967295 = 3",
-        "DELETE FROM facts WHERE id & 4294967295 = 4",  # so its message is one more of the frame before it
+        "DELETE FROM facts WHERE id & 4294967295 = 4",  # adds its message to the frame before it
         "UPDATE facts SET kind = 'noise' WHERE id & 4294967295 = 3",
     ],
 )
@@ -147,7 +147,7 @@ def test_damage_is_told_and_nothing_more_is_looked_at(tmp_path: Path) -> None:
     tape = make(tmp_path / "tape.db", Frames().client(call(9, "x", text="y" * 20000)))
     data = bytearray(tape.read_bytes())
     at = data.rindex(b"y" * (schema.PAGE_SIZE - 4))
-    data[at - 4 : at] = b"\xff\xff\xff\xff"  # the number of the page that a long text goes on at
+    data[at - 4 : at] = b"\xff\xff\xff\xff"  # the page where a long text continues
     tape.write_bytes(data)
     result = invoke("check", tape)
     assert result.exit_code in (1, 3)

@@ -1,4 +1,4 @@
-"""The filter grammar: what parses, what is refused and where, and what is kept."""
+"""The filter grammar: valid filters, errors with their positions, and the rows that are kept."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_the_command_line_points_at_the_place(tape: Path, command: str) -> None:
     assert (result.exit_code, result.stdout) == (2, "")
     *_, shown, pointer = result.stderr.splitlines()
     assert shown == "  日本 tool:a metod:x"
-    assert pointer == " " * 14 + "^"  # 日 and 本 take two columns each
+    assert pointer == " " * 14 + "^"  # 日 and 本 are two columns wide each
 
 
 def test_thousands_of_words_are_no_limit(tape: Path) -> None:
@@ -160,7 +160,7 @@ def test_text_is_found_behind_any_escapes(tmp_path: Path, recorded: bytes, text:
     assert (kept(tape, text), kept(tape, f"-{text}")) == ([1], [2])
 
 
-# The same filter in plain Python, on what the rows say.
+# The same filter in plain Python, on the values of the rows.
 def fits(row: Row, text: str, field: str, value: str) -> bool:
     match field:
         case "method" | "tool":
@@ -225,7 +225,7 @@ def test_every_filter_is_answered_by_indexes(tape: Path, text: str) -> None:
     with Cassette(tape) as cassette:
         steps: list[Any] = cassette.rows(plan.format(filters.ROWS, where), (*schema.row_ids(1), *values))
     told = [step[-1] for step in steps]
-    for table in ("facts", "derived"):  # those of the session, and behind each frame its messages
+    for table in ("facts", "derived"):  # the session's rows, and each frame with its messages
         assert any(f"{table} USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)" in step for step in told), told
     assert not [step for step in told if step.startswith("SCAN") and step != "SCAN few"], told
 

@@ -1,4 +1,4 @@
-"""mcp-tape search: words in all that was said."""
+"""mcp-tape search: words in all messages."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def found(tape: Path, *words: str) -> list[tuple[int, int]]:
 FINDS = [
     (["bern"], [(1, 1), (1, 3)]),
     (["BERN", "weather"], [(1, 1)]),
-    (["needle"], [(1, 5), (1, 7), (1, 8), (2, 1)]),  # 5 and 6 are the batch
+    (["needle"], [(1, 5), (1, 7), (1, 8), (2, 1)]),  # 5 and 6 are in the batch
     (["needl*"], [(1, 5), (1, 7), (1, 8), (2, 1)]),
     (["needles"], [(2, 1)]),
     (['"connection refused"'], [(1, 4)]),

@@ -1,4 +1,4 @@
-"""mcp-tape query: SQL that only reads, as a table, CSV or JSON."""
+"""mcp-tape query: read-only SQL, printed as a table, CSV or JSON."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def test_a_strangers_views_do_not_run(tape: Path, tmp_path: Path) -> None:
 
 
 def unsafe(sql: str, tape: Path) -> bool:
-    """Whether this SQLite holds JSON functions to be unsafe in views."""
+    """Whether this version of SQLite considers JSON functions unsafe in views."""
     with contextlib.closing(sqlite3.connect(tape)) as db:
         db.execute("PRAGMA trusted_schema = OFF")
         try:
@@ -220,7 +220,7 @@ def test_an_endless_query_can_be_interrupted(tape: Path) -> None:
     command = [*MCP_TAPE, "query", str(tape), sql, "--nl"]
     with started(command) as process:
         assert process.stdout and process.stderr
-        assert receive(process.stdout, 8) == b'{"a":1}\n'  # so the query runs
+        assert receive(process.stdout, 8) == b'{"a":1}\n'  # the query is running
         process.send_signal(signal.SIGINT)
         assert process.wait(WAIT) == 130
         assert process.stderr.read() == b""
@@ -278,6 +278,6 @@ def test_a_cassette_is_a_database_of_sqlite_utils_that_can_only_read(tape: Path)
         with pytest.raises(sqlite3.DatabaseError, match=r"not authorized|readonly"):
             database["sessions"].delete_where()
         assert cassette.database is database
-        assert len(list(cassette.frames(1))) == 5  # bytes that are not UTF-8 are still read as they are
+        assert len(list(cassette.frames(1))) == 5  # invalid UTF-8 is still read as bytes
     with pytest.raises(sqlite3.ProgrammingError):
         database.execute("SELECT 1")

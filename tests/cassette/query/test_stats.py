@@ -20,7 +20,7 @@ MS = 1000
 
 
 def talk(calls: int = 20) -> Frames:
-    """Calls of `add` that take 1 ms, 2 ms, 3 ms …, every fifth an error; one ping by the server; one call left open."""
+    """Calls of `add` that take 1 ms, 2 ms, 3 ms …, every fifth an error; a ping by the server; a call left open."""
     frames, at = Frames(), 0
     for number in range(1, calls + 1):
         frames.client(call(number, "add"), at=at)

@@ -1,4 +1,4 @@
-"""Messages and calls with their whole texts: all of them, verbatim, a bounded number of bytes at a time."""
+"""Messages and calls with their whole texts, verbatim, a bounded number of bytes at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that are no SQLite are cassettes too: read into memory, and nothing is written beside them."""
+"""Files other than SQLite are cassettes too: they are read into memory, and nothing is written beside them."""
 
 from __future__ import annotations
 

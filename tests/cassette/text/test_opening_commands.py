@@ -1,4 +1,4 @@
-"""Every command that reads a cassette reads a text, and says the same of it."""
+"""Every command that reads a cassette gives the same result for its text."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ READING = [
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """One recording in two directories, each under one name: a database, and its text."""
+    """One recording in two directories under the same name: a database, and its text."""
     place = tmp_path_factory.mktemp("pair")
     database, text = place / "one" / "tape", place / "two" / "tape"
     for path in (database, text):

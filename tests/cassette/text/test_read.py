@@ -1,4 +1,4 @@
-"""JSON lines go out and come back the same, and lines made by hand make a cassette."""
+"""JSON lines survive a round trip, and hand-written lines make a cassette."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ FRAMES = st.lists(
     min_size=1, max_size=8,
 )  # fmt: skip
 TEXTS = st.none() | st.text(max_size=12)
-SAID = {  # of a session
+SAID = {  # facts of a session
     "target": documents, "protocol_version": TEXTS, "client_name": TEXTS,
     "client_version": TEXTS, "server_name": TEXTS, "server_version": TEXTS, "note": TEXTS, "run": TEXTS,
 }  # fmt: skip
@@ -175,7 +175,7 @@ def test_a_message_may_be_given_as_json_and_keeps_its_numbers(tmp_path: Path) ->
         ({"text": ANSWER, "kind": "noise"}, "message"),
         ({"text": ANSWER, "channel": "stderr"}, "stderr"),
         ({"text": '{"event":"exit","code":0}', "kind": "control"}, "control"),
-        ({"text": ANSWER, "head": "id: 1\n", "eol": ""}, "noise"),  # a fragment reached nobody
+        ({"text": ANSWER, "head": "id: 1\n", "eol": ""}, "noise"),  # a fragment that reached nobody
     ],
 )
 def test_the_kind_of_a_frame_follows_its_text(tmp_path: Path, row: dict[str, str], kind: str) -> None:

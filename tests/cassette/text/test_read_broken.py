@@ -1,4 +1,4 @@
-"""Text that git, an editor or a cut has changed: read where that is harmless, else an error that names the line."""
+"""Text that git, an editor or a cut has changed: harmless changes are read, others are errors that name the line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Times of an older text stay where the rest is the same, and never go back."""
+"""Times of an older text stay if the rest is the same, and never go back."""
 
 from __future__ import annotations
 
