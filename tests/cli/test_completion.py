@@ -1,4 +1,4 @@
-"""mcp-tape completion: scripts that shells accept, and what they ask us for."""
+"""mcp-tape completion: scripts that shells accept, and the completions that they request."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MCP_TAPE = str(Path(sys.executable).parent / "mcp-tape")  # shells complete the 
 
 
 def completed(*words: str, shell: str = "bash") -> list[str]:
-    """What a shell is offered for the last of these words."""
+    """The completions for the last of these words."""
     more = {"COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1 if shell != "fish" else words[-1])}
     environ = os.environ | more | {"_MCP_TAPE_COMPLETE": f"{shell}_complete"}
     done = run([MCP_TAPE], env=environ)

@@ -1,4 +1,4 @@
-"""Recordings in other forms: whatever can be read becomes whatever can be written, told by its name or by --to."""
+"""Recordings in other formats: each readable one converts to each writable one, chosen by suffix or by --to."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_recordings_of_others_are_converted_too(tmp_path: Path, form: str) -> No
 def test_text_that_was_made_is_read_again_as_far_as_it_goes(tmp_path: Path) -> None:
     tape("convert", DEMO, tmp_path / "tape.har")
     again = tape("convert", tmp_path / "tape.har", tmp_path / "again.jsonl")
-    assert again.stderr.count("\n") == 1  # nothing was lost, and nothing is said of it
+    assert again.stderr.count("\n") == 1  # nothing was lost, so no loss is printed
     assert "demo-weather" in tape("ls", tmp_path / "again.jsonl").stdout
 
 

@@ -1,4 +1,4 @@
-"""mcp-tape doctor: what is wrong with clients, their servers and cassettes, with real servers of each kind."""
+"""mcp-tape doctor: problems with clients, their servers and cassettes, with a real server of each kind."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Doctor = Callable[..., list[dict[str, Any]]]
 
 @pytest.fixture
 def doctor(tmp_path: Path) -> Doctor:
-    """The facts that the command finds about servers of a client, by their entries."""
+    """The facts that the command finds about a client's servers, by their entries."""
     home = tmp_path / "home"
     (home / ".cursor").mkdir(parents=True)
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "CODEX_"))}
@@ -123,7 +123,7 @@ DESKTOP = ".config/Claude/claude_desktop_config.json"
 @pytest.mark.skipif(sys.platform != "linux", reason="the file is elsewhere")
 def test_a_desktop_client_has_not_the_path_of_the_shell(doctor: Doctor, tmp_path: Path) -> None:
     tools = Path(sys.executable).parent
-    echo = ["mcp-tape", "replay", str(CASSETTES / "demo.db")]  # which is on the shell's PATH alone
+    echo = ["mcp-tape", "replay", str(CASSETTES / "demo.db")]  # on the shell's PATH only
     python_by_env = tmp_path / "server"
     python_by_env.write_text("#!/usr/bin/env mcp-tape\n")
     python_by_env.chmod(0o755)

@@ -1,4 +1,4 @@
-"""A session is changed in an editor and put back, as a whole or not at all."""
+"""A session is changed in an editor and written back, as a whole or not at all."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ file.write_bytes(file.read_bytes().replace(*(word.encode() for word in sys.argv[
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where texts that are kept can be found."""
+    """The directory for texts that are kept."""
     (tmp_path / "tmp").mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
     return tmp_path
 
 
 def replacing(old: str, new: str) -> str:
-    """An editor that replaces a text by another wherever it stands."""
+    """An editor that replaces a text everywhere."""
     return shlex.join([sys.executable, "-c", REPLACES, old, new])
 
 
@@ -114,7 +114,7 @@ def test_an_edit_and_its_undoing_give_the_same_cassette(place: Path, golden: Pat
     edit(path, '"method": "s', '"method": "', "--session", 1)
     after = everything(path)
     assert after["sessions"] == before["sessions"]
-    # White space between tokens was theirs to lose.
+    # White space between tokens may change.
     assert [row[:-2] for row in after["frames"]] == [row[:-2] for row in before["frames"]]
     assert after["messages"] == before["messages"]
 
@@ -204,7 +204,7 @@ def test_a_text_that_does_not_parse_is_kept_and_the_place_is_named(
     at = next(n for n, line in enumerate(kept.read_text().split("\n"), 1) if place_of in line)
     assert f"{kept}, line {at}: " in told
     assert hint in told
-    # The command that it names puts the text back once it is right.
+    # The command in the message writes the corrected text back.
     kept.write_text(kept.read_text().replace(new, old.replace("never", "x")) if new else text_of(path))
     again = shlex.split(told.partition("once it is right: ")[2])
     assert again[:2] == ["mcp-tape", "edit"]

@@ -1,4 +1,4 @@
-"""Sessions written out: JSON lines, Markdown for people, raw bytes; all of it or what a filter keeps."""
+"""Exported sessions: JSON lines, Markdown for people, raw bytes; everything, or the part that a filter keeps."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def markdown(path: Path, *words: object) -> str:
 
 
 def fences(text: str) -> tuple[list[tuple[str, str]], str]:
-    """The fenced blocks of a text, by language, read as CommonMark says; and what stands outside."""
+    """The fenced blocks of a text by language, parsed by CommonMark's rules, and the text outside of them."""
     blocks, outside, fence, language, block = [], [], "", "", list[str]()
     for line in text.split("\n"):
         if fence:

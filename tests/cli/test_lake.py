@@ -1,4 +1,4 @@
-"""mcp-tape lake: what it says, its rows, its exit codes, and processes that share the work."""
+"""mcp-tape lake: its output, rows and exit codes, and processes that share the work."""
 
 from __future__ import annotations
 

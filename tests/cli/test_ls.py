@@ -1,4 +1,4 @@
-"""mcp-tape ls: the sessions on one cassette, or on all in a directory."""
+"""mcp-tape ls: the sessions on one cassette, or on all cassettes in a directory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TALK = Frames().client(call(1, "add")).server(said(1, "3"), at=1_234_000)
 
 @pytest.fixture
 def shelf(tmp_path: Path) -> Path:
-    """A directory with cassettes, and with what is none."""
+    """A directory with cassettes and other files."""
     make(tmp_path / "b.db", TALK, TALK)
     (tmp_path / "deep" / "er").mkdir(parents=True)
     make(tmp_path / "deep" / "er" / "c.tape", TALK)

@@ -15,7 +15,7 @@ from tests.support.reading import invoke
 
 @pytest.fixture
 def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The directory of cassettes of clients; the current one is empty."""
+    """The directory of client cassettes; the current directory is empty."""
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     monkeypatch.setenv("HOME", str(tmp_path))

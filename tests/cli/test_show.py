@@ -1,4 +1,4 @@
-"""mcp-tape show: the conversation, one exchange whole, and a recording as it goes on."""
+"""mcp-tape show: the conversation, one whole exchange, and a recording in progress."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def marked(shown: list[str]) -> list[int]:
 
 def test_what_needs_a_look_has_a_mark(tape: Path) -> None:
     shown = lines("show", tape)
-    # stderr, noise, isError, an error, calls without an answer of either side, a bad exit
+    # stderr, noise, isError, an error, calls without an answer from either side, a bad exit
     assert marked(shown) == [5, 7, 9, 10, 12, 13, 15, 16, 18]
     assert re.search(r"!→ #4   tools/call never unanswered ", shown[12])
     assert re.search(r"!← #9   roots/list unanswered ", shown[14])
@@ -103,7 +103,7 @@ def test_the_golden_cassettes_have_a_line_for_every_message_and_frame(tape: Path
 
 
 def columns_of(line: str) -> int:
-    """Counted here on its own: a wide character takes two, a mark on another none."""
+    """Counted independently: a wide character takes two columns, a combining mark none."""
     plain = re.sub(r"\x1b\[\d*m", "", line)
     return sum(
         0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in ("W", "F") else 1 for c in plain
@@ -111,7 +111,7 @@ def columns_of(line: str) -> int:
 
 
 def on_terminal(command: list[str], columns: int, **environ: str) -> str:
-    """What a command writes to a terminal of so many columns."""
+    """The output of a command to a terminal of this many columns."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
     environment = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "NO_COLOR")}
@@ -130,7 +130,7 @@ def read_terminal(master: int) -> bytes:
         while data := os.read(master, 65536):
             got += data
     except OSError:
-        pass  # Linux says so when the terminal's last user is gone
+        pass  # Linux raises this after the terminal's last user has gone
     return got
 
 
@@ -328,7 +328,7 @@ def test_wrong_usage_is_told(tape: Path, words: list[str]) -> None:
     assert invoke("show", tape, *words).exit_code == 2
 
 
-@pytest.mark.parametrize("number", [99, (1 << 32) + 3, 10**30])  # the second would be of the next session
+@pytest.mark.parametrize("number", [99, (1 << 32) + 3, 10**30])  # the second would be in the next session
 def test_a_number_that_is_not_there_points_to_the_list(tape: Path, number: int) -> None:
     result = invoke("show", tape, number)
     assert result.exit_code == 3
@@ -368,7 +368,7 @@ def test_bytes_that_went_wrong_are_no_traceback(tmp_path: Path, seed: int) -> No
 
 @pytest.fixture(scope="module")
 def long(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A cassette of 20,000 messages; blocks are of a thousand."""
+    """A cassette of 20,000 messages; a page has a thousand."""
     frames = Frames()
     for number in range(10_000):
         frames.client(b'{"id":%d,"method":"tools/call","params":{"name":"add"}}' % number)
@@ -390,7 +390,7 @@ def test_the_first_lines_need_only_the_first_block(long: Path) -> None:
     assert len(asked) == 1
 
 
-# -- as it is recorded
+# -- during recording
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""mcp-tape wrap, unwrap and clients: which servers are meant, what is said, and a server that is then recorded."""
+"""mcp-tape wrap, unwrap and clients: the selected servers, the output, and a server that is then recorded."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def contents(home: Path) -> dict[str, bytes]:
 def test_servers_of_claude_code_are_wrapped_in_its_file_and_nothing_is_told_to_its_command(
     home: Path, tape: Tape
 ) -> None:
-    """Its command removes an entry before it adds the other, and its command line is for everybody to see."""
+    """The command removes an entry before it adds the new one, and its command line is visible to every process."""
     said = home / "claude was started"
     (home / "bin" / "claude").write_text(f"#!/bin/sh\necho \"$@\" >> '{said}'\n")
     (home / "bin" / "claude").chmod(0o755)
@@ -99,7 +99,7 @@ def test_clients_shows_no_secrets(home: Path, tape: Tape) -> None:
 
 def test_all_is_wrapped_and_unwrapped_to_the_byte(home: Path, tape: Tape) -> None:
     before = contents(home)
-    tape("wrap", "--all", code=1)  # that of Goose which is built in is refused
+    tape("wrap", "--all", code=1)  # Goose's built-in server is refused
     wrapped = contents(home)
     assert {path for path in before if before[path] != wrapped[path]} == {
         path for path in before if not path.endswith("yaml")
