@@ -1,6 +1,6 @@
-"""mcp-tape where it could not start or reach a server if it tried: python alone.py FILE ARGUMENTS...
+"""mcp-tape where any attempt to start or reach a server would fail: python alone.py FILE ARGUMENTS...
 
-Its exit code is added to FILE: clients keep that to themselves.
+Its exit code is appended to FILE, because clients do not report it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A client for the official conformance suite, on the Python SDK 2.x: python conformance.py [--record CASSETTE] URL
 
-It uses everything that the server offers, and prints what came of it as JSON. The suite says by the environment
-which revision to speak, and sometimes which calls to make. With --record it goes through `mcp-tape record`.
+It uses everything that the server offers, and prints the results as JSON. The suite's environment variables select
+the revision, and sometimes the calls to make. With --record it goes through `mcp-tape record`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pydantic import ValidationError
 
 TIMEOUT = 60.0
 ARGUMENTS: dict[str, dict[str, Any]] = {"add_numbers": {"a": 5, "b": 3}, "valid_tool": {"region": "here"}}
-ONLY_LISTED = {"lookup_user", "json_schema_2020_12_tool"}  # the suite's servers do not answer a call of these
+ONLY_LISTED = {"lookup_user", "json_schema_2020_12_tool"}  # the suite's servers do not answer calls of these
 
 
 def plain(model: Any) -> Any:
@@ -33,7 +33,7 @@ def plain(model: Any) -> Any:
 
 
 async def elicit(_: Any, params: Any) -> types.ElicitResult:
-    """Accept, with the defaults; what has none is confirmed."""
+    """Accept with the defaults; confirm fields without one."""
     fields = plain(params)["requestedSchema"]["properties"]
     return types.ElicitResult(
         action="accept", content={name: field.get("default", True) for name, field in fields.items()}
@@ -50,7 +50,7 @@ async def list_roots(_: Any) -> types.ListRootsResult:
 
 
 def calls(tools: list[types.Tool]) -> list[tuple[str, dict[str, Any]]]:
-    """The calls to make: those that the suite names, else one of every tool."""
+    """The calls to make: those that the suite names, or one of every tool."""
     context = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT", "{}"))
     if "toolCalls" in context:
         return [(call["name"], call["arguments"]) for call in context["toolCalls"]]
@@ -62,12 +62,12 @@ def calls(tools: list[types.Tool]) -> list[tuple[str, dict[str, Any]]]:
 async def call(client: Client, name: str, given: dict[str, Any]) -> Any:
     try:
         return plain(await client.call_tool(name, given))
-    except (MCPError, ValidationError) as error:  # this SDK takes no result without a resultType
+    except (MCPError, ValidationError) as error:  # this SDK rejects a result without a resultType
         return type(error).__name__
 
 
 async def use(client: Client) -> dict[str, Any]:
-    """Everything that the server offers, once."""
+    """Use everything that the server offers, once."""
     tools = await client.list_tools()
     did: dict[str, Any] = {"protocol": client.protocol_version, "tools": plain(tools)["tools"]}
     did["context"] = os.environ.get("MCP_CONFORMANCE_CONTEXT")
@@ -99,7 +99,7 @@ async def run(url: str) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def recorded(url: str, cassette: str) -> Iterator[str]:
-    """The same server, through the recording proxy."""
+    """The URL of the same server through the recording proxy."""
     command = ["mcp-tape", "record", "--url", url, "-o", cassette]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as proxy:
         assert proxy.stdout
@@ -119,7 +119,7 @@ def main() -> None:
     options = parser.parse_args()
     with recorded(options.url, options.record) if options.record else contextlib.nullcontext(options.url) as url:
         did = asyncio.run(run(url))
-    print(json.dumps(did, sort_keys=True))  # only now: nothing is printed when anything failed
+    print(json.dumps(did, sort_keys=True))  # printed last, so that a failure prints nothing
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from fastmcp.client.transports import ClientTransport, SSETransport, StdioTransp
 from http_session import TIMEOUT, Heard, Stream, is_old, is_url
 from scripted_session import ELICITED, ROOTS, SAMPLED, Seen, Step, offered
 
-# Ping and the like are deprecated in the SDK below; the older revisions have them all the same.
+# Ping and similar requests are deprecated in the underlying SDK, but the older revisions have them.
 warnings.simplefilter("ignore")
 
 
@@ -77,9 +77,9 @@ async def do(client: Client[Any], step: Step, on_progress: Callable[..., Awaitab
 
 
 def transport(stream: Stream, target: str, *args: str) -> ClientTransport:
-    """To a command or a URL."""
+    """The transport to a command or a URL."""
     if not is_url(target):
-        # Without keep_alive the server ends with the session, as with the other clients.
+        # Without keep_alive the server ends with the session, as it does with the other clients.
         return StdioTransport(target, list(args), keep_alive=False)
     if is_old(target):
         return SSETransport(target)

@@ -1,4 +1,4 @@
-"""What the Python client programs share besides: a URL in place of a command, and what each call heard.
+"""The common part of the HTTP clients: a URL instead of a command, and the callbacks of each call.
 
 Knows no SDK. A URL that ends in `/sse` is the old HTTP+SSE, every other one Streamable HTTP.
 """
@@ -13,7 +13,7 @@ from typing import Any
 from scripted_session import WITHOUT, Do, Seen, Step
 
 TIMEOUT = 60.0
-NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # to load the certificates of others takes as long as some sessions
+NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # loading other certificates takes as long as some sessions
 
 
 def is_url(target: str) -> bool:
@@ -25,12 +25,12 @@ def is_old(url: str) -> bool:
 
 
 class Stream:
-    """The stream for what a server says unasked. A server drops what it would say there before it is open."""
+    """The stream for unsolicited server messages. A server drops these until the stream is open."""
 
     def __init__(self, target: str) -> None:
         self._expected = is_url(target) and not is_old(target) and "stream" not in WITHOUT
         self._opened = asyncio.Event()
-        # As both HTTP libraries want it.
+        # In the form that both HTTP libraries accept.
         self.hooks = {"response": [self._answered]}
 
     async def _answered(self, response: Any) -> None:
@@ -38,13 +38,13 @@ class Stream:
             self._opened.set()
 
     async def opened(self, modern: bool) -> None:
-        """Wait until it is, where there is one besides those of the requests."""
+        """Wait until it is open, if there is one besides the streams of requests."""
         if self._expected and not modern:
             await asyncio.wait_for(self._opened.wait(), TIMEOUT)
 
 
 class Heard(Seen):
-    """Seen, and what the callbacks were called with before the result came, in order, for steps that have `hears`."""
+    """Seen, with the callbacks that came before each result, in order, for steps with `hears`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class Heard(Seen):
         self._hear(notification["method"].removeprefix("notifications/"), notification.get("params"))
 
     def _hear(self, what: str, params: Any) -> None:
-        # Progress comes by the callback of its own call.
+        # Progress comes through the callback of its own call.
         for hears, heard in self._open:
             if what in hears and what != "progress":
                 heard.append([what, params])
@@ -78,6 +78,6 @@ class Heard(Seen):
             try:
                 return await do(step, hear)
             finally:
-                step["heard"] = list(heard)  # and not what may still come
+                step["heard"] = list(heard)  # a copy: later callbacks do not count
 
         await super().play(listening, tools, modern)

@@ -77,7 +77,7 @@ async def do(session: ClientSession, step: Step, on_progress: Callable[..., Awai
 
 @contextlib.asynccontextmanager
 async def connected(stream: Stream, target: str, *args: str) -> AsyncIterator[tuple[Any, Any]]:
-    """The two ways of talking to a command or a URL."""
+    """The two ways to connect: to a command or a URL."""
     if not is_url(target):
         async with stdio_client(StdioServerParameters(command=target, args=list(args))) as both:
             yield both

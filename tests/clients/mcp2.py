@@ -16,7 +16,7 @@ from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from scripted_session import ELICITED, ROOTS, SAMPLED, Seen, Step, offered
 
-# Ping and the like are deprecated in this SDK; the older revisions have them all the same.
+# Ping and similar requests are deprecated in this SDK, but the older revisions have them.
 warnings.simplefilter("ignore")
 
 
@@ -78,7 +78,7 @@ async def do(client: Client, step: Step, on_progress: Callable[..., Awaitable[No
 
 
 def server(stream: Stream, target: str, *args: str) -> Any:
-    """A command or a URL, as the client takes it."""
+    """A command or a URL, in the form that the client accepts."""
     if not is_url(target):
         return StdioServerParameters(command=target, args=list(args))
     if is_old(target):
@@ -89,7 +89,7 @@ def server(stream: Stream, target: str, *args: str) -> Any:
 
 async def main(mode: str, *target: str) -> None:
     seen, stream = Heard(), Stream(target[0])
-    # In the newest revision only those hear log messages who ask for them.
+    # In the newest revision a client gets log messages only on request.
     options = {"mode": mode, "read_timeout_seconds": TIMEOUT, "log_level": "info"}
     async with Client(server(stream, *target), **options, **offered(callbacks(seen))) as client:
         tools = await client.list_tools()

@@ -1,9 +1,9 @@
-"""Loaded modules, and a fork for each program that is to run with them: python nursery.py SOCKET MODULE...
+"""Loaded modules, and a fork for each program that needs them: python nursery.py SOCKET MODULE...
 
-A program gets the arguments, the environment, the directory and the standard streams of who asks for it on the socket
-(`warm.py`, `tests/support/forked.py`); when that is ended, so is the program. WARM_PYTHON is the Python that it starts
-others with, if not the one it is run by. All of them end when stdin does; the socket's directory goes too. The answer
-is the number of the program's process, and its exit code when it has ended.
+A request on the socket comes from `warm.py` or `tests/support/forked.py`. The program gets the requester's arguments,
+environment, directory and standard streams, and ends when the requester does. WARM_PYTHON is the Python that the
+program starts others with, if not the current one. All programs end when the nursery's stdin does, and the socket's
+directory is removed. The answer is the program's process number, followed by its exit code when it ends.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ class Nursery:
         signal.set_wakeup_fd(self._wakes.fileno())
 
     def serve(self) -> bool:
-        """Return true in each process that is to run its program, and false in this one, at the end."""
+        """Return true in each process that should run its program, and false in this one at the end."""
         while True:
             ready, _, _ = select.select([0, self._woken, self._listener, *self._asking.values()], [], [])
             if self._woken in ready:
                 self._woken.recv(1 << 12)
                 self._reap()
             for process, connection in self._asking.items():
-                if connection in ready:  # it says nothing more, so that it is gone
+                if connection in ready:  # a requester sends nothing more, so it is gone
                     os.kill(process, signal.SIGTERM)
             if self._listener in ready and self._begin(self._listener.accept()[0]):
                 return True
@@ -54,14 +54,14 @@ class Nursery:
                 return False
 
     def _reap(self) -> None:
-        """Report to everyone whose program has ended."""
+        """Report each ended program to its requester."""
         with contextlib.suppress(ChildProcessError):
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
                 with self._asking.pop(ended[0]) as connection:
                     _tell(connection, os.waitstatus_to_exitcode(ended[1]))
 
     def _begin(self, connection: socket.socket) -> bool:
-        """Fork; true in the process that is to run the program."""
+        """Fork; return true in the process that should run the program."""
         size, streams, _, _ = socket.recv_fds(connection, 4, STREAMS)
         if not streams:
             connection.close()
@@ -84,7 +84,7 @@ class Nursery:
         return process == 0
 
     def _leave(self) -> None:
-        """What belongs to the nursery alone."""
+        """Release the nursery's own resources."""
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         for one in (self._listener, self._woken, self._wakes, *self._asking.values()):
@@ -97,7 +97,7 @@ def _tell(connection: socket.socket, number: int) -> None:
 
 
 def dress(arguments: list[str], environment: dict[str, str], directory: str) -> None:
-    """Make this process as it was asked for."""
+    """Give this process the requested arguments, environment and directory."""
     os.environ.clear()
     os.environ.update(environment)
     if places := environment.get("PYTHONPATH"):
@@ -108,8 +108,8 @@ def dress(arguments: list[str], environment: dict[str, str], directory: str) -> 
 
 
 def run() -> None:
-    """Run the program as Python would: a file, a module behind `-m`, or what is said behind `-c`."""
-    if sys.argv[0] == "-u":  # which makes no difference to who flushes
+    """Run the program as Python would: a file, a module after `-m`, or code after `-c`."""
+    if sys.argv[0] == "-u":  # no effect on a process that flushes at its end
         del sys.argv[0]
     if sys.argv[0] == "-c":
         sys.path[0] = ""
@@ -125,7 +125,7 @@ def run() -> None:
 
 
 def leave(code: int) -> None:
-    """End as Python does, but let the system free what all of them share: one by one, that takes too long."""
+    """End as Python does, but let the system free the shared memory: freeing objects one by one takes too long."""
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     try:
@@ -133,17 +133,17 @@ def leave(code: int) -> None:
             if stream and not stream.closed:
                 stream.flush()
     except OSError:
-        sys.exit(code)  # Python has a code of its own for that
+        sys.exit(code)  # Python's own exit code for this case
     os._exit(code)
 
 
 if __name__ == "__main__":
     nursery = Nursery(sys.argv[1])
-    print("ready", flush=True)  # to be asked, and to answer when all is loaded
+    print("ready", flush=True)  # accepts requests now, answers once everything is loaded
     for module in sys.argv[2:]:
         importlib.import_module(module)
     gc.collect()
-    gc.freeze()  # what all of them share is not to be copied
+    gc.freeze()  # keeps shared memory from being copied
     if nursery.serve():
         try:
             run()

@@ -1,6 +1,6 @@
-"""What the Python client programs share: which session to play, and the one document they print.
+"""The common part of the Python client programs: the session to play, and the one document they print.
 
-Knows no SDK. A program gives one coroutine function per kind of step; all the rest is here, so that the
+Knows no SDK. A program provides one coroutine function per kind of step; everything else is here, so that the
 programs differ only in the SDK that they use.
 """
 
@@ -19,7 +19,7 @@ Do = Callable[[Step, Callable[..., Awaitable[None]]], Awaitable[Any]]
 # Kinds of steps that the newest revision no longer has.
 LEGACY_ONLY = {"ping", "log-level"}
 SESSIONS = json.loads((Path(__file__).parent / "sessions.json").read_text(encoding="utf-8"))
-# A test may want other steps than those, and a client that offers less.
+# A test may set other steps, and a client with fewer capabilities.
 STEPS = json.loads(os.environ.get("CLIENT_STEPS", "null"))
 WITHOUT = os.environ.get("CLIENT_WITHOUT", "").split(",")
 
@@ -29,18 +29,18 @@ ROOTS = {"roots": [{"uri": "file:///project", "name": "project"}]}
 
 
 def offered(callbacks: dict[str, Any]) -> dict[str, Any]:
-    """The callbacks that this client has: SDKs declare a capability where there is one."""
+    """The callbacks that this client offers: SDKs declare a capability for each."""
     return {name: callback for name, callback in callbacks.items() if name.partition("_")[0] not in WITHOUT}
 
 
 class Seen:
-    """What a client saw, in a form that two runs of the same session agree on."""
+    """The client's view, in a form that is the same in two runs of the same session."""
 
     def __init__(self) -> None:
         self.document: dict[str, Any] = {"steps": [], "asked": {}, "notifications": []}
 
     def asked(self, what: str, params: Any) -> None:
-        """The server asked for something. How often and in which order is the server's own affair."""
+        """Note a server request. Their number and order are up to the server."""
         _add(self.document["asked"].setdefault(what, []), params)
 
     def notified(self, notification: Any) -> None:
@@ -74,7 +74,7 @@ async def _outcome(do: Do, step: Step) -> Step:
         if error is None:
             raise
         outcome = {"error": error.model_dump(mode="json", exclude_none=True)}
-    # A copy: what was reported before the result, and not what may still come.
+    # A copy, so that it has only the progress reported before the result.
     return step | outcome | ({"progressed": list(progress)} if progress else {})
 
 

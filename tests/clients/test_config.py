@@ -1,4 +1,4 @@
-"""Files of every client, as they write them and as people leave them: wrapped, unwrapped, refused, replaced."""
+"""Configuration files of every client, original or hand-edited: wrapped, unwrapped, refused, replaced."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.support.configs import (
     wrapped,
 )
 
-# Those without a file of their own write it as most do.
+# Clients without a format of their own use the most common one.
 PLAIN = {"antigravity", "kiro", "amazon-q", "lmstudio", "kimi", "pi", "mcporter", "trae"}
 
 
@@ -60,7 +60,7 @@ UGLY = {
 
 
 def expect_there_and_back(found: config.Config) -> None:
-    """Each server alone, then all of them one after the other."""
+    """Wrap and unwrap each server alone, then all of them in turn."""
     client, names = found.place.client, list(can_be_wrapped(found))
     assert names
     for name in names:
@@ -189,7 +189,7 @@ def test_a_url_that_was_changed_while_it_was_wrapped_stays_changed() -> None:
     )
 
 
-# What people change in between --------------------------------------------------------------------------
+# Edits in between ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -329,7 +329,7 @@ def test_writing_keeps_mode_and_link_and_one_backup_that_only_the_user_reads(pat
     assert stat.S_IMODE(path.stat().st_mode) == 0o640 and stat.S_IMODE(backup.stat().st_mode) == 0o600
     again = read(link)
     config.write(again, wrapped(again, "b").text)
-    assert backup.read_text() == TEXT  # of the time before the first tape
+    assert backup.read_text() == TEXT  # from before the first tape
     for name in "ab":
         now = read(link)
         config.write(now, unwrapped(now, name).text)

@@ -1,4 +1,5 @@
-"""Generated JSON with comments, and TOML: there and back is the identity, twice is once, and only the entry differs."""
+"""Generated JSON with comments, and TOML: a round trip changes nothing, a repeat has no effect, only the entry
+differs."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ EXAMPLES = settings(max_examples=150, suppress_health_check=[HealthCheck.too_slo
 SPACE = st.sampled_from(
     ["", "", "", " ", "  ", "\t", "\n", "\r\n", "\n    ", "/* c */", " // l\n", "/*,]}*/ ", '//"[{\r\n']
 )
-# Letters that mean something elsewhere, escapes and all that is unusual.
+# Letters with a meaning elsewhere, escapes and unusual characters.
 WORD = st.text(st.sampled_from("ab/*,:[]{}\"\\\n\té日😀\x7f#' ="), max_size=6)
 NAME = st.sampled_from(["a", "b", "command", "args", "mcpServers", "x y", "é", 'q"', ""])
 
@@ -28,7 +29,7 @@ def string(draw: st.DrawFn, words: st.SearchStrategy[str] = WORD) -> str:
 
 @st.composite
 def joined(draw: st.DrawFn, brackets: str, parts: list[str]) -> str:
-    """A list or an object with spaces and comments anywhere, and perhaps a last comma."""
+    """A list or an object with spaces and comments anywhere, and perhaps a trailing comma."""
     text = brackets[0] + draw(SPACE)
     for index, part in enumerate(parts):
         text += part + draw(SPACE)
@@ -49,7 +50,7 @@ def list_of(draw: st.DrawFn, items: st.SearchStrategy[str]) -> str:
 
 @st.composite
 def object_of(draw: st.DrawFn, values: st.SearchStrategy[str]) -> str:
-    names = draw(st.lists(NAME, max_size=3))  # equal ones too
+    names = draw(st.lists(NAME, max_size=3))  # including duplicates
     return draw(joined("{}", [draw(pair(name, draw(values))) for name in names]))
 
 
@@ -158,7 +159,7 @@ def expect_there_and_back(text: str, client: str) -> None:
 @EXAMPLES
 @given(jsonc())
 def test_generated_json_with_comments_comes_back_to_the_byte(text: str) -> None:
-    parsed(text, BY_NAME["cursor"])  # it is what it should be
+    parsed(text, BY_NAME["cursor"])  # the expected content
     expect_there_and_back(text, "cursor")
 
 
@@ -167,14 +168,14 @@ def test_generated_json_with_comments_comes_back_to_the_byte(text: str) -> None:
 def test_generated_toml_comes_back_to_the_byte(text: str) -> None:
     try:
         parsed(text, BY_NAME["codex"])
-    except ValueError:  # an inline table twice, or one that is added to
+    except ValueError:  # a duplicate inline table, or one that is extended
         return
     expect_there_and_back(text, "codex")
 
 
 @pytest.mark.parametrize("client", ["cursor", "codex"])
 def test_the_generators_make_servers_that_can_be_wrapped(client: str) -> None:
-    """What generates nothing of interest would test nothing."""
+    """Otherwise the other tests would test nothing."""
     seen = []
 
     @settings(max_examples=200, database=None, derandomize=True)

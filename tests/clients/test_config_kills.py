@@ -35,7 +35,7 @@ def unwrap(path: str) -> None:
 
 
 def begun(directory: Path, act: Act) -> Path:
-    """A file as it is before a change."""
+    """A file before a change."""
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir()
     path = directory / "mcp.json"
@@ -70,7 +70,7 @@ def test_what_is_killed_leaves_the_old_file_or_the_new_one(act: Act, tmp_path: P
         assert not backup.exists() or (backup.read_text() == OLD and stat.S_IMODE(backup.stat().st_mode) == 0o600)
         with suppress(FileNotFoundError):
             os.utime(f"{path}.lock", (1, 1))  # as if some seconds had passed
-        for again in (wrap, unwrap):  # the next one tidies up
+        for again in (wrap, unwrap):  # the next command tidies up
             again(str(path))
         assert path.read_text() == OLD and os.listdir(directory) == ["mcp.json"], killed
         if not was_killed:
@@ -115,7 +115,7 @@ def test_a_second_writer_at_any_step_leaves_a_whole_file_of_one_of_the_two(act: 
         if process.exitcode == REFUSED:
             refused += 1
             assert now == OTHER
-        else:  # ours came before, was made of the other's text, or came between the last look and the renaming
+        else:  # ours came before, includes the other's change, or came between the last check and the rename
             assert now in (OTHER, after, changed_other(path, act))
     assert refused > 5
 

@@ -1,4 +1,4 @@
-"""The table of clients: where their files are, on both systems."""
+"""The table of clients: the places of their files, on both systems."""
 
 from __future__ import annotations
 
