@@ -1,4 +1,4 @@
-"""Which call of one recording is which of the other, and which values stand for which: what servers make up anew."""
+"""Alignment of calls from two recordings, and pairs of corresponding values: those that servers make up anew."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ OTHERS = ["0a0a0a0a-9a5b-4a53-8a0b-0d8d0f3a7c11", "11111111-2222-4a53-9c9c-bbbbb
 NOON, LATER, LATEST = "2026-01-01T12:00:00Z", "2026-03-04T05:06:07Z", "2026-05-06T07:08:09.123Z"
 
 
-# Which call is which ------------------------------------------------------------------------------------
+# Pairs of calls ------------------------------------------------------------------------------------------
 
 
 def test_the_same_call_made_twice_is_paired_in_order() -> None:
@@ -53,7 +53,7 @@ def test_the_order_of_different_calls_does_not_matter() -> None:
 
 
 def made(ids: Sequence[Any], then: Any = "fine", member: str = "note") -> Talk:
-    """A thing is made, another of it; each is asked for by its id."""
+    """Create a thing, then another from it; request each by its id."""
     first, second = ids
     return [
         gave({"made": {member: first}}, new=1),
@@ -101,7 +101,7 @@ def test_a_session_that_extends_another_may_use_ids_of_that(one: str, other: str
     with Cassette(str(old)) as before, Cassette(str(new)) as after:
         found = compare(of_sessions(before, [2]), of_sessions(after, [1])).changes
         assert ([change.rule for change in found] == []) is paired
-        assert compare(of_sessions(before, [1, 2]), of_sessions(after, [1])).changes  # all that was said is here
+        assert compare(of_sessions(before, [1, 2]), of_sessions(after, [1])).changes  # all messages are in these
 
 
 def paged(cursor: str) -> Talk:
@@ -159,7 +159,7 @@ def test_a_redacted_value_stands_for_any_other(old: str, new: str, same: bool) -
     assert (asked == [], answered == []) == (same, same)
 
 
-# Which value stands for which ---------------------------------------------------------------------------
+# Pairs of values -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -257,8 +257,8 @@ JOB, TASK = {"state": "done", "n": 1}, {"title": "a"}
 @pytest.mark.parametrize(
     ("old", "new", "changes"),
     [
-        ({IDS[0]: {"n": 1}, IDS[1]: {"n": 2}}, {OTHERS[0]: {"n": 1}, OTHERS[1]: {"n": 2}}, 0),  # in their order
-        ({IDS[0]: JOB, IDS[1]: TASK}, {OTHERS[0]: TASK, OTHERS[1]: JOB}, 0),  # or else by their shape
+        ({IDS[0]: {"n": 1}, IDS[1]: {"n": 2}}, {OTHERS[0]: {"n": 1}, OTHERS[1]: {"n": 2}}, 0),  # in order
+        ({IDS[0]: JOB, IDS[1]: TASK}, {OTHERS[0]: TASK, OTHERS[1]: JOB}, 0),  # or by shape
         ({IDS[0]: {"n": 1}, IDS[1]: {"n": 2}}, {IDS[0]: {"n": 1}, OTHERS[1]: {"n": 2}}, 0),  # one stayed
         ({IDS[0]: {"n": 1}}, {OTHERS[0]: {"n": 2}}, 1),
         ({IDS[0]: JOB, "total": 1}, {OTHERS[0]: JOB, "total": 2}, 1),
@@ -306,7 +306,7 @@ def test_ids_may_be_others() -> None:
 
 
 def test_both_sides_may_use_the_same_ids() -> None:
-    """The server asks under the id of the call that it is asked under."""
+    """The server uses the id of the call for its own request."""
     old = [asked(1, 1), SAMPLING, SAMPLED, answered(1, "a")]
     assert raw(old, old) == []
     assert raw(old, [*old[:3], answered(1, "b")]) == ["call-structured-value-changed"]

@@ -1,4 +1,4 @@
-"""How changes are judged: fingerprints, categories, levels, and what is left out."""
+"""Judgement of changes: fingerprints, categories, levels, and omissions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def mark(found: Difference = BASE, subject: Subject = TOOL) -> str:
 
 
 def test_a_fingerprint_never_changes() -> None:
-    """Projects keep them in files."""
+    """Projects keep fingerprints in files."""
     assert mark() == "84a6b22b68bb"
 
 
@@ -223,7 +223,7 @@ def test_a_change_as_json_has_all_that_is_there() -> None:
         (Difference("tool-added", (), ABSENT, {"description": "Adds."}), "error"),
         (Difference("schema-text-changed", ("inputSchema", "title"), ABSENT, "A"), "error"),
         (Difference("tool-lost-idempotent", ("annotations", "idempotentHint"), True, False), "error"),
-        (Difference("tool-description-changed", ("description",), "Adds.", ABSENT), None),  # no text is new
+        (Difference("tool-description-changed", ("description",), "Adds.", ABSENT), None),  # no new text
         (Difference("input-type-changed", ("inputSchema",), "string", "integer"), None),
         (Difference("tool-removed"), None),
         (Difference("input-all-of-added", ("inputSchema",), ABSENT, [{"not": {"const": "a b"}}]), "error"),

@@ -1,4 +1,4 @@
-"""The lines of an ignore file: what each hides, what is refused, what is appended."""
+"""The lines of an ignore file: what each hides, which are refused, and how lines are added."""
 
 from __future__ import annotations
 

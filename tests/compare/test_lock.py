@@ -1,4 +1,4 @@
-"""Locks: what a server offers as text, which a later version is held against."""
+"""Locks: a server's offer as text, to compare a later version with."""
 
 from __future__ import annotations
 

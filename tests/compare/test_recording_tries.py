@@ -1,4 +1,4 @@
-"""Requests that never got to the server: what was tried again counts once, what was not has no answer."""
+"""Requests that never reached the server: retries count once, and the others have no answer."""
 
 from __future__ import annotations
 

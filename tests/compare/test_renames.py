@@ -1,4 +1,4 @@
-"""What has another name now: arguments, prompts, resources, and what is too doubtful to say."""
+"""Renamed things: arguments, prompts, resources, and renames that are too doubtful to report."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def taking(properties: Any) -> Talk:
         ({"city_name": {}}, {"cityName": {}}, "probably cityName now"),
         ({"city": {**CITY, "title": "City"}}, {"place": {**CITY, "title": "Place"}}, "probably place now"),
         ({"city": CITY}, {"place": {**CITY, "type": "integer"}}, ""),
-        ({"city": {"type": "string"}}, {"place": {"type": "string"}}, ""),  # as any text is
+        ({"city": {"type": "string"}}, {"place": {"type": "string"}}, ""),  # any text has this schema
         ({"a": CITY, "b": CITY}, {"place": CITY}, ""),
         ({"a": CITY}, {"b": CITY, "c": CITY}, ""),
         ({"city": CITY}, {"pl\u0430ce": CITY}, "probably pl\\u0430ce now"),

@@ -1,4 +1,4 @@
-"""The table of rules: it is the documented one, and each rule is tested both ways."""
+"""The table of rules matches the documented one, and each rule is tested both ways."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.compare import test_surface
 from tests.compare.checks import test_answers, test_calls, test_skills, test_wording
 from tests.compare.schemas import test_schemas
 
-# What the project promises: level, category and rules; those with a dagger rise where a model reads.
+# The documented levels, categories and rules; those with a dagger rise if models read the text.
 DOCUMENTED = """
 error wire  protocol-version-removed capability-removed capability-subscribe-removed extension-removed
 info  wire  protocol-version-added capability-added
@@ -84,7 +84,7 @@ info  call  call-slower
 warn  call  call-missing
 info  call  call-added
 """
-# The second level of a rule, where its findings are not all alike.
+# The second level of rules whose findings differ.
 SECOND = {
     "input-property-removed": "warn",
     "output-property-added": "warn",
@@ -99,7 +99,7 @@ PROMISED = [
     for level, category, *names in map(str.split, DOCUMENTED.strip().splitlines())
     for rule in names
 ]
-# Found only while a recorded client plays at a live server: by how that ended.
+# Found only when a recorded client plays against a live server, by the outcome.
 PLAYED = [
     ("server-crashed", "", "crashed", True),
     ("server-crashed", "", "hung", True),

@@ -1,4 +1,4 @@
-"""What diff finds in what a server says about itself: server, tools, resources, templates, prompts."""
+"""Differences in a server's declarations: server, tools, resources, templates, prompts."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def argument(**members: Any) -> dict[str, Any]:
 
 
 def asked(text: str) -> Talk:
-    """A server whose prompt was asked for."""
+    """A server whose prompt was requested."""
     messages = [{"role": "user", "content": {"type": "text", "text": text}}]
     return [*prompts(prompt()), exchange("prompts/get", {"name": "p"}, {"messages": messages})]
 
@@ -102,7 +102,7 @@ SERVER = [
     Case("protocol-version-removed", speaking("2025-11-25", "2026-07-28"), speaking("2026-07-28"), True),
     Case("protocol-version-removed", server(), server(protocolVersion="2024-11-05"), True),
     Case("protocol-version-removed", speaking("a", "b"), speaking("b", "a"), False),
-    # A client that asked for another version was answered with another: that says nothing about the server.
+    # A client that requested another version got another answer: that is not a change of the server.
     Case("protocol-version-removed", [hello("2025-11-25")], [hello("2025-06-18")], False),
     Case("protocol-version-removed", server(), speaking("2026-07-28"), False),
     Case("protocol-version-added", speaking("2026-07-28"), speaking("2025-11-25", "2026-07-28"), True),
@@ -121,7 +121,7 @@ SERVER = [
         "capability-list-changed-removed", able(tools={"listChanged": True}), able(tools={"listChanged": False}), True
     ),
     Case("capability-list-changed-removed", able(tools={}), able(tools={"listChanged": False}), False),
-    # The whole capability is gone: that is told, and no part of it.
+    # The whole capability is gone: only that is reported, and no part of it.
     Case("capability-list-changed-removed", able(tools={"listChanged": True}), able(), False),
     Case("capability-subscribe-removed", able(resources={"subscribe": True}), able(resources={}), True),
     Case("capability-subscribe-removed", able(resources={}), able(resources={"subscribe": True}), False),
@@ -175,7 +175,7 @@ TOOLS = [
     Case("tool-renamed", tools(tool("a", description="Reads.")), tools(tool("b", description="Reads.")), True),
     Case("tool-renamed", tools(tool("a", description="Reads.")), tools(tool("b", description="Writes.")), False),
     Case("tool-renamed", tools(TWO | {"name": "a"}), tools(tool("b")), False),
-    # Which of the two came of it nobody knows.
+    # Which of the two replaced it is unknown.
     Case("tool-renamed", tools(TWO | {"name": "a"}), tools(TWO | {"name": "b"}, TWO | {"name": "c"}), False),
     Case("tool-order-changed", tools(tool("a"), tool("b")), tools(tool("b"), tool("a")), True),
     Case("tool-order-changed", tools(tool("a"), tool("b")), tools(tool("c"), tool("a"), tool("b")), False),
@@ -200,7 +200,7 @@ METADATA = [
     Case("tool-became-destructive", hinted(destructiveHint=False), hinted(destructiveHint=True), True),
     Case("tool-became-destructive", hinted(destructiveHint=False), hinted(), True),
     Case("tool-became-destructive", hinted(destructiveHint=True), hinted(), False),
-    # A tool that changes nothing destroys nothing, whatever it hints.
+    # A read-only tool destroys nothing, whatever its hints.
     Case("tool-became-destructive", hinted(destructiveHint=False), hinted(readOnlyHint=True), False),
     Case("tool-lost-read-only", hinted(readOnlyHint=True), hinted(), True),
     Case("tool-lost-read-only", hinted(), hinted(readOnlyHint=False), False),
@@ -239,7 +239,7 @@ OFFERS = [
     Case("resource-template-added", templates(template("a:{x}")), templates(template("a:{x}/{y}")), False),
     Case("template-variable-added", templates(template("a:{x}")), templates(template("a:{x}/{+y}")), True),
     Case("template-variable-added", templates(template("a:{x,y}")), templates(template("a:{y}/{x:3}")), False),
-    # The other one was there already.
+    # The other template already existed.
     Case("template-variable-added", templates(template("a:{x}"), template("b:{x}{y}")),
          templates(template("b:{x}{y}")), False),
     Case("prompt-removed", prompts(prompt()), prompts(), True),

@@ -1,4 +1,4 @@
-"""What is known of a surface and what is not: what was never listed is unknown, and never unchanged."""
+"""Known and unknown parts of a surface: a list that was never requested is unknown, never unchanged."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def _prompts(*answer: Step) -> Talk:
 def test_what_the_old_server_did_not_declare_cannot_be_unknown() -> None:
     assert not compared(WHOLE, _prompts()).unknown
     listed = _prompts(listing("prompts/list", {"name": "p"}))
-    assert [entry.grave for entry in compared(listed, _prompts()).unknown] == [True]  # here it can have gone
+    assert [entry.grave for entry in compared(listed, _prompts()).unknown] == [True]  # it may be gone here
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_the_newest_whole_list_counts() -> None:
 
 
 def test_pages_of_two_sessions_are_not_one_list(tmp_path: Path) -> None:
-    """A session that extends another starts its lists anew."""
+    """A session that extends another starts its lists again."""
     old = taped(tmp_path / "old.db", WHOLE)
     new = taped(tmp_path / "new.db", [hello(), listing("tools/list", tool("z"))], WHOLE)
     assert not compare_cassettes(str(old), str(new)).changes

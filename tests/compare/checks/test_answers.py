@@ -1,4 +1,4 @@
-"""What diff makes of answers: what in them was made up and what is data, and what is no answer at all."""
+"""Differences in answers: made-up values, data, and invalid answers."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def starred(text: str) -> str:
     return masked(text, made_up(text), ("*", "@"))
 
 
-# What looks made up -------------------------------------------------------------------------------------
+# Made-up values ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_a_long_text_is_looked_through_once(text: str) -> None:
 
 @pytest.mark.parametrize("alphabet", [LETTERS, f"{LETTERS}_-", string.digits + "ABCDEFGHJKMNPQRSTVWXYZ"])
 def test_of_two_random_ids_hardly_any_is_taken_for_data(alphabet: str) -> None:
-    """One that looks like a word by chance is known by the other."""
+    """One that happens to look like a word is recognized by the other."""
     chance = random.Random(1)
     ids = ["".join(chance.choices(alphabet, k=22)) for _ in range(400)]
     old, new = ({"all": [f"made {one}" for one in some]} for some in (ids[:200], ids[200:]))
@@ -211,7 +211,7 @@ def test_requests_for_input_may_have_any_name() -> None:
         assert rules([asking(names[0], "Which?")], [asking(names[1], "All?")]) == ["call-structured-value-changed"]
 
 
-# What is no answer --------------------------------------------------------------------------------------
+# Invalid answers -----------------------------------------------------------------------------------------
 
 
 def read(result: Any) -> Step:
@@ -219,7 +219,7 @@ def read(result: Any) -> Step:
 
 
 def bare(method: str = "tools/call", params: Any = None, result: Any = None) -> Step:
-    """An answer that does not say that it is JSON-RPC."""
+    """An answer without the JSON-RPC marker."""
     whole = exchange(method, {"name": "t", "arguments": {}} if params is None else params, result or {"content": OK})
     return lambda at: [(side, text.replace('"jsonrpc": "2.0", ', "") if side == "server" else text)
                        for side, text in whole(at)]  # fmt: skip
@@ -258,7 +258,7 @@ def test_an_answer_that_is_none_is_told(case: Case) -> None:
     expect(case)
 
 
-# Which call it was --------------------------------------------------------------------------------------
+# The call of an answer -----------------------------------------------------------------------------------
 
 
 def mark(old: Any, new: Any) -> str:

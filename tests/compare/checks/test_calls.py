@@ -1,4 +1,4 @@
-"""What diff finds in recorded behaviour: calls, what came of them, and what came beside them."""
+"""Differences in recorded behaviour: calls, their answers, and the messages around them."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ def progress(step: int) -> Said:
 
 
 def moved(*steps: Said) -> Step:
-    """A call that tells of its progress."""
+    """A call that reports progress."""
     params = {"name": "t", "arguments": {}, "_meta": {"progressToken": 1}}
     return exchange("tools/call", params, {"content": []}, beside=steps)
 
 
 def elicited(message: str, schema: Any = None) -> list[Said]:
-    """A person is asked, and says yes."""
+    """A person is asked, and accepts."""
     asked = {"message": message, "requestedSchema": {"type": "object", "properties": schema or {}}}
     return [
         ("server", text_of(id=1, method="elicitation/create", params=asked)),
@@ -89,7 +89,7 @@ def typed(result_type: str | None, **more: Any) -> Step:
 
 
 def promised(value: Any, **schema: Any) -> Talk:
-    """A tool with an output schema, and what it gives."""
+    """A tool with an output schema, and its result."""
     return [*tools(tool(outputSchema={"type": "object"} | schema)), gave(value)]
 
 
@@ -109,7 +109,7 @@ def paged(*pages: str) -> Talk:
 
 
 def took(*milliseconds: int) -> Talk:
-    """Calls that took so long each."""
+    """Calls with these durations."""
 
     def step(wait: int, number: int) -> Step:
         start = number * 1_000_000
@@ -158,7 +158,7 @@ RESULTS = [
     Case("call-structured-shape-changed", [gave({"a": 1})], [call()], True),
     Case("call-structured-shape-changed", [gave({"a": None})], [gave({"a": 1})], False),
     Case("call-structured-shape-changed", [gave({"a": 1})], [gave({"a": 2.5})], False),
-    # That a list is empty this time, or one of its items lacks what another has, is the data's business.
+    # An empty list, or an item without a member that another has, is a matter of data.
     Case("call-structured-shape-changed", [gave({"a": [{"b": 1}]})], [gave({"a": []})], False),
     Case("call-structured-shape-changed", [gave([{"b": 1}, {}])], [gave([{}, {}])], False),
     Case("call-structured-value-changed", [gave({"a": 1})], [gave({"a": 2})], True),
@@ -194,7 +194,7 @@ RESULTS = [
          True),
     Case("call-text-changed", [wrote('{"a": 1, "b": [2]}')], [wrote('{"b":[2],"a":1.0}')], False),
     Case("call-text-changed", [wrote("a")], [call(result=PICTURE)], False),
-    # A text that only repeats the structured content is told once.
+    # A text that only repeats the structured content is reported once.
     Case("call-text-changed",
          [call(result={"content": [{"type": "text", "text": '{"a": 1}'}], "structuredContent": {"a": 1}})],
          [call(result={"content": [{"type": "text", "text": '{"a": 2}'}], "structuredContent": {"a": 2}})], False),
@@ -219,7 +219,7 @@ RESULTS = [
 BESIDE = [
     Case("server-request-added", [call()], [call(beside=[SAMPLING, SAMPLED])], True),
     Case("server-request-added", [call(beside=[SAMPLING, SAMPLED])], [call(beside=[SAMPLING, SAMPLED])], False),
-    # On one pipe it is a guess which of several open calls it was for.
+    # On one pipe, assigning it to one of several open calls is a guess.
     Case("server-request-added", [call(n=1, beside=[SAMPLING, SAMPLED]), call(n=2)],
          [call(n=1), call(n=2, beside=[SAMPLING, SAMPLED])], False),
     Case("server-request-changed", [asking("Which?")], [asking("All?")], True),
@@ -229,7 +229,7 @@ BESIDE = [
     Case("server-request-changed", [asking("Is it 6f1c1f0e9a5b?")], [asking("Is it 0a0a0a0a9a5b?")], False),
     Case("server-request-changed", [asking("Which?", n=1), call(n=2)], [call(n=1), asking("Which?", n=2)], False),
     Case("server-request-changed", [asking("Which?")], [call()], False),
-    # What the server is told otherwise, it asks otherwise.
+    # Other arguments explain another question.
     Case("server-request-changed", [gave({"id": 17}), asking("Delete 17?", of=17)],
          [gave({"id": 40}), asking("Delete 40?", of=40)], False),
     Case("server-request-changed", [gave({"id": 17}), asking("Delete 17?", of=17)],

@@ -1,4 +1,4 @@
-"""What the recorded calls say about a difference of the surface."""
+"""Recorded calls as evidence for a difference of the surface."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ LISTED = {"type": "object", "properties": {"all": {"type": "array", "items": NAM
         (LISTED, {"all": [{"a": "x", "b": 1}]}, {"all": [{"a": "x"}]}, "info"),
         ({**NAMED, "properties": {"b": {}}}, {"a": "x", "b": 1}, {"a": "x"}, "error"),
         ({**NAMED, "patternProperties": {"b": {}}}, {"a": "x", "b": 1}, {"a": "x"}, "error"),
-        ({"type": "object"}, {"a": "x", "b": 1}, {"a": "x"}, "error"),  # it says nothing at all
+        ({"type": "object"}, {"a": "x", "b": 1}, {"a": "x"}, "error"),  # no member is declared
     ],
 )
 def test_a_member_that_the_old_output_schema_does_not_have_cannot_be_lost(
@@ -65,7 +65,7 @@ def followed(schema: Schema | None, result: Any, **given: Any) -> Talk:
 
 @pytest.mark.parametrize(("given", "level"), [({"order": "ord-77"}, "error"), ({"order": "ord-78"}, "info")])
 def test_a_member_of_a_result_that_a_later_call_used_cannot_be_lost(given: Any, level: str) -> None:
-    """Whatever the schema says of it."""
+    """Whatever its schema."""
     old, new = (followed(IDS, gave(value), **given) for value in (ORDER, {"total": 5}))
     (found,) = changes(old, new, "call-structured-shape-changed")
     assert (found.path, found.level, "a later call used it" in found.note) == (
@@ -103,7 +103,7 @@ def test_an_error_says_that_a_later_call_used_what_has_changed(schema: Schema, r
         ('{"id": 77, "total": 5}', "error"),
         ('{"id": "ord-77", "total": 6}', "info"),
         ('{"id": "ord-77", "total": 5, "more": 1}', "info"),
-        ("Order ord-77 of 5", "info"),  # who reads that is no program
+        ("Order ord-77 of 5", "info"),  # not JSON: no program relies on its structure
     ],
 )
 def test_a_text_of_json_has_lost_what_a_later_call_used(text: str, level: str) -> None:

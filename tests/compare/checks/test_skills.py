@@ -1,4 +1,4 @@
-"""What diff finds in skills: listed or asked for one by one, compared by the digests of their files."""
+"""Differences in skills: listed or requested one by one, compared by the digests of their files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def digest(letter: str) -> str:
 
 
 def skill(name: str = "pdf", files: Any = SMALL, **frontmatter: Any) -> dict[str, Any]:
-    """An entry of a list. `files`: a letter for each, of which its digest consists."""
+    """An entry of a list. `files`: a letter for each, repeated as its digest."""
     at = f"skill://acme/{name}"
     if isinstance(files, dict):
         files = [{"uri": f"{at}/{path}", "digest": digest(letter), "size": 9} for path, letter in files.items()]

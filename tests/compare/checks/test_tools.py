@@ -1,4 +1,4 @@
-"""What a library that writes all schemas changed in them: told once, of the server. And where a title stands."""
+"""Changes by a library that writes all schemas: reported once, for the server. And the place of a title."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What diff finds in what a model reads: new text that tries to steer it, and definitions that grew."""
+"""Differences in texts for a model: new text that tries to steer it, and definitions that grew."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ CASES = [
          taking({"$defs": {"b": {"description": ORDER}}}), True),
     Case("schema-text-changed", giving(having(description="a")), giving(having(description=ORDER)), True),
     Case("schema-text-changed", giving({"description": "a"}), giving({"description": ORDER}), True),
-    Case("schema-text-changed", taking(having(description="a")), taking(having(description="b")), False),  # told
+    Case("schema-text-changed", taking(having(description="a")), taking(having(description="b")), False),  # not twice
     Case("schema-text-changed", taking(having(title="a")), taking(having(title="b")), False),
-    Case("schema-text-changed", taking({}), taking(having(description="a")), False),  # of a new argument
+    Case("schema-text-changed", taking({}), taking(having(description="a")), False),  # part of a new argument
     Case("schema-text-changed", taking(having(default=100)), taking(having(default=100.0)), False),
     Case("schema-text-changed", taking(having(examples=[{"a": 1}])), taking(having(examples=[{"a": 1.0}])), False),
     Case("schema-text-changed", taking(having(default="a")), taking(having(default="b")), False),
@@ -73,7 +73,7 @@ CASES = [
     Case("name-looks-like-another", tools(tool("read")), tools(tool("read"), tool("r\u0435ad")), True),
     Case("name-looks-like-another", tools(tool("l1st")), tools(tool("l1st"), tool("list")), False),
     Case("name-looks-like-another", tools(tool("list")), tools(tool("list"), tool("1ist")), True),
-    Case("name-looks-like-another", tools(tool("copy")), tools(tool("\u0441\u043e\u0440\u0443")), True),  # in its place
+    Case("name-looks-like-another", tools(tool("copy")), tools(tool("\u0441\u043e\u0440\u0443")), True),  # replaced
     Case("name-looks-like-another", tools(tool("modem")), tools(tool("modern")), True),
     Case("name-looks-like-another", tools(tool("lists")), tools(tool("list")), False),
     Case("name-looks-like-another", taking({"properties": {"id1": {}}}),

@@ -1,4 +1,4 @@
-"""Values that a server makes up: how they are found on a tape, and read from another answer."""
+"""Values that a server makes up: found on a tape, and read from another answer."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Tape:
         return self
 
     def last(self, **how: bool) -> Any:
-        """The params of the last request, as they would be sent live."""
+        """The params of the last request, as sent to the live server."""
         said = self._said[-1]
         found = uses(lambda: self._said).get(said.key, [])
         text = bound(json.dumps(said.body).encode(), found, self._recorded, self._live.get, **how)
@@ -176,7 +176,7 @@ def test_a_value_that_is_not_there_yet_is_found_where_it_comes_next() -> None:
     ],
 )
 def test_what_the_protocol_calls_opaque_is_always_the_servers(method: str, given: str, used: str) -> None:
-    """Even a plain word, also used before, and the newest one counts."""
+    """Even a plain word that the client used before; the newest value counts."""
     tape = Tape().ask(method, **{used: "next"}).answer({given: "next"}, {given: "old"})
     tape.ask(method, **{used: "next"}).answer({given: "next"}, {given: "new", "text": "next"})
     assert tape.ask(method, **{used: "next"}).last() == {used: "new"}

@@ -1,4 +1,4 @@
-"""Equal changes of several tools, told once, with a fingerprint for each."""
+"""Equal changes of several tools, reported once, with a fingerprint for each."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ OTHER = required("other", ("inputSchema", "properties", "q"))
 @pytest.mark.parametrize("form", FORMS)
 def test_equal_changes_of_several_tools_are_told_once_with_all_fingerprints(form: str) -> None:
     text = shown(form, *SAME, OTHER)
-    assert text.count("new required property") == (4 if form == "junit" else 2)  # there also as a message
+    assert text.count("new required property") == (4 if form == "junit" else 2)  # JUnit repeats it as a message
     for one in (*SAME, OTHER):
         assert one.fingerprint in text
 

@@ -1,6 +1,6 @@
-"""What `diff` prints, in every form: as kept in tests/golden/diff, and harmless whatever a cassette says.
+"""The output of `diff` in every format: as in tests/golden/diff, and harmless for any cassette.
 
-To write the golden files anew: python -m tests.compare.report.test_report
+To write the golden files again: python -m tests.compare.report.test_report
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def test_endless_values_are_cut(form: str) -> None:
     long = "a very long text " * 20_000
     huge = found("tool x", "tool-description-changed", ("description",), long, "\n".join([long] * 50))
     more = [huge, found("tool y", "input-default-changed", ("x" * 100_000,), [long], {long: long}, note=long)]
-    most = {"text": 150_000, "markdown": 150_000}.get(form, 10_000_000)  # nothing that anybody writes is cut in CI
+    most = {"text": 150_000, "markdown": 150_000}.get(form, 10_000_000)  # CI formats cut nothing of a realistic length
     assert len(render(RICH._replace(changes=tuple(more), old=long), form)) < most
 
 

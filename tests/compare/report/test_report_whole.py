@@ -1,4 +1,4 @@
-"""What a reviewer must see: nothing that decides is cut, or the cut says how much, and its end is shown."""
+"""Reviewers must see everything: important values are not cut, or the cut shows its length and the end."""
 
 from __future__ import annotations
 

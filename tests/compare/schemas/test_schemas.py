@@ -1,4 +1,4 @@
-"""What changed between two schemas, rule by rule, and what has not changed although it is written differently."""
+"""Differences between two schemas, rule by rule, and equivalent schemas that are written differently."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ CASES: list[tuple[str, Schema, Schema, bool]] = [
     ("output-schema-changed", of({**STRING, "pattern": "^x"}), of({**STRING, "pattern": "^y"}), True),
     ("output-schema-changed", of({"not": STRING}), of({"not": {"type": ["string"]}}), False),
 ]  # fmt: skip
-_ELSEWHERE = {"output-schema-removed", "output-schema-added"}  # of the tool, not of the schema
+_ELSEWHERE = {"output-schema-removed", "output-schema-added"}  # about the tool, not the schema
 
 
 def compared(rule: str, old: Schema, new: Schema) -> list[Difference]:

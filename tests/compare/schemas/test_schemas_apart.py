@@ -1,4 +1,4 @@
-"""What schemas leave apart: alternatives that nothing fits twice, members that a pattern speaks of, large documents."""
+"""Disjoint alternatives, members that match a pattern, large documents."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_alternatives_that_nothing_fits_twice_may_be_exclusive_or_not(one: Schem
         (LOW, {**HIGH, "exclusiveMinimum": 2}, "warn"),
         (kind({"enum": [1, 2]}), kind({"enum": [2, 3]}), "warn"),
         (kind({"type": ["string", "null"]}), kind({"type": ["integer", "null"]}), "warn"),
-        ({**STRING, "pattern": "^a"}, {**STRING, "pattern": "^b"}, "warn"),  # who knows
+        ({**STRING, "pattern": "^a"}, {**STRING, "pattern": "^b"}, "warn"),  # undecidable
         (an({"a": STRING}, "a"), an({"a": STRING, "b": STRING}, "b"), "warn"),  # with both
     ],
 )
@@ -130,7 +130,7 @@ def test_only_harmless_patterns_are_tried(pattern: str, name: str, expected: boo
 
 
 def definitions(number: int, changed: int) -> Schema:
-    """Many that refer to one another, along and across, and one of them is not as the others."""
+    """Many definitions that refer to one another in several ways, one of them different from the others."""
 
     def one(at: int) -> Schema:
         near, far = ({"$ref": f"#/$defs/d{(at * step + 1) % number}"} for step in (1, 7))

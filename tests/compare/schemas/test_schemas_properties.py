@@ -1,6 +1,6 @@
 """Properties of the schema comparison, over generated schemas and checked with a validator.
 
-A client that follows a schema sends no members but those the schema speaks of; so do the instances here.
+A client that follows a schema sends only members that the schema names; so do the values here.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def test_what_is_narrower_one_way_is_wider_the_other_way(family: Family) -> None
         assert family.output in rules(compare_output(narrow, wide))
         if family.one_way:
             assert grave(compare_input(narrow, wide)) <= {"input-property-removed"}  # ignored, or refused
-            assert grave(compare_output(wide, narrow)) <= {"output-optional-property-removed"}  # missed, maybe
+            assert grave(compare_output(wide, narrow)) <= {"output-optional-property-removed"}  # perhaps missed
 
     check()
 
@@ -99,7 +99,7 @@ def test_what_no_longer_fits_is_found_at_the_level_of_its_rule(family: Family) -
             assert worst(compare_output(narrow, wide)) == _output_level(family)
 
     check()
-    assert all(broken.values())  # else nothing was tried
+    assert all(broken.values())  # otherwise nothing was tried
 
 
 def _output_level(family: Family) -> Level:

@@ -1,4 +1,4 @@
-"""Alternatives that take what another one does not take any more, and alternatives that were one before."""
+"""Alternatives that accept values which another one no longer accepts, and alternatives that used to be one."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_a_tool_without_arguments_does_not_take_those_it_knew() -> None:
 
 
 def test_what_nothing_could_fit_cannot_be_lost() -> None:
-    """Closed alternatives beside a member that they refuse."""
+    """Closed alternatives next to a member that they refuse."""
     impossible = {"allOf": [an({"name": STRING}, "name"), either(kind("a"), closed("b"))]}
     impossible["allOf"][1]["anyOf"][0]["additionalProperties"] = False
     for new in (OBJECT, STRING, an({"other": STRING}, "other")):

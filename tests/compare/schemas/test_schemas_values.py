@@ -1,4 +1,4 @@
-"""Schemas as real servers write them, one change at a time, held against values: no false error, and none missed."""
+"""Real servers' schemas with one change at a time, checked against values: no false error, and none missed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mcp_tape.compare.schemas import compare_input, compare_output
 from tests.support.real_schemas import WRITTEN, changed, fits, values
 
 PAIRS = [(f"{name}: {what}", old, new) for name, old in WRITTEN.items() for what, new in changed(old)]
-# Errors for what a validator cannot see: a server may refuse what it does not know, or need what it knew.
+# Errors that a validator cannot show: a server may refuse an unknown member, or require a known one.
 _UNSEEN = {"input-property-removed"}
 
 
@@ -22,7 +22,7 @@ def levels(found: Iterable[Difference]) -> set[tuple[str, str]]:
 
 
 def check(claimed: set[tuple[str, str]], wide: Any, narrow: Any) -> None:
-    """What fits the one and not the other is claimed, and what is claimed is so."""
+    """Each value that fits only one schema is reported, and each error has such a value."""
     tried = values(wide)
     assert tried
     misfits = [value for value in tried if not fits(narrow, value)]
@@ -37,4 +37,4 @@ def check(claimed: set[tuple[str, str]], wide: Any, narrow: Any) -> None:
 def test_an_error_has_a_value_that_no_longer_fits_and_the_reverse(what: str, old: Any, new: Any) -> None:
     for one, other in ((old, new), (new, old)):
         check(levels(compare_input(one, other)), one, other)
-        check(levels(compare_output(other, one)), one, other)  # a result that the old schema did not have
+        check(levels(compare_output(other, one)), one, other)  # results that the old schema did not allow

@@ -1,4 +1,4 @@
-"""Descriptions that moved, definitions that are used in many places, and alternatives that others make up for."""
+"""Descriptions that moved, definitions that are used in many places, and alternatives that others cover."""
 
 from __future__ import annotations
 
@@ -134,12 +134,12 @@ def test_alternatives_of_one_type_are_lost_and_gained() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "of_arguments", "of_results"),
     [
-        # What named members only, and any are taken now, or were.
+        # Alternatives that only named members, when any member is accepted now, or was before.
         (either(an({"a": STRING}), an({"b": STRING})), OBJECT,
          ("input-constraint-loosened", "info"), ("output-constraint-loosened", "warn")),
         (OBJECT, either(an({"a": STRING}), an({"b": STRING})),
          ("input-all-of-added", "info"), ("output-constraint-tightened", "info")),
-        # What another alternative takes.
+        # Values that another alternative accepts.
         (either(CAT, DOG), an({"cat": STRING, "dog": STRING}),
          ("input-any-of-removed", "info"), ("output-type-narrowed", "info")),
     ],
