@@ -1,4 +1,4 @@
-"""Words that messages share: what hides or acts is replaced."""
+"""Words that messages share: invisible and active characters are replaced."""
 
 from __future__ import annotations
 

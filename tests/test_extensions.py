@@ -1,4 +1,4 @@
-"""Other packages add readers, stores and commands: the example does, and one that is wrong breaks nothing else."""
+"""Other packages add readers, stores and commands: the example does, and a broken package affects nothing else."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ TAPE = ROOT / "cassettes" / "batch.db"
 
 
 def tape(place: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[bytes]:
-    """Run mcp-tape where the packages of a directory are installed, too."""
+    """Run mcp-tape with the packages of a directory installed too."""
     return run([*SCRIPT, *words], env={**os.environ, "PYTHONPATH": str(place), **variables})
 
 
 def install(place: Path, package: str, group: str, entry: str) -> None:
-    """Put the metadata of a package where installers put it."""
+    """Write the metadata of a package, as an installer does."""
     about = place / f"{package}-1.0.dist-info"
     about.mkdir()
     (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n", "utf-8")

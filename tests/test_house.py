@@ -1,4 +1,4 @@
-"""The house: modules stand in rooms, import only downward, and each fact has one home."""
+"""The house rules: modules are in rooms, import only downward, and each fact has one home."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ROOMS = """
     demo start cli pytest_plugin __main__
 """.split()
 
-# What breaks a rule still, by how much: these numbers only go down.
+# Known violations: these numbers only go down.
 UPWARD_IMPORTS = 0
 REPEATED_CLASS_NAMES = 77
 PRIVATE_MEMBERS = 2
@@ -46,27 +46,28 @@ MODULES = modules()
 
 
 class Facts(NamedTuple):
-    """What is asked here about a module: all of its syntax is too much to be kept, or to be walked once for each."""
+    """The facts about a module that these tests need: its whole syntax tree is too large to keep, or to walk
+    repeatedly."""
 
-    imports: set[str]  # modules of this package, at once or later
-    named: set[str]  # modules of this package in strings, to be imported by name
-    strings: list[str]  # except docstrings; those within f-strings too
-    calls_of_os: list[str]  # the names that it takes from `os`, and the modules that it imports, at once or later
+    imports: set[str]  # imported modules of this package, at once or later
+    named: set[str]  # modules of this package named in strings, to import
+    strings: list[str]  # except docstrings; including those in f-strings
+    calls_of_os: list[str]  # names that it uses from `os`, and modules that it imports, at once or later
     classes: list[str]  # public ones
-    private: list[str]  # private names that it takes from elsewhere
-    defined: set[str]  # private names that it defines, and those that it sets in objects
+    private: list[str]  # private names that it uses from elsewhere
+    defined: set[str]  # private names that it defines, and those that it sets on objects
     interpreter: list[str]  # private modules of Python
 
 
 @functools.cache
 def facts(name: str) -> Facts:
-    """Read a module; on demand, as whoever collects tests need not run these."""
+    """Read a module, on demand: collecting tests need not do it."""
     found, alone = Facts(set(), set(), [], [], [], [], set(), []), set()
     tree = ast.parse(MODULES[name].read_text("utf-8"))
     found.classes.extend(node.name for node in tree.body if isinstance(node, ast.ClassDef) and node.name[0] != "_")
     programs = [node for node in tree.body if isinstance(node, ast.If) and "'__main__'" in ast.unparse(node.test)]
-    run_alone = {id(inner) for node in programs for inner in ast.walk(node)}  # by nobody who imports the module
-    for node in ast.walk(tree):  # from the outside to the inside
+    run_alone = {id(inner) for node in programs for inner in ast.walk(node)}  # not run by importing the module
+    for node in ast.walk(tree):  # from outside in
         if isinstance(node, ast.Expr):
             alone.add(id(node.value))
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in alone:
@@ -106,7 +107,7 @@ def imported(name: str, node: ast.AST) -> Iterator[str]:
 
 
 def named(name: str, text: str) -> Iterator[str]:
-    """The module that a string names: `mcp_tape.a.b`, `.b` beside this one, `a.b:function` in a table."""
+    """The module that a string names: `mcp_tape.a.b`, `.b` relative to this one, `.a.b:function` in a table."""
     beside = f"{package_of(name)}{text}".strip(".") if re.fullmatch(r"(?:\.[a-z_]\w*)+\.?", text) else ""
     entry = re.fullmatch(r"(?:mcp_tape\.(\w+(?:\.\w+)*)\.?|(\w+(?:\.\w+)*):\w+)", text)
     for module in (beside, *(entry.groups() if entry else ())):
@@ -138,7 +139,7 @@ def private_names(node: ast.AST) -> Iterator[str]:
 
 
 def definitions(node: ast.AST) -> Iterator[str]:
-    """Private names that are made here, of functions, classes, variables and members."""
+    """Private names that are defined here: functions, classes, variables and members."""
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) and is_private(node.name):
         yield node.name
     elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and is_private(node.id):
@@ -148,7 +149,7 @@ def definitions(node: ast.AST) -> Iterator[str]:
 
 
 def private_modules(node: ast.AST) -> Iterator[str]:
-    """Private modules of Python that are imported, as `import _json` or by a string."""
+    """Private modules of Python that are imported, by `import _json` or by a string."""
     names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
     if isinstance(node, ast.ImportFrom) and not node.level:
         names.append(node.module or "")
@@ -166,7 +167,7 @@ def room(name: str) -> int:
 
 
 def expect_left(offenders: Iterable[str], left: int) -> None:
-    """Expect no more offenders than are known, and no fewer."""
+    """Expect exactly the known number of offenders."""
     found = sorted(offenders)
     assert len(found) <= left, "\n".join(found)
     assert len(found) == left, f"{len(found)} are left of {left}: lower the number"
@@ -245,13 +246,13 @@ POSIX = {"fcntl", "termios", "resource", "pwd", "grp", "pty", "tty"} | {
 
 
 def strangers(knows: Callable[[Facts], bool], *homes: str) -> set[str]:
-    """Return the modules that know a fact, outside of its homes."""
+    """Return the modules outside its homes that contain a fact."""
     inside = tuple(f"{home}." for home in homes)
     return {name for name in MODULES if not f"{name}.".startswith(inside) and knows(facts(name))}
 
 
 def strangers_with(pattern: re.Pattern[str], *homes: str) -> set[str]:
-    """Return the modules with a string that a pattern finds, outside of its homes."""
+    """Return the modules outside its homes with a string that matches a pattern."""
     return strangers(lambda module: any(map(pattern.search, module.strings)), *homes)
 
 
@@ -321,7 +322,8 @@ def test_a_file_is_put_in_the_place_of_another_in_one_way() -> None:
 
 
 def is_named(path: Path) -> bool:
-    """Return whether a test file is named after a module or package of its room, or a command; an aspect may follow."""
+    """Return whether a test file is named after a module or package of its room, or a command, perhaps with an
+    aspect."""
     *place, file = path.relative_to(TESTS).with_suffix("").parts
     about = file.removeprefix("test_")
     names = {about[: end.start()] for end in re.finditer(r"_|\Z", about)}

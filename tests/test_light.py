@@ -1,4 +1,4 @@
-"""The light forms of what start-up needs behave as the originals."""
+"""The light replacements in `light` behave like the originals."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_a_named_tuple_refuses_to_be_changed(kind: Any) -> None:
         kind("x").name = "y"
     with pytest.raises(AttributeError):
         kind("x").other = 1
-    with pytest.raises((ValueError, TypeError)):  # as the version of Python has it
+    with pytest.raises((ValueError, TypeError)):  # depends on the version of Python
         kind("x")._replace(other=1)
     with pytest.raises(TypeError):
         kind._make(["x"])

@@ -1,6 +1,6 @@
-"""Every option of the table comes to the same value in each of its shapes; a bad one is refused for the same reason.
+"""Every option of the table gives the same value in each of its forms; a bad value is refused for the same reason.
 
-The shapes: a command line, a keyword of `use_cassette`, a mark, and the command line of a recorder that a test starts.
+The forms: a command line, a keyword of `use_cassette`, a mark, and the command line of a recorder that a test starts.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tests.support.promises import CASSETTES
 COMMANDS = {"record": options.RECORD, "replay": options.REPLAY, "use": options.USE}
 ROWS = {row.name: row for rows in COMMANDS.values() for row in rows}
 KEYWORDS = [row for row in ROWS.values() if row.keyword]
-NEEDED = {"record": [], "replay": ["tape.db"], "use": ["tape.db"]}  # words besides an option
+NEEDED = {"record": [], "replay": ["tape.db"], "use": ["tape.db"]}  # required words
 
 
 def redact(text: str) -> str:
@@ -43,7 +43,7 @@ def redact(text: str) -> str:
 SECRET = (("TOKEN", "s3cret"),)
 HANDED = Handed(SECRET, (("HOME", "/srv"),), (("X-Key", "s3cret"),), ("GONE",))
 NAMED = f"{redact.__module__}:redact"
-# Texts on a command line, the value that they come to, and what a keyword is given for it, if that is another.
+# Texts on a command line, the resulting value, and the keyword's value if it differs.
 SAMPLES: dict[str, tuple[list[str], Any] | tuple[list[str], Any, Any]] = {
     "output": (["other.db"], "other.db"),
     "of_client": (["cursor/git hub"], "cursor/git hub"),
@@ -102,7 +102,7 @@ SAMPLES: dict[str, tuple[list[str], Any] | tuple[list[str], Any, Any]] = {
     "run": (["r1"], "r1"),
     "quiet": ([], True),
 }  # fmt: skip
-# A bad value on a command line, why it is refused, and what a keyword is given for it, if that is another.
+# A bad value on a command line, the reason for refusing it, and the keyword's value if it differs.
 BAD: dict[str, tuple[str, str] | tuple[str, str, Any]] = {
     "rotate": ("much", "'much' is no size"),
     "keep": ("0", "'0' is no number of at least 1"),
@@ -144,12 +144,12 @@ BAD: dict[str, tuple[str, str] | tuple[str, str, Any]] = {
     "label": ("", "'' is no name of a server"),
     "report": ("/dev/null/report", "cannot write /dev/null/report"),
 }  # fmt: skip
-LATE = {"url", "headers", "cacert", "redact_with", "seed"}  # keywords that only a recorder, or what plays, refuses
+LATE = {"url", "headers", "cacert", "redact_with", "seed"}  # keywords that only a recorder or a player refuses
 
 
 @pytest.fixture(autouse=True)
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files that options name."""
+    """Files that options refer to."""
     monkeypatch.chdir(tmp_path)
     shutil.copy(CASSETTES / "demo.db", "tape.db")
     shutil.copy(ssl.get_default_verify_paths().cafile or pytest.skip("no certificates here"), "CERTIFICATES")
@@ -217,11 +217,11 @@ def test_help_names_the_default_of_what_is_read_only_if_given() -> None:
 
 def test_what_has_a_name_is_taken_by_what_records_replays_or_serves() -> None:
     fields = {*Replay._fields, *Options._fields, *api.Web._fields}
-    # Those are given by another name, or say what is done with the rest.
+    # These have another name, or control the others.
     apart = {"order", "no_redact", "of_files", "of_processes", "of_test", "listen", "allow_remote"}
     around = {row.name for row in options.AROUND}
     assert ROWS.keys() - fields == apart | around | {
-        *(row.name for row in options.IN_PRODUCTION),  # of which a recorder gets what was asked for in one piece
+        *(row.name for row in options.IN_PRODUCTION),  # a recorder gets these as one value
         "output",
         "of_client",
         "rotate",
@@ -305,7 +305,7 @@ def test_in_a_mark(row: Option, pytestconfig: pytest.Config) -> None:
         assert marked._settings == tape._settings
 
 
-HANDED_OVER = ["env", "env_from", "headers"]  # as everybody can read command lines
+HANDED_OVER = ["env", "env_from", "headers"]  # not on a command line, which every process can read
 on_the_command_line = [row for row in OF_BOTH if row.name not in HANDED_OVER]
 
 

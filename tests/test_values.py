@@ -1,4 +1,4 @@
-"""Sizes and durations, as options and filters take them."""
+"""Sizes and durations, as options and filters accept them."""
 
 from __future__ import annotations
 

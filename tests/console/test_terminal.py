@@ -1,4 +1,4 @@
-"""What the commands that read, change and keep cassettes print: in a narrow terminal, in a wide one without colours,
+"""The output of the commands that read, change and keep cassettes: in a narrow terminal, in a wide one without colours,
 and into a pipe.
 """
 
@@ -24,7 +24,7 @@ FITTED = [
     ["ls"], ["show", "tape.db"], ["show", "tape.db", "--filter", "tool:* -kind:stderr"], ["stats", "tape.db"],
     ["search", "tape.db", "needle"], ["query", "tape.db", "SELECT * FROM tool_calls"],
 ]  # fmt: skip
-# What is said in words, or is a text for an editor, git or a program: never cut, the terminal breaks it.
+# Output in sentences, or as a text for an editor, git or a program, is never cut: the terminal wraps it.
 WHOLE = [
     ["show", "tape.db", "4"], ["stats", "tape.db", "--json"], ["dump", "tape.db"], ["export", "tape.db"],
     ["export", "tape.db", "--format", "md"], ["load", "tape.jsonl", "-o", "new.db"],
@@ -38,7 +38,7 @@ IN_ITS_PLACE = ["sh", "-c", 'cd "$0" && exec "$@"']
 
 @pytest.fixture(scope="module")
 def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A cassette with long and wide texts, with what stands out, and with a secret."""
+    """A cassette with long and wide texts, conspicuous rows, and a secret."""
     frames = Frames().client(call(1, "find_" + "many_" * 12, where="hay " * 20 + "needle " + "hay " * 60))
     frames.stderr("no needle yet " * 9).server(said(1, "針 needle 日本語 " * 30, isError=True))
     frames.client(call(2, "login", password="hunter2hunter2")).server(
@@ -58,7 +58,7 @@ def desk(original: Path, tmp_path: Path) -> Path:
 
 
 def fresh(desk: Path, original: Path, words: list[str]) -> list[str]:
-    """The command line, in a directory where it is the first command ever."""
+    """The command line, in a new directory."""
     shutil.rmtree(desk, ignore_errors=True)
     shutil.copytree(original, desk)
     if words[0] == "git-setup":
@@ -72,12 +72,12 @@ def piped(command: list[str]) -> str:
 
 
 def settled(output: str) -> str:
-    """What is left when all is done: on a busy machine, progress comes and goes."""
+    """The final screen: progress comes and goes on a busy machine."""
     return re.sub(r"(\r[^\r\n]*)+\r\x1b\[K", "", output).replace("\r\n", "\n")
 
 
 def plain(output: str) -> str:
-    """What a terminal shows, without colours; nothing else in it may act on the terminal."""
+    """The visible text of a terminal, without colours; other control characters are an error."""
     text = re.sub(r"\x1b\[\d*m", "", settled(output))
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", text), text
     return text
@@ -139,7 +139,7 @@ def test_no_help_is_wider_than_80_columns(words: list[str]) -> None:
     assert [line for line in text.splitlines() if len(line) > 80] == []
 
 
-# From a small process: what a process has needed so far counts for those that it starts.
+# Started by a small process: a process's own peak memory counts for its children.
 PEAK = """if True:
     import os, subprocess, sys
     process = subprocess.Popen(sys.argv[1:], stdout=subprocess.DEVNULL)

@@ -1,4 +1,4 @@
-"""mcp-tape check --audit: text of a server that tries to steer a model, and none in what real servers say."""
+"""mcp-tape check --audit: finds server text that tries to steer a model, and none on real servers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""mcp-tape stats --context: what each tool costs a model."""
+"""mcp-tape stats --context: the cost of each tool to a model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""mcp-tape check with a contract: what breaks it is a finding, with its frame."""
+"""mcp-tape check with a contract: each breach is a finding, with its frame."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def listed(number: int, size: int = 0) -> bytes:
 
 
 def talk() -> Frames:
-    """A list; two calls of `add`, one quick and one slow; one of `delete_all` that fails; one that has no answer."""
+    """A list; two calls of `add`, one quick and one slow; a failed `delete_all`; one call without an answer."""
     frames = Frames().client(message(id=0, method="tools/list"), at=0).server(listed(0), at=1 * MS)
     frames.client(call(1, "add"), at=2 * MS).server(said(1, "two"), at=3 * MS)
     frames.client(call(2, "add"), at=4 * MS).server(said(2, "late"), at=2004 * MS)

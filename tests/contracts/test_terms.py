@@ -17,7 +17,7 @@ from mcp_tape.contracts.terms import limit, made, term
         ("tools/call status:error", "method:tools/call status:error"),
         ("-tools/call", "-method:tools/call"),
         ("tool:search", "tool:search"),
-        ('"tools/call"', '"tools/call"'),  # the text itself
+        ('"tools/call"', '"tools/call"'),  # the literal text
         ("ping", "ping"),
     ],
 )

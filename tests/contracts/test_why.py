@@ -1,4 +1,4 @@
-"""Why it hung: real servers that die, stay silent, talk too much or too late, and clients that leave."""
+"""Causes of hangs: real servers that die, stay silent, print too much or answer too late, and clients that leave."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ for line in sys.stdin:
 
 
 def told(tape: Path, said: Sequence[str], answers: int, *, leave: bool = True) -> list[Reason]:
-    """The reasons of a session in which a client says all of this, hears so many lines, and perhaps leaves then."""
+    """The reasons for a session in which a client sends all of this, reads this many lines, and then perhaps leaves."""
     with started(record(tape, SERVER, "-q")) as process:
         assert process.stdin and process.stdout
         send(process.stdin, "".join(line + "\n" for line in said).encode())
@@ -64,7 +64,7 @@ def of(tape: Path, **options: Any) -> list[Reason]:
         return list(reasons(cassette, [session.id for session in cassette.sessions()], **options))
 
 
-Control = tuple[str, "str | dict[str, object]", int]  # who, a message or an event, and when
+Control = tuple[str, "str | dict[str, object]", int]  # the sender, a message or an event, and the time
 NOON = datetime(2026, 1, 1, 12, tzinfo=timezone.utc).timestamp()
 
 
@@ -214,7 +214,7 @@ TERM: Control = ("tape", {"event": "signal", "number": 15}, 550_000)
 @pytest.mark.parametrize(
     ("ends", "found"),
     [
-        # The server first: whatever the client then does, it has not left it in the lurch.
+        # The server first: a client that leaves after that is not to blame.
         ((CLOSED, LEFT, EXITED), {"unanswered": "0.6 s later the server ended with exit code 1", "died": "before"}),
         ((CLOSED, EXITED, LEFT), {"unanswered": "0.6 s later the server ended with exit code 1", "died": "before"}),
         ((EXITED, LEFT), {"unanswered": "0.6 s later the server ended with exit code 1", "died": "before"}),
@@ -226,7 +226,7 @@ TERM: Control = ("tape", {"event": "signal", "number": 15}, 550_000)
                 "died": "before the client left, and ended with exit code 0 1.4 s later",
             },
         ),
-        # The client first. The time of its call is until then, and not until the last line.
+        # The client first. Its call lasts until then, and not until the last line.
         ((LEFT, CLOSED, DONE), {"unanswered": "0.5 s later the client left", "left-first": "with 1 call"}),
         ((LEFT, DONE), {"unanswered": "0.5 s later the client left", "left-first": "with 1 call"}),
         ((LEFT, TERM, CLOSED, ENDED_BY_TERM), {"unanswered": "0.5 s later the client left", "left-first": "1 call"}),
@@ -235,12 +235,12 @@ TERM: Control = ("tape", {"event": "signal", "number": 15}, 550_000)
             {"unanswered": "the client left", "left-first": "1 call", "died": "after the client had left"},
         ),
         ((LEFT, ANSWERED, CLOSED, DONE), {"late": "tools/call go was answered 0.5 s after the client had left"}),
-        # Somebody stops the recorder; its whole group may get the signal, and the server be quicker.
+        # A signal stops the recorder; the whole process group may get it, and the server may be faster.
         ((TERM, CLOSED, EXITED), {"unanswered": "0.6 s later SIGTERM stopped", "stopped": "SIGTERM stopped the rec"}),
         ((CLOSED, TERM, ENDED_BY_TERM), {"unanswered": "SIGTERM stopped", "stopped": "with 1 call"}),
         ((CLOSED, ENDED_BY_TERM, TERM), {"unanswered": "SIGTERM stopped", "stopped": "with 1 call"}),
         ((CLOSED, TERM, EXITED), {"unanswered": "SIGTERM", "unknown": "the tape does not show which came first"}),
-        # With no call open, only a server that ends by itself is a reason.
+        # Without an open call, only a server that ends on its own is a reason.
         ((ANSWERED, CLOSED, QUIT), {"died": "the server ended with exit code 0 before the client left"}),
         ((ANSWERED, CLOSED, LEFT, EXITED), {"died": "the server ended with exit code 1 before the client left"}),
         ((ANSWERED, LEFT, CLOSED, DONE), {}),
@@ -316,14 +316,14 @@ WAYS = {
 
 
 def talk_and_end(way: str, tape: Path) -> list[Reason]:
-    """A session that ends in one of these ways, with a client that leaves as soon as the server has."""
+    """A session that ends in one of these ways, with a client that leaves right after the server."""
     asked = {"crash": "die", "end between calls": "quit"}.get(way, "silent")
     with started(record(tape, SERVER, "-q"), start_new_session=True) as process:
         assert process.stdin and process.stdout
         send(process.stdin, call(1, "a").encode() + b"\n")
         receive_line(process.stdout)
         send(process.stdin, call(2, asked).encode() + b"\n")
-        if asked == "silent":  # the server has it when it answers the next
+        if asked == "silent":  # the server has received it once it answers the next one
             send(process.stdin, call(3, "a").encode() + b"\n")
             receive_line(process.stdout)
         if way == "leave":

@@ -1,4 +1,4 @@
-"""What a project settles: pyproject.toml, the ignore file, and where they are looked for."""
+"""The settings of a project: pyproject.toml, the ignore file, and where they are found."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_what_has_no_end_is_refused_and_not_waited_for(tmp_path: Path, name: str
         project.load(str(tmp_path))
     file.unlink()
     with open(file, "wb") as out:
-        out.truncate(1 << 34)  # takes no room on the disk
+        out.truncate(1 << 34)  # sparse: takes no room on the disk
     with pytest.raises(SettingsError, match="it has more than 16 MiB"):
         project.load(str(tmp_path))
 

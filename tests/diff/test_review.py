@@ -1,4 +1,4 @@
-"""Deciding on changes: at a terminal, by options, and what becomes of the recordings."""
+"""Decisions on changes: at a terminal or by options, and their effect on the recordings."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def pending(place: Path, *changes: Change, unknown: tuple[Unknown, ...] = ()) ->
 
 
 def propose(cassette: Path, new: list[Any], session: int = 1) -> None:
-    """What verify leaves where the live server has talked like that."""
+    """Leave the pending recording that verify would leave for this conversation with the live server."""
     live = make_cassette(cassette.with_name("live.db"), new)
     keep(str(cassette), [Verified(str(cassette), session, str(live), (1,), requests=2, calls=0, called=0)])
     live.unlink()
@@ -77,7 +77,7 @@ PINGED = [("client", '{"jsonrpc":"2.0","id":9,"method":"prompts/list"}'),
 
 
 def said(path: Path) -> list[str]:
-    """What each session on a cassette has for words."""
+    """The words of each session on a cassette."""
     with Cassette(path) as cassette:
         found = [list(cassette.exchanges(session.id))[-1].result for session in cassette.sessions()]
     return [result["tools"][0]["description"] for result in found]
@@ -98,7 +98,7 @@ def test_when_all_is_accepted_or_ignored_the_new_recording_takes_its_place(tmp_p
     assert (settled.outcome, settled.accepted, settled.ignored) == ("replaced", 1, 1)
     assert said(tmp_path / "time.db") == ["new"]
     assert listed(tmp_path) == [".mcp-tape-ignore", "time.db"]
-    # The other gate, which compares with the old recording, is to accept the error too.
+    # The error must be accepted for the gate that compares with the old recording, too.
     noted = f"{GONE.fingerprint}  # accepted: {GONE.rule} {GONE.subject}\n"
     assert ignore.read_text() == f"{IGNORE_HEADER}$.description tool x  # ignored in a review\n{noted}"
 
@@ -167,11 +167,11 @@ def test_all_that_waits_below_a_directory_is_found_in_order(tmp_path: Path, monk
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
         (tmp_path / name.removesuffix(".new")).touch()
-    (tmp_path / "left.db.new").touch()  # its cassette is gone, and nothing can be decided
+    (tmp_path / "left.db.new").touch()  # its cassette is gone, so nothing can be decided
     assert waiting() == ["a/c.db", "b.db"]
 
 
-# From here on the real command, at real cassettes.
+# From here on, the real command with real cassettes.
 
 
 def review(place: Path, *options: str) -> subprocess.CompletedProcess[str]:
@@ -181,7 +181,7 @@ def review(place: Path, *options: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """A project with one pending cassette: a tool is gone, and another has other words."""
+    """A project with one pending cassette: a tool is gone, and another has a new description."""
     (tmp_path / ".git").mkdir()
     make_cassette(tmp_path / "time.db", conversation("Tells the time.", "gone"))
     propose(tmp_path / "time.db", conversation("Tells \x1b[31mthe time."))
@@ -292,7 +292,7 @@ def test_what_cannot_be_meant_changes_nothing(place: Path, options: list[str], c
 
 
 def at_a_terminal(place: Path, keys: Sequence[str]) -> tuple[int, str]:
-    """Press one key per question; the exit code, and what was on the screen."""
+    """Press one key per question; return the exit code and the screen."""
     ours, theirs = pty.openpty()
     os.set_blocking(ours, False)
     screen = bytearray()
@@ -309,7 +309,7 @@ def at_a_terminal(place: Path, keys: Sequence[str]) -> tuple[int, str]:
             for number, key in enumerate(keys, 1):
                 until(functools.partial(is_asked, number), f"question {number}")
                 os.write(ours, key.encode())
-            code = it.wait(WAIT)  # what is left to say fits into the terminal's buffer
+            code = it.wait(WAIT)  # the rest of its output fits into the terminal's buffer
             is_asked(0)
             return code, screen.decode()
     finally:
@@ -318,7 +318,7 @@ def at_a_terminal(place: Path, keys: Sequence[str]) -> tuple[int, str]:
 
 
 def is_raw(terminal: int) -> bool:
-    """Whether the other side waits for a key: what is typed before that is thrown away."""
+    """Whether the other side waits for a key: earlier input is discarded."""
     return not termios.tcgetattr(terminal)[3] & termios.ICANON
 
 
