@@ -107,7 +107,7 @@ def imported(name: str, node: ast.AST) -> Iterator[str]:
 
 
 def named(name: str, text: str) -> Iterator[str]:
-    """The module that a string names: `mcp_tape.a.b`, `.b` relative to this one, `.a.b:function` in a table."""
+    """The module that a string names: `mcp_tape.a.b`, `.b` relative to this one, `a.b:function` in a table."""
     beside = f"{package_of(name)}{text}".strip(".") if re.fullmatch(r"(?:\.[a-z_]\w*)+\.?", text) else ""
     entry = re.fullmatch(r"(?:mcp_tape\.(\w+(?:\.\w+)*)\.?|(\w+(?:\.\w+)*):\w+)", text)
     for module in (beside, *(entry.groups() if entry else ())):
