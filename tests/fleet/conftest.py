@@ -1,4 +1,4 @@
-"""A bucket, and this process set up to use it."""
+"""A bucket, with this process configured to use it."""
 
 from __future__ import annotations
 

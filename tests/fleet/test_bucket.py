@@ -1,4 +1,4 @@
-"""A whole bucket, as moto serves S3: pushed by several at once, read, replayed and pulled."""
+"""A whole bucket served by moto: pushed to by several processes at once, read, replayed and pulled."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ ASKED = b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}\n'
 
 @pytest.fixture
 def s3(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """A bucket of moto's."""
+    """A bucket in moto."""
     from moto.server import ThreadedMotoServer
 
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
@@ -57,7 +57,7 @@ def s3(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 @pytest.mark.slow
 def test_a_bucket_of_a_team(s3: str, tmp_path: Path) -> None:
-    """Two push the same at once; all of it is there once, can be read and replayed, and comes back as it was."""
+    """Two push the same cassettes at once; each is there once, can be read and replayed, and comes back unchanged."""
     with ExitStack() as stack:
         push = [*MCP_TAPE, "push", str(CASSETTES), s3, "--json"]
         both = [stack.enter_context(started(push)) for _ in range(2)]
@@ -92,14 +92,14 @@ def test_a_large_cassette_goes_there_in_parts_and_comes_back(s3: str, tmp_path: 
 
 
 PARTS = 30
-# Answers with what it was asked.
+# Answers with the arguments of the call.
 SERVER = """
 import json, sys
 for line in sys.stdin:
     asked = json.loads(line)
     print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": asked["params"]}), flush=True)
 """
-# Pushes a cassette, and fails every third time it is run. argv: where to count its runs, cassette, URL, mcp-tape
+# Pushes a cassette, and fails on every third run. argv: the file that counts runs, cassette, URL, mcp-tape
 PUSH = """
 import os, subprocess, sys
 place, cassette, url, *mcp_tape = sys.argv[1:]
@@ -113,7 +113,7 @@ sys.exit(runs % 3 == 2 or subprocess.run([*mcp_tape, "push", cassette, url]).ret
 def test_a_hook_that_fails_and_a_disk_that_fills_up_lose_nothing(s3: str, tmp_path: Path) -> None:
     (tmp_path / "runs").mkdir()
     (tmp_path / "push.py").write_text(PUSH)
-    place = f"{s3}/handed-on"  # moto keeps what other tests have put there
+    place = f"{s3}/handed-on"  # moto keeps the objects of other tests
     hook = f"{sys.executable} {tmp_path / 'push.py'} {tmp_path / 'runs'} {{}} {place} {shlex.join(MCP_TAPE)}"
     options = ["--rotate", "60k", "--keep", "5", "--on-rotate", hook, "--hook-timeout", "600"]
     with mounted(tmp_path / "disk", "8m") as disk:
@@ -147,7 +147,7 @@ def test_a_hook_that_fails_and_a_disk_that_fills_up_lose_nothing(s3: str, tmp_pa
 
 
 def answered(path: Path) -> list[int]:
-    """The numbers of the calls in a cassette that have their answers."""
+    """The numbers of the answered calls in a cassette."""
     with Cassette(path) as cassette:
         rows = cassette.rows("SELECT rpc_id FROM messages WHERE kind = 'response'")
     return [int(number) for (number,) in rows]

@@ -1,4 +1,4 @@
-"""Copies of remote cassettes: one conditional request, whole or not at all, nobody else's."""
+"""Copies of remote cassettes: one conditional request, complete or not at all, private to the user."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def read(url: str = URL) -> bytes:
 
 @pytest.fixture(params=["a bucket", "a web server"])
 def url(request: pytest.FixtureRequest, demo: Bucket) -> str:
-    """The URL of the demo, in either kind of place."""
+    """The URL of the demo, in a bucket and on a web server."""
     return URL if request.param == "a bucket" else f"{demo.url}/team/tapes/demo.db"
 
 
@@ -186,7 +186,7 @@ def test_a_connection_that_breaks_off_leaves_nothing_half(demo: Bucket, url: str
 
 
 def test_what_is_replaced_while_it_is_read_is_read_whole(demo: Bucket, url: str) -> None:
-    """The first answer breaks off, and what is left of it belongs to another object by then."""
+    """The first answer breaks off, and by then its rest belongs to another object."""
     other = path_of("everything").read_bytes()
 
     def replaced(request: Request, answer: Answer) -> None:
@@ -219,7 +219,7 @@ def test_a_full_disk_says_so_and_leaves_nothing(demo: Bucket, tmp_path: Path, mo
         with pytest.raises(CassetteError, match="No space left on device; free some space, or set MCP_TAPE_CACHE"):
             read("s3://team/large.db")
         assert [path for path in small_disk.rglob("*") if path.is_file()] == []
-        assert read() == DEMO  # there is room for that
+        assert read() == DEMO  # this fits
 
 
 def test_at_the_limit_of_a_file_s_size_it_says_so(demo: Bucket) -> None:
@@ -229,7 +229,7 @@ def test_at_the_limit_of_a_file_s_size_it_says_so(demo: Bucket) -> None:
 
 
 def test_many_who_want_it_at_once_fetch_it_once(demo: Bucket) -> None:
-    """One is at it, and the others wait for that; then they ask whether it is still the same."""
+    """One process fetches it while the others wait; then they check whether it has changed."""
     with ThreadPoolExecutor(4) as pool:
         done = list(pool.map(lambda _: run([*MCP_TAPE, "ls", URL]), range(4)))
     assert {one.returncode for one in done} == {0}
@@ -237,7 +237,7 @@ def test_many_who_want_it_at_once_fetch_it_once(demo: Bucket) -> None:
 
 
 def test_whoever_is_killed_while_it_is_fetched_leaves_nothing_in_the_way(demo: Bucket, tmp_path: Path) -> None:
-    """The answer stops in its middle until the reader is gone."""
+    """The answer stops halfway until the reader is killed."""
     stuck, go_on = threading.Event(), threading.Event()
 
     def stall(request: Request, answer: Answer) -> None:

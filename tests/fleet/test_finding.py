@@ -37,7 +37,7 @@ def test_a_directory_is_all_cassettes_below_it(place: Path) -> None:
 
 
 def test_what_may_have_been_a_cassette_is_found_too(place: Path) -> None:
-    """As it must not pass unseen that all of them are pointers, or one is damaged."""
+    """A damaged cassette, or an LFS pointer in its place, must not be overlooked."""
     Path("pointer.db").write_text("version https://git-lfs.github.com/spec/v1\n")
     Path("damaged.db").write_bytes(b"\0" * 5000)
     Path("empty.db").write_bytes(b"")

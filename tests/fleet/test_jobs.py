@@ -1,4 +1,4 @@
-"""Jobs: a function called with many things in several processes, some of which die."""
+"""Jobs: a function called with many items in several processes, some of which die."""
 
 from __future__ import annotations
 

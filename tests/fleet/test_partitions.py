@@ -1,4 +1,4 @@
-"""Directories of recordings: harmless on every system, whatever a server calls itself."""
+"""Directories of recordings: harmless on every system, whatever the server's name."""
 
 from __future__ import annotations
 

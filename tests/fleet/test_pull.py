@@ -1,4 +1,4 @@
-"""Cassettes fetched from a bucket: whole or not at all, and nowhere but in their directory."""
+"""Cassettes fetched from a bucket: complete or not at all, and only into their directory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cassettes put into a bucket: once each, under names made of what they are."""
+"""Cassettes put into a bucket: once each, under names made from their content."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def name_of(path: Path) -> str:
 
 
 def copies(tmp_path: Path, number: int) -> list[Path]:
-    """Cassettes that differ in a byte or two: their change counters, which nobody reads."""
+    """Cassettes that differ in a byte or two: in their change counters, which nothing reads."""
     found = []
     for each in range(number):
         data = bytearray(DEMO.read_bytes())
@@ -98,7 +98,7 @@ def test_a_push_that_broke_off_goes_on_where_it_was(bucket: Bucket, tmp_path: Pa
 
 
 def test_two_pushers_of_one_file_leave_one_object(bucket: Bucket) -> None:
-    """Both have asked to create it before either is answered."""
+    """Both ask to create it before either gets an answer."""
     both = threading.Barrier(2)
     bucket.faults.append(lambda request, answer: both.wait(WAIT) and None)
     statuses: list[str] = []
@@ -111,7 +111,7 @@ def test_two_pushers_of_one_file_leave_one_object(bucket: Bucket) -> None:
     assert sorted(statuses) == ["pushed", "there"] and len(bucket.objects) == 1
 
 
-# What is refused -------------------------------------------------------------------------------------------
+# Refusals --------------------------------------------------------------------------------------------------
 
 
 def test_a_cassette_with_a_secret_is_refused_unless_told(bucket: Bucket, tmp_path: Path) -> None:
@@ -167,12 +167,12 @@ def test_offline_nothing_is_pushed(bucket: Bucket, monkeypatch: pytest.MonkeyPat
 
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Try again without a pause."""
+    """Retry without pauses."""
     monkeypatch.setattr(many, "_PAUSES", (0.0, 0.0, None))
 
 
 def test_a_bucket_that_fails_every_third_request_gets_all(bucket: Bucket, tmp_path: Path) -> None:
-    """Some of those requests were carried out all the same: they are found to be there."""
+    """Some of the failed requests were carried out: the objects are found to exist."""
     copies(tmp_path, 12)
     bucket.faults.append(every_third(bucket))
     assert {row["status"] for row in pushed(tmp_path, "s3://team")} <= {"pushed", "there"}
@@ -199,7 +199,7 @@ def test_a_bucket_that_fails_for_all_is_not_tried_for_thousands(
 
 
 def test_a_slow_bucket_is_asked_for_many_at_once(bucket: Bucket, tmp_path: Path) -> None:
-    """It answers none before it has several requests."""
+    """It answers none until it has received several requests."""
     several = threading.Barrier(5)
 
     def slow(request: Request, answer: Answer) -> None:

@@ -1,4 +1,4 @@
-"""URLs of cassettes: their names, their stores, and errors that say nothing of secrets."""
+"""URLs of cassettes: their names, their stores, and errors without secrets."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_prefix_is_one_of_whole_names(bucket: Bucket) -> None:
 
 @pytest.mark.slow
 def test_https_is_read_if_its_certificate_is_trusted(bucket: Bucket, tmp_path: Path) -> None:
-    import trustme  # which loads much
+    import trustme  # slow to load
 
     authority, context = trustme.CA(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("localhost").configure_cert(context)
@@ -101,7 +101,7 @@ def refused(url: str) -> str:
     with pytest.raises(CassetteError) as caught:
         cache.local(url)
     cause: BaseException | None = caught.value
-    while cause is not None:  # a traceback would show those, too
+    while cause is not None:  # a traceback would print these too
         assert not any(secret in str(cause) for secret in ("AKIA", "hidden/secret", "f00dcafe", "hunter2"))
         cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
     return str(caught.value)
@@ -166,7 +166,7 @@ def test_plain_http_to_another_machine_is_refused_unless_its_owner_says_so(
 def test_without_credentials_the_error_names_the_provider_s_own_variables(
     bucket: Bucket, monkeypatch: pytest.MonkeyPatch, scheme: str, named: str
 ) -> None:
-    """Whoever answers where machines of a provider get theirs, says no; nobody waits for one that is not there."""
+    """A credential service that refuses, and one that is missing: no test waits for it."""
     for name in bucket.environ():
         monkeypatch.delenv(name)
     bucket.faults.append(deny)

@@ -1,4 +1,4 @@
-"""Wherever a FILE is taken, a URL is: what reads says the same of both, what writes refuses, and no secret shows."""
+"""Each FILE argument may be a URL: readers give the same result, writers refuse, and no secret is printed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ REFUSED = [
 
 @pytest.fixture
 def place(bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory, and a bucket, with the same cassette."""
+    """A directory and a bucket with the same cassette."""
     everything = path_of("everything").read_bytes()
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")

@@ -27,7 +27,7 @@ def shares(paths: list[str], of: int) -> list[list[str]]:
 def test_every_cassette_is_in_one_share(of: int) -> None:
     found = shares(ALL, of)
     assert sorted(path for one in found for path in one) == ALL
-    assert len([one for one in found if one]) > of // 2  # and not all in one
+    assert len([one for one in found if one]) > of // 2  # and they are spread
 
 
 def test_without_a_shard_all_are_taken_in_their_order() -> None:
@@ -48,7 +48,7 @@ def test_the_hash_is_that_of_the_bytes() -> None:
 
 
 def test_content_is_in_the_share_that_it_always_was_in() -> None:
-    """On whatever machine this runs: the numbers were taken from one."""
+    """On every machine: the numbers are fixed here."""
     found = [[Shard(number, 4).has(sha256(text).hexdigest()) for number in range(1, 5)] for text in (b"a", b"b", b"c")]
     assert [one.index(True) + 1 for one in found] == [4, 2, 3]
 

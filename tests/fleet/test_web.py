@@ -1,4 +1,4 @@
-"""Cassettes at http:// and https://: redirects within the server, and bounds on what a server may do."""
+"""Cassettes at http:// and https://: redirects within the server, and limits on servers."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_a_server_that_fails_is_asked_again_but_not_for_ever(site: Bucket, tmp_p
 def test_the_time_for_all_of_an_object_is_bounded(
     site: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The server says nothing more until the reader has given up; no time for a single read would end that."""
+    """The server is silent until the reader gives up; a timeout for single reads would not end that."""
     go_on = threading.Event()
 
     def stall(request: Request, answer: Answer) -> None:

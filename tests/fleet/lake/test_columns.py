@@ -1,4 +1,4 @@
-"""The schema of a lake: documented, and not changed without another version."""
+"""The schema of a lake: documented, and unchanged within a version."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hashlib import sha256
 from mcp_tape.fleet.lake.columns import LAST, TABLES, VERSION
 from tests.support.docs import DOCS
 
-# Of the names and types of each version. Another schema is another version: lakes of this one are there.
+# A hash of the names and types, by version. Another schema needs another version, since lakes of this one exist.
 KNOWN = {1: "710235afa8f0dfde"}
 
 

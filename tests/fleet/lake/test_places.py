@@ -1,4 +1,4 @@
-"""Where a lake is: what kind it is, disks that are full, and what killed runs left."""
+"""The place of a lake: its kind, full disks, and leftovers of killed runs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.golden import path_of
 from tests.support.lakes import everything, files, lake, leftovers, statuses, talk
 from tests.support.running import python, receive_line, started
 
-# Has a private place in a lake, says so, and waits to be killed.
+# Makes a private directory in a lake, prints a line, and waits to be killed.
 MAKING = """
 import sys
 from mcp_tape.fleet.lake.places import opened
@@ -75,7 +75,7 @@ def test_what_a_killed_run_left_goes_and_what_one_that_lives_makes_stays(tmp_pat
     dest = tmp_path / "lake"
     with started([*python(MAKING), str(dest)]) as killed, started([*python(MAKING), str(dest)]) as alive:
         left, kept = (Path(receive_line(process.stdout).decode().strip()) for process in (killed, alive))
-        assert len(leftovers(dest)) == 2 and not files(dest)  # nobody who reads the lake sees these
+        assert len(leftovers(dest)) == 2 and not files(dest)  # readers of the lake do not see these
         killed.kill()
         killed.wait()
         lake([str(path_of("demo"))], str(dest))

@@ -1,4 +1,4 @@
-"""A lake in a bucket, and cassettes from one: the same rows, whatever the bucket does meanwhile."""
+"""A lake in a bucket, and cassettes from one: the same rows, even if the bucket fails at times."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.lakes import everything, lake, of_two_days, statuses
 
 
 def fetched(bucket: Bucket, to: Path, prefix: str = "team/lake/") -> Path:
-    """What is in a bucket, as files."""
+    """The objects of a bucket, as files."""
     for name, body in bucket.objects.items():
         if name.startswith(prefix):
             path = to / name.removeprefix(prefix)
@@ -55,7 +55,7 @@ def test_what_another_run_has_put_meanwhile_stays(
     lake(tapes, "s3://team/lake")
     whole = dict(bucket.objects)
     for name in [name for name in whole if "/sessions/" in name]:
-        del bucket.objects[name]  # as a killed run leaves it
+        del bucket.objects[name]  # as after a kill
     assert statuses(lake(tapes, "s3://team/lake")) == ["added", "added"]
     assert bucket.objects.keys() == whole.keys()
     assert everything(fetched(bucket, tmp_path / "got")) == right

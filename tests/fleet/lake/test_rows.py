@@ -1,4 +1,4 @@
-"""The rows of a session: values as they were, and parts of texts that keep their meaning."""
+"""The rows of a session: unchanged values, and parts of texts that keep their meaning."""
 
 from __future__ import annotations
 

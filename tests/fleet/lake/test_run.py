@@ -1,4 +1,4 @@
-"""Cassettes into a lake: all rows, once, whoever puts them there and however often."""
+"""Cassettes in a lake: all rows, exactly once, from any number of runs and machines."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_a_repeated_run_adds_nothing(dest: Path, tmp_path: Path) -> None:
     tape = of_two_days(tmp_path / "tape.db")
     first = lake_one(tape, dest)
     before = {path: path.stat().st_mtime_ns for path in files(dest)}
-    assert len(before) == 3 * 3  # of three tables, in three partitions
+    assert len(before) == 3 * 3  # three tables in three partitions
     again = lake_one(tape, dest)
     assert (again.details, again.counts, again.hash) == ({"lake": "there"}, {}, first.hash)
     assert {path: path.stat().st_mtime_ns for path in files(dest)} == before
@@ -88,7 +88,7 @@ def test_a_copy_under_another_name_is_the_same_source(dest: Path, tmp_path: Path
 
 def test_runs_at_once_add_each_source_once(dest: Path, tmp_path: Path) -> None:
     tapes = [str(path) for path in (*GOLDEN, of_two_days(tmp_path / "tape.db"))]
-    with ThreadPoolExecutor(4) as pool:  # each begins with another cassette
+    with ThreadPoolExecutor(4) as pool:  # each begins with a different cassette
         runs = [pool.submit(lake, [*tapes[n:], *tapes[:n]], str(dest)) for n in range(4)]
         results = [result for one in runs for result in one.result()]
     assert set(statuses(results)) <= {"added", "there"}
@@ -108,11 +108,11 @@ def test_what_was_recorded_on_is_another_source_of_the_same_recordings(dest: Pat
     recordings = {row["recording"] for row in sessions}
     assert (len(sessions), len(recordings)) == (3, 2)
     newest = {row["recording"]: row["cassette"] for row in sessions if row["cassette"] == second.hash}
-    assert set(newest) == recordings  # so whoever keeps one of each has all
+    assert set(newest) == recordings  # one of each is everything
 
 
 def test_the_documented_query_takes_the_copy_that_was_redacted(dest: Path, tmp_path: Path) -> None:
-    """Whichever was added first, and whether a message or the command was redacted."""
+    """In either order of adding, and with a redacted message or a redacted command."""
     page = (Path(__file__).parents[3] / "docs" / "lake.md").read_text("utf-8")
     (newest,) = re.findall(r"newest = '''(.*?)'''", page, re.S)
     for number in range(12):
@@ -135,7 +135,7 @@ def test_shares_have_every_source_once(dest: Path) -> None:
     assert statuses(lake(map(str, GOLDEN), str(dest))) == ["there"] * len(GOLDEN)
 
 
-# What is not there, or not whole --------------------------------------------------------------------
+# Missing or incomplete cassettes ------------------------------------------------------------------------
 
 
 def test_a_bad_cassette_is_a_result_and_the_others_are_added(dest: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Engines that read a lake: the same answers to the same questions, whoever is asked, and from a bucket, too."""
+"""Engines that read a lake: all give the same answers, from a directory and from a bucket."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def example(name: str) -> ModuleType:
 
 @pytest.fixture(scope="module")
 def tapes(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """All golden cassettes, pairs of versions, and the demo as it might be a day and a version later."""
+    """All golden cassettes, pairs of versions, and a copy of the demo for the next day and version."""
     later = tmp_path_factory.mktemp("tapes") / "later.jsonl"
     text = (CASSETTES / "text" / "demo.jsonl").read_text("utf-8")
     for old, new in ("1.0", "1.1"), ("2026-11-16T", "2026-11-17T"), ("Sunny, 21", "Rain, 12"):
@@ -53,7 +53,7 @@ def dest(tmp_path_factory: pytest.TempPathFactory, tapes: list[str]) -> Path:
 
 
 def by_hand(dest: Path) -> list[list[dict[str, Any]]]:
-    """The answers as anybody would count them."""
+    """The expected answers, counted in Python."""
     calls, definitions = rows(dest, "calls"), rows(dest, "definitions")
     of_tools = [row for row in calls if row["method"] == "tools/call"]
     times: dict[tuple[Any, ...], list[int]] = {}
@@ -100,7 +100,7 @@ def test_the_questions_are_worth_asking(dest: Path) -> None:
 
 @pytest.fixture
 def duckdb() -> Iterator[Any]:
-    """A connection of DuckDB that reads URLs, too, with an extension that was installed."""
+    """A DuckDB connection that also reads URLs, with an installed extension."""
     import duckdb
     import duckdb_extension_httpfs as httpfs
 
@@ -130,7 +130,7 @@ def test_clickhouse_gives_these_answers(dest: Path) -> None:
 
 @pytest.fixture
 def s3(monkeypatch: pytest.MonkeyPatch, bucket: Bucket) -> Iterator[str]:
-    """Host and port of an S3 server with the bucket `team`; this process is set up to use it."""
+    """Host and port of an S3 server with the bucket `team`; this process is configured to use it."""
     from moto.server import ThreadedMotoServer  # slow to load, and each process of a run collects this file
 
     server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)

@@ -1,4 +1,4 @@
-"""kill -9 at every step of making a lake: whatever is in it is whole, and the next run makes it right."""
+"""kill -9 at every step of making a lake: each file in it is complete, and the next run finishes the work."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.kills import fork_with, until_it_lives
 from tests.support.lakes import everything, files, lake, leftovers, of_two_days, statuses
 
 fork_with(__name__)
-fork_with("pandas")  # which pyarrow loads at its first use, where there is one
+fork_with("pandas")  # pyarrow loads it on first use, if installed
 
 
 def run_lake(place: str) -> None:
@@ -29,7 +29,7 @@ def test_a_run_that_is_killed_at_any_step_and_repeated_has_exactly_the_right_row
     seen = set()
     for was_killed in until_it_lives(run_lake, str(tmp_path)):
         seen.add(len(files(dest)))
-        there = everything(dest)  # each file is whole
+        there = everything(dest)  # each file is complete
         assert all(row in expected[table] for table in there for row in there[table])
         known = {(row["cassette"], row["session"]) for row in there["sessions"]}
         assert all(len(there[table]) == len(expected[table]) for table in ("messages", "calls")) or not known
@@ -38,7 +38,7 @@ def test_a_run_that_is_killed_at_any_step_and_repeated_has_exactly_the_right_row
         assert everything(dest) == expected
         assert [path.relative_to(dest) for path in files(dest)] == names and leftovers(dest) == []
         shutil.rmtree(dest)
-    assert seen == set(range(len(names) + 1))  # it was killed after each of the files
+    assert seen == set(range(len(names) + 1))  # killed after each of the files
 
 
 @pytest.mark.slow

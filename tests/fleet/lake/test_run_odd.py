@@ -1,4 +1,4 @@
-"""Cassettes of strangers, with anything in any column: a result, and a lake that every engine reads."""
+"""Untrusted cassettes with odd values in any column: a result, and a lake that every engine can read."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_whatever_is_in_a_column_the_lake_stays_right(table: str, tmp_path: Path
     statuses = set()
     with contextlib.closing(sqlite3.connect(path_of("demo"))) as db:
         columns = [row[1] for row in db.execute(f"PRAGMA table_info({table})")]
-    columns = [column for column in columns if column != "pending"]  # for which whoever opens it waits
+    columns = [column for column in columns if column != "pending"]  # a reader waits for these
     for column, value in product(columns, ODD):
         path = Path(shutil.copy(path_of("demo"), tmp_path / "tape.db"))
         with contextlib.suppress(sqlite3.Error), contextlib.closing(sqlite3.connect(path)) as db, db:

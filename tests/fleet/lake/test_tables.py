@@ -1,4 +1,4 @@
-"""Rows into Parquet files: the schema in each, and never more in memory than a row group."""
+"""Rows in Parquet files: each file has the schema, and memory holds at most a row group."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_large_texts_are_written_some_at_a_time(tmp_path: Path, monkeypatch: pyt
         (path,) = files(tmp_path / "lake", table)
         found = parquet.ParquetFile(path).metadata
         sizes = [found.row_group(n).num_rows for n in range(found.num_row_groups)]
-        assert sum(sizes) == rows and max(sizes) <= 20  # of which half are large
+        assert sum(sizes) == rows and max(sizes) <= 20  # half of which are large
 
 
 def test_a_table_without_rows_has_no_file(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""check_one: what is wrong with one cassette, as a result."""
+"""check_one: checks one cassette, and returns a result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Merging: rows and XML of several runs, as if they were one; and what cannot be merged."""
+"""Merging: rows and XML of several runs combined as if from one; and inputs that cannot be merged."""
 
 from __future__ import annotations
 

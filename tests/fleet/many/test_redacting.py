@@ -1,4 +1,4 @@
-"""redact_one: secrets of one cassette hidden, as a result."""
+"""redact_one: hides the secrets of one cassette, and returns a result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""verify_one: the recorded client of one cassette at a live server, as a result."""
+"""verify_one: plays one cassette's client against a live server, and returns a result."""
 
 from __future__ import annotations
 
