@@ -1,4 +1,4 @@
-"""Formats that are about calls: what they hold at once does not grow with a recording."""
+"""Formats of calls: their memory does not grow with the recording."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def tape(path: Path, number: int) -> Path:
 
 
 def peak(path: Path, form: Callable[[Asked], Iterator[str]]) -> int:
-    """The most bytes that Python held while it wrote, beyond what it held before."""
+    """The peak of Python's memory while it writes, above the initial amount."""
     with Cassette(path) as cassette:
         asked = Asked(cassette, cassette.sessions(), EVERYTHING)
         tracemalloc.start()
@@ -47,7 +47,7 @@ def test_what_is_held_at_once_does_not_grow_with_the_number_of_calls(
     form: Callable[[Asked], Iterator[str]], tapes: tuple[Path, Path]
 ) -> None:
     few, many = tapes
-    peak(few, form)  # what is loaded once
+    peak(few, form)  # load modules first
     assert peak(many, form) < 1.5 * peak(few, form)
 
 

@@ -1,4 +1,4 @@
-"""A cassette as text for git: the same for the same conversation, and shown by git itself."""
+"""A cassette as text for git: the same text for the same conversation, and shown by git itself."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def dump(path: Path, *words: object) -> str:
 
 
 def block(text: str, head: str) -> str:
-    """What stands below a line, up to the next empty line."""
+    """The text below a line, up to the next empty line."""
     return text.partition(f"\n{head}\n")[2].partition("\n\n")[0]
 
 
@@ -167,7 +167,7 @@ def test_a_cassette_that_was_tampered_with_is_no_traceback(tmp_path: Path, words
     assert result.exit_code in (0, 3), result.exception
 
 
-# What git is given
+# In git
 
 
 def not_cassettes(place: Path) -> dict[str, Path]:
@@ -189,7 +189,7 @@ def test_a_file_that_is_no_cassette_is_an_error_but_not_for_git(tmp_path: Path, 
 
 
 class Repository:
-    """A real git repository, with nobody's configuration but its own."""
+    """A real git repository, with only its own configuration."""
 
     def __init__(self, place: Path, **environ: str) -> None:
         self.place = place

@@ -1,4 +1,4 @@
-"""Files that were cut off, appended to, or written by somebody with other ideas of time."""
+"""Files that were cut off, appended to, or written with unusual times."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_messages_of_the_inspector_may_come_newest_first(tmp_path: Path) -> None
 
 
 def test_an_answer_that_a_question_waits_for_comes_behind_it(tmp_path: Path) -> None:
-    """Both are behind all entries, and the one that was asked last was answered first."""
+    """Both come after all entries, and the later question was answered first."""
     call, ask = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}, {"jsonrpc": "2.0", "id": 1, "method": "roots/list"}
     about = {"timestamp": "2026-11-18T07:00:00.000Z", "direction": "request"}
     entries = [
@@ -161,5 +161,5 @@ def test_what_is_held_at_once_does_not_grow_with_the_lines_of_a_file(tmp_path: P
         finally:
             tracemalloc.stop()
 
-    peak(1)  # what is loaded once
+    peak(1)  # load modules first
     assert peak(4_000) < 1.5 * peak(1_500)

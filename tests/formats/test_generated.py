@@ -1,4 +1,4 @@
-"""Tests made of recordings: they pass as they come, and fail when the recording says something else."""
+"""Generated tests: they pass unchanged, and fail when the recording differs."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from mcp_tape.wire.frames import Exchange
 from tests.support import forked, provision
 from tests.support.running import MCP_TAPE, WAIT, run
 
-# Golden recordings, each with the calls in it that can be made by themselves.
+# Golden recordings, each with its calls that can be repeated on their own.
 CALLS = {
     "demo": 2, "time": 8, "everything": 18, "everything-ts2": 18, "git": 14, "time-modern": 8,
     "batch": 1, "cancelled": 1, "modern": 1, "noisy": 0,
 }  # fmt: skip
-# The other calls, and why they cannot.
+# The other calls, and the reasons.
 LEFT_OUT = {
     "batch": ["#8 add: its answer came in a batch", "#16 subtract: its answer came in a batch"],
     "cancelled": ["#4 slow: nobody answered", "#6 slow: its answer waited for", "#18 slow: nobody answered"],
@@ -108,7 +108,7 @@ def test_tests_for_vitest_pass_as_they_come(tmp_path: Path) -> None:
         assert_left_out(export(name, "vitest", tmp_path, f"{name}.test.mjs"), name)
     (tmp_path / "node_modules").symlink_to(provision.node_modules())
     env = os.environ | {"PATH": f"{forked.scripts()}:{os.environ['PATH']}", "NO_COLOR": "1"}
-    command = ["node", "node_modules/vitest/vitest.mjs", "run", "--root", ".", "--no-isolate"]  # the SDK is loaded once
+    command = ["node", "node_modules/vitest/vitest.mjs", "run", "--root", ".", "--no-isolate"]  # load the SDK only once
     done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, timeout=WAIT, check=False)
     said = done.stdout.decode() + done.stderr.decode()
     assert done.returncode == 0 and re.search(rf"Tests\s+{sum(CALLS.values())} passed", said), said

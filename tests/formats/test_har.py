@@ -1,4 +1,4 @@
-"""HTTP archives of sessions: as recorded where they were over HTTP, mapped where they were on stdio."""
+"""HTTP archives of sessions: as recorded over HTTP, or mapped from stdio."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Traces of calls, as the trace viewer's own format has them."""
+"""Traces of calls, in the trace viewer's own format."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""HTTP archives, written by hand as browsers write them: both transports, other traffic, and what is not there.
+"""HTTP archives, written by hand in the form of browsers: both transports, other traffic, and missing parts.
 
-Those that browsers have written are in `test_others.py`.
+Archives from real browsers are in `test_others.py`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ OURS = {"mcp-session-id": "s-1"}
 
 
 def entry(verb: str, second: float, body: bytes | None, answer: str | None, **more: Any) -> dict[str, Any]:
-    """An entry with what browsers write that is read here."""
+    """An entry with the members that are read here."""
     headers = more.get("headers", {})
     request: dict[str, Any] = {"method": verb, "url": more.get("url", "http://127.0.0.1:3001/mcp"), "headers": []}
     request["headers"] = [{"name": name, "value": value} for name, value in more.get("asks", {}).items()]
@@ -112,7 +112,7 @@ TOLD = b'{"jsonrpc":"2.0","id":"q","result":{"roots":[]}}'
 
 @pytest.mark.parametrize("receive", [0, 10])
 def test_a_question_comes_before_its_answer_whatever_the_times_say(receive: int, tmp_path: Path) -> None:
-    """The time that a stream took is not known, or is wrong."""
+    """The duration of a stream is unknown, or wrong."""
     hello, answer = result(0, protocolVersion="2025-11-25"), result(1, content=[])
     asking = entry("POST", 2, call(1), (event(ASKS) + event(answer)).decode(), headers=STREAM, asks=OURS)
     asking["timings"]["receive"] = receive
@@ -163,7 +163,7 @@ HELLO = event(result(0, protocolVersion="2025-11-25"))
 
 @pytest.mark.parametrize("half", [b"", b"data: {"])
 def test_a_stream_that_firefox_has_as_it_was_when_saved_is_open_and_no_loss(half: bytes, tmp_path: Path) -> None:
-    """It has what came until then, and no times."""
+    """It has everything up to that moment, without times."""
     listening = entry("GET", 2, None, (event(ASKS) + half).decode(), headers=STREAM, asks=OURS) | {"timings": {}}
     path = archive(tmp_path / "open.har", entry("POST", 1, INITIALIZE, HELLO.decode(), headers=STREAM), listening)
     session, frames = read(path)

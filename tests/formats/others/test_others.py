@@ -1,4 +1,4 @@
-"""Recordings of others' tools: what each gives, what it has lost, and that it plays to the client that made it."""
+"""Other tools' recordings: what is read, what is lost, and a replay to the client that made each one."""
 
 from __future__ import annotations
 
@@ -65,12 +65,12 @@ LOST = {
     "by-hand/claude-desktop.log": f"a log of Claude Desktop: {LOG}",
     "by-hand/vs-code.log": f"a log of VS Code: {LOG}",
 }
-# Calls that failed, where they are not two: not every client made those.
+# Failed calls, if not two: not every client made both.
 ERRORS = {"mcp-time-travel/everything/recording.jsonl": 1}
 ERRORS |= dict.fromkeys(("chromium/everything.har", "firefox/everything.har"), 0)
 ERRORS |= dict.fromkeys(("inspector/everything.json", "inspector-network/everything.json"), 0)
 OUTCOMES = ("result", "error", "progressed")
-# JavaScript has no other numbers.
+# JavaScript has only such numbers.
 DOUBLES = {"whole": 1.2345678901234568e29, "hundred": 100, "nothing": 0, "tenth": 0.1, "café": "\u2028"}
 
 
@@ -94,11 +94,11 @@ def test_every_recording_is_tried() -> None:
     assert {name for name in found if not name.endswith((".live.json", "metadata.json", "README.md"))} == set(LOST)
 
 
-# Played to the client that made it ------------------------------------------------------------------------
+# Replayed to the original client ---------------------------------------------------------------------------
 
 
 def steps_of(document: Any) -> Any:
-    """The steps that a client was told to make, without what came of them."""
+    """The steps of a client, without their outcomes."""
     if isinstance(document, list):
         return [steps_of(one) for one in document]
     steps = {"steps": steps_of(document["steps"])} if "steps" in document else {}
@@ -107,7 +107,7 @@ def steps_of(document: Any) -> Any:
 
 def replayed(name: str, live: Any, place: Path) -> Any:
     steps = json.dumps(steps_of(live["steps"]))
-    which = ["--server", "odd"] if "mcpsnoop" in name else []  # it holds two
+    which = ["--server", "odd"] if "mcpsnoop" in name else []  # the file has two servers
     replay = ["replay", str(RECORDINGS / name), *which]
     done = sdk.alone(provision.client("mcp2-legacy"), replay, place, CLIENT_STEPS=steps)
     assert f"imported from {LOST[name]}" in done.stderr
@@ -115,7 +115,7 @@ def replayed(name: str, live: Any, place: Path) -> Any:
 
 
 def live_of(name: str) -> Any:
-    """What the client saw when this was recorded."""
+    """The client's view of the live server during the recording."""
     folder, _, rest = name.partition("/")
     server = "odd" if folder == "by-hand" else rest.partition(".")[0].partition("/")[0]
     place = RECORDINGS / ("mcp-rec" if folder == "by-hand" else folder) / f"{server}.live.json"
@@ -126,7 +126,7 @@ def called(document: Any) -> Any:
     return [step for step in document["steps"] if step["do"] in ("tools", "call")]
 
 
-# Those that have lost what a client notices, or that another kind of client has made.
+# Recordings without messages that a client would notice, or made by another kind of client.
 BROWSERS = ("chromium", "firefox")
 NOT_EXACT = "mcp-flight-recorder mcp-time-travel mcp-cassette-python agent-vcr inspector inspector-network".split()
 EXACT = [name for name in LOST if name.split("/")[0] not in (*NOT_EXACT, *BROWSERS) and name != "mitmproxy/odd.har"]
@@ -137,14 +137,14 @@ EXACT = [name for name in LOST if name.split("/")[0] not in (*NOT_EXACT, *BROWSE
 def test_it_plays_to_the_client_that_made_it(name: str, tmp_path: Path) -> None:
     live = live_of(name)
     seen = replayed(name, live, tmp_path)
-    if "everything" in name:  # it asks for roots when it likes to
+    if "everything" in name:  # this server asks for roots at any time
         seen["asked"].pop("roots", None)
         live["asked"].pop("roots", None)
     assert seen == live
 
 
 def test_a_client_hears_what_it_did_not_wait_for(tmp_path: Path) -> None:
-    """Over HTTP it had left when its answer came; the proxy had not."""
+    """Over HTTP the client had left before the answer came; the proxy had not."""
     live = live_of("mitmproxy/odd.har")
     seen = replayed("mitmproxy/odd.har", live, tmp_path)
     behind = {"method": "notifications/message", "params": {"level": "info", "data": "behind"}}
@@ -161,7 +161,7 @@ def test_requests_of_the_server_that_a_tool_does_not_keep_are_not_asked(server: 
 @pytest.mark.slow
 @pytest.mark.parametrize("export", ["inspector", "inspector-network"])
 def test_an_export_of_the_inspector_plays_to_another_client(export: str, tmp_path: Path) -> None:
-    """What it does not show to the Inspector itself: see `tests/support/peers.py`."""
+    """Including requests that the Inspector answers itself: see `tests/support/peers.py`."""
     live = live_of("mcp-rec/odd.jsonl")
     seen = replayed(f"{export}/odd.json", live, tmp_path)
     live["steps"][1]["result"]["structuredContent"] = DOUBLES
@@ -205,7 +205,7 @@ def test_a_call_whose_arguments_a_tool_has_hidden_is_missed_and_said_so(tool: st
 
 
 def _opened(step: Any) -> Any:
-    """A list of tools with the schema that was hidden left open."""
+    """A list of tools in which the hidden schema is left open."""
     if step["do"] != "tools":
         return {}
     tools = json.loads(json.dumps(step["result"]["tools"]))
@@ -244,7 +244,7 @@ def test_what_a_page_got_is_on_the_tape(browser: str, server: str) -> None:
 
 @pytest.mark.parametrize("browser", BROWSERS)
 def test_an_archive_of_a_browser_has_all_that_was_said_as_it_was(browser: str) -> None:
-    """Streams over several lines, progress, the server's question, and no header that a browser made up."""
+    """Streams of several lines, progress, a server request, and none of the browser's own headers."""
     with Cassette(RECORDINGS / browser / "odd.har") as cassette:
         frames = list(cassette.frames(1))
     texts = [frame.text for frame in frames if frame.kind == "message" and frame.sender == "server"]
@@ -261,13 +261,13 @@ def test_an_archive_of_a_browser_has_all_that_was_said_as_it_was(browser: str) -
 def test_an_archive_of_a_browser_plays_to_the_page_that_made_it(
     maker: str, server: str, browser: Browser, tmp_path: Path
 ) -> None:
-    """That of Firefox to the same page in Chromium; `tests/support/peers.py` has played it to Firefox."""
+    """Firefox's recording plays to the same page in Chromium; `tests/support/peers.py` has played it to Firefox."""
     with replaying(RECORDINGS / maker / f"{server}.har", tmp_path) as url:
         assert page.called(browser, f"{url}/mcp", PAGE_CALLS[server]) == page_saw(maker, server)
 
 
 def as_doubles(value: Any) -> Any:
-    """The same with the numbers of JavaScript."""
+    """The same value with JavaScript's numbers."""
     return json.loads(json.dumps(value), parse_int=float)
 
 
@@ -298,7 +298,7 @@ def test_secrets_do_not_come_along(tmp_path: Path) -> None:
         texts = [frame.text for frame in cassette.frames(1)]
     assert all(b"[redacted:" in text for text in texts)
     replay = run([*MCP_TAPE, "replay", str(tmp_path / "new.db")], json.dumps(said).encode() + b"\n")
-    assert b"redacted" in replay.stdout and replay.returncode == 0  # it is still found by the secret
+    assert b"redacted" in replay.stdout and replay.returncode == 0  # the placeholder identifies the secret
 
 
 SMALL = [name for name in LOST if "everything" not in name]
@@ -316,7 +316,7 @@ def opens_or_refuses(path: Path) -> None:
             for session in cassette.sessions():
                 list(cassette.frames(session.id))
     except CassetteError:
-        pass  # and nothing else
+        pass  # any other error fails
 
 
 @settings(max_examples=300)
@@ -330,7 +330,7 @@ def test_a_damaged_recording_is_read_or_refused(data: st.DataObject, tmp_path_fa
 
 
 def replaced(value: Any, data: st.DataObject) -> Any:
-    """A value with something else somewhere in it."""
+    """A value with one part replaced at random."""
     if not value or not isinstance(value, (dict, list)) or data.draw(st.integers(0, 3)) == 0:
         return data.draw(VALUES)
     if isinstance(value, list):
