@@ -1,4 +1,4 @@
-"""What waits to be recorded: no more than can be stored soon after a kill."""
+"""The backlog: never more than can be stored soon after a kill."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LINES = b'{"jsonrpc":"2.0","method":"x"}\n' * 2_000
 
 
 class Clock:
-    """Shows what it is set to."""
+    """Shows the time that it is set to."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -24,7 +24,7 @@ class Clock:
 
 
 def accepted(writer: int, at_least: int) -> int:
-    """How many bytes a pipe takes before it stays full; more than this is enough."""
+    """The number of bytes that a pipe takes before it stays full, up to a limit."""
     os.set_blocking(writer, False)
     taken, full = 0, 0
 
@@ -47,7 +47,7 @@ def test_a_slow_writer_lets_little_wait_and_a_fast_one_much(seconds: float, line
     reader, writer = os.pipe()
     clock = Clock()
     backlog = Backlog(reader, clock)
-    for _ in range(4):  # each time, what was taken before took so long to be stored
+    for _ in range(4):  # each time, the previous batch took this long to store
         accepted(writer, len(LINES))
         clock.now += seconds
         backlog.take()

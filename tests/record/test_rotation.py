@@ -1,4 +1,4 @@
-"""Cassettes in a row: when the next begins, what it begins with, which go, and that no message is lost."""
+"""A series of cassettes: when the next begins and how, which are removed, and that no message is lost."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ INTRODUCTION: list[Said] = [
 
 
 def calls(first: int, number: int) -> Iterator[Said]:
-    """Calls, each answered before the next."""
+    """Calls, each answered before the next one."""
     for rpc_id in range(first, first + number):
         yield "client", STDIO, call(rpc_id, text=FILLING)
         yield "server", STDIO, result(rpc_id)
@@ -65,7 +65,7 @@ def row_in(directory: Path, size: int = 100_000, kept: int = 100) -> Row:
     return Row(str(directory / "t.db"), size, kept)
 
 
-# -- the row
+# -- the series
 
 
 def test_the_first_has_the_name_itself(tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ def test_what_the_server_asks_is_no_more_split_than_what_the_client_does(tmp_pat
 
 
 def test_a_line_that_is_not_whole_goes_on_in_the_next_part(tmp_path: Path) -> None:
-    """In pieces, as it comes: half of it is on stderr when the cassette is full."""
+    """In pieces: half of a line is on stderr when the cassette is full."""
     halves = [("server", STDERR, "ha"), *calls(0, 60), ("server", STDERR, "lf\n"), EXIT]
     record_into(row_in(tmp_path), [*INTRODUCTION, *halves])
     assert len(cassettes(tmp_path)) > 1

@@ -1,4 +1,4 @@
-"""Which session an HTTP channel belongs to: by its id, its endpoint, or the run; in order, and nothing lost."""
+"""The session of an HTTP channel: by its id, its endpoint, or the run; in order, without losses."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ Step = Callable[[Http], None]
 
 
 class Recording:
-    """The sessions that some traffic makes."""
+    """The sessions made from some traffic."""
 
     def __init__(self) -> None:
-        self.begun: list[tuple[int, str]] = []  # when, and over which transport
+        self.begun: list[tuple[int, str]] = []  # the time and the transport of each
         self.frames: list[list[Frame]] = []
         self.tapes: list[Tape] = []
         self.http = Http(Sessions(self._begin))
@@ -41,7 +41,7 @@ class Recording:
         return self
 
     def said(self) -> list[list[str]]:
-        """The messages of each session, and what is none but was said."""
+        """The messages of each session, including invalid ones."""
         return [[frame.text.decode() for frame in kept if frame.kind != "control"] for kept in self.frames]
 
     def channels(self) -> list[set[str]]:
@@ -75,7 +75,7 @@ def test_an_initialize_waits_for_the_id_in_its_response(recording: Recording) ->
     recording.http.post("post-1", INITIALIZE)
     assert recording.begun == []
     recording.http.respond("post-1", mcp_session_id="a")
-    assert recording.begun == [(10, "http")]  # when its request came
+    assert recording.begun == [(10, "http")]  # at the time of its request
     assert recording.said() == [[INITIALIZE]]
 
 
@@ -112,14 +112,14 @@ def test_what_is_posted_to_an_endpoint_is_of_its_stream(recording: Recording, en
     http.open("get-1", "/api/sse")
     http.respond("get-1")
     http.feed("server", "get-1", b": welcome\n\n")
-    assert recording.begun == []  # a comment tells nothing
+    assert recording.begun == []  # a comment does not decide
     http.feed("server", "get-1", ENDPOINT.format(endpoint).encode())
     http.post("post-1", call(1), path)
     http.event("get-1", result(1))
     http.post("post-2", call(2), "/api/sse")
     assert recording.end().said() == [[call(1), result(1)], [call(2)]]
     assert recording.begun[0] == (10, "sse")
-    assert [frame.at for frame in recording.frames[0]][:4] == [0, 10, 20, 30]  # also of what had to wait
+    assert [frame.at for frame in recording.frames[0]][:4] == [0, 10, 20, 30]  # also for held-back frames
     assert endpoint_path("/api/sse", endpoint) == path
 
 
@@ -154,7 +154,7 @@ def test_a_stream_that_begins_with_a_message_is_of_the_run(recording: Recording)
 
 
 def test_what_was_held_is_there_at_the_end(recording: Recording) -> None:
-    """A stream that said nothing, a request that was not through, an event that was not whole."""
+    """A silent stream, an unfinished request, an incomplete event."""
     http = recording.http
     http.open("get-1", "/sse")
     http.respond("get-1")

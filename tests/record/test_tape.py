@@ -1,4 +1,4 @@
-"""The recording core: lines that come together are kept as they are when each comes alone."""
+"""The recording core: lines that arrive together are kept as if each had come alone."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.made_secrets import innocents, secrets
 
 ENVIRON = {"GITHUB_TOKEN": "q8Zt3mVw7Lx2", "DATABASE_URL": "postgres://me:hT5w9Kp2xQ@db/x"}
 PLAIN = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"text":"hello"}}}'
-# Texts around which what is looked for begins and ends.
+# Texts at the edges of which the recorder looks for something.
 PIECES = (
     *('{"a":"', '"}', '"', "\\", "\\u00", "74oken", "\n", "\r\n", " -u me:", "://u:", "@h", "token", "Tok", "en"),
     *("pass", "_KEY", "=", "Q~", "1Q~", "00D", "AKIA", "ghp_", "x" * 19, "y" * 25, "progressToken", '"progressToken"'),

@@ -1,4 +1,4 @@
-"""The recording process in production: what it says on the cassette, and what it hands over when."""
+"""The recording process in production: its notes on the cassette, and the cassettes that it hands over."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CALLS: list[Said] = [
 
 
 def manner(path: Path) -> str:
-    """How a cassette says that it was recorded."""
+    """The recorder's name and options on a cassette."""
     return sessions(path)[-1].recorder.partition(" ")[2].partition(" ")[2]
 
 
@@ -62,7 +62,7 @@ def test_every_cassette_is_handed_over_when_it_is_finished(tmp_path: Path) -> No
     assert said == [f"--on-rotate: {len(names)} done, 0 failed"] and len(names) > 2
     assert [path.name for path in cassettes(there)] == names
     assert texts(there) == texts(tmp_path) == [text for _, _, text in CALLS]
-    for path in cassettes(there):  # each was one file, and closed
+    for path in cassettes(there):  # each was a single file, and closed
         with Cassette(path) as cassette:
             assert all(session.ended_at for session in cassette.sessions())
 

@@ -1,4 +1,4 @@
-"""A command for each finished cassette: whatever it does, nobody waits for it longer than was agreed."""
+"""A command for each finished cassette: nothing waits for it longer than the time limit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.running import WAIT, alive, until
 
 
 class Desk:
-    """A directory with cassettes, and what was reported about them."""
+    """A directory with cassettes, and the reports about them."""
 
     def __init__(self, place: Path) -> None:
         self.place = place
@@ -25,7 +25,7 @@ class Desk:
         self.taken: list[str] = []
 
     def run(self, *words: str, cassettes: int = 1, seconds: float = WAIT) -> Hooks:
-        """Run a command for some files, to the end."""
+        """Run a command for several files, to the end."""
         hooks = Hooks(words, seconds, self.said.append, self.taken.append)
         for number in range(cassettes):
             (self.place / f"t-{number}.db").write_text(str(number))
@@ -34,7 +34,7 @@ class Desk:
         return hooks
 
     def fails(self, *words: str, seconds: float = WAIT) -> str:
-        """The one report about a command that fails, without what all have in common."""
+        """The report of a failing command, without its common part."""
         hooks = self.run(*words, seconds=seconds)
         assert (hooks.done, hooks.failed) == (0, 1)
         (said,) = self.said
@@ -42,7 +42,7 @@ class Desk:
 
 
 class Hurried(Hooks):
-    """Runs have all the time that they need; whoever waits for them at the end has none."""
+    """Runs have no time limit, but the wait at the end has none left."""
 
     @property
     def _seconds(self) -> float:  # type: ignore[override]
@@ -213,7 +213,7 @@ def test_one_that_fails_is_tried_again_and_only_then_was_taken(desk: Desk) -> No
     paths = [str(desk.place / f"t-{number}.db") for number in range(5)]
     assert sorted(desk.taken) == paths and len(desk.said) == 5
     assert desk.run("false", "{}", cassettes=5).failed == 5 and sorted(desk.taken) == paths
-    assert len(desk.said) == 10  # once for each, however often it was tried
+    assert len(desk.said) == 10  # one report each, however many tries
 
 
 def test_one_that_is_gone_before_its_turn_is_reported(desk: Desk) -> None:

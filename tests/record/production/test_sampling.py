@@ -1,4 +1,4 @@
-"""A sample of all sessions: how it is written, and who is in it."""
+"""Sampling of sessions: the syntax, and the sessions that are chosen."""
 
 from __future__ import annotations
 

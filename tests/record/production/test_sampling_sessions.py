@@ -1,4 +1,4 @@
-"""Which HTTP sessions are recorded, where only some are."""
+"""The HTTP sessions that are recorded with sampling."""
 
 from __future__ import annotations
 
