@@ -1,4 +1,4 @@
-"""Recordings without what was said: what stays in clear, and that nothing else does."""
+"""Recordings without message bodies: exactly the allowed parts stay in clear."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def hidden(bodies: Bodies, text: bytes, channel: str = "stdio") -> Any:
 
 
 def exchanged(how: Hashes | Sizes, method: str, params: Any, result: Any) -> tuple[Any, Any]:
-    """Params and result of a request, as they are kept."""
+    """Params and result of a request, as stored."""
     bodies = Bodies(None, how)
     asked = hidden(bodies, message(id=1, method=method, params=params))
     return asked["params"], hidden(bodies, message(id=1, result=result))["result"]

@@ -1,4 +1,4 @@
-"""What is said of live traffic hides what a recording of it would hide."""
+"""Messages about live traffic hide everything that a recording of it would hide."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def tape(tmp_path: Path) -> Path:
 
 
 def said_of(tape: Path, *requests: str, rules: Rules | None = None) -> str:
-    """All that is said of some requests: to the client, and to a person."""
+    """Everything printed about some requests: to the client, and to the user."""
     player = Player(tape, discreet=Discreet(rules or Rules()))
     answers = [answer for text in requests for answer in player.say(text)]
     return "\n".join([*answers, *(fact.text for fact in player.facts)])
@@ -71,7 +71,7 @@ def test_a_miss_shows_no_secret_wherever_it_stands(tape: Path, text: str) -> Non
 
 
 def value(case: fuzzing.Case, depth: int = 0) -> Any:
-    """Something that holds the secret, or does not."""
+    """A random value that may contain the secret."""
     kinds: list[Callable[[], Any]] = [
         lambda: case.choice([1, None, 1.5, "word", VARIABLE, f"https://h/?q={VARIABLE}", f"\0{VARIABLE}"]),
         lambda: "x" * case.randrange(130) + f" {VARIABLE} and more",

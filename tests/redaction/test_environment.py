@@ -1,4 +1,4 @@
-"""Secrets of variables that a recorder does not get: from a test, an .env file, another process."""
+"""Secrets in variables that a recorder does not have: from a test, an .env file, another process."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from tests.support.messages import call, lines
 from tests.support.running import ECHO, MCP_TAPE, WAIT, python, record, run
 
 SECRET = "q7Hs2-vLm40-tKe9"
-# As SDK clients start servers.
+# The environment in which SDK clients start servers.
 STRIPPED = {name: value for name, value in os.environ.items() if name in ("HOME", "PATH", "USER", "SHELL", "TERM")}
 ASKED = lines(call(1, "echo", text=f"deploy with {SECRET} now"))
-# Answers with what it was asked, how it was started, and what it can see.
+# Answers with its input, its command line, and its environment.
 SERVER = python("""
 import json, os, sys
 for line in sys.stdin:
@@ -64,10 +64,10 @@ def test_the_secrets_of_a_test_are_hidden_although_its_recorder_does_not_inherit
 ) -> None:
     with use_cassette(tmp_path / "tape.db", "all", command=SERVER) as tape:
         assert SECRET not in " ".join(tape.command)
-        monkeypatch.setenv("ACME_TOKEN", SECRET)  # when the recorder starts counts
+        monkeypatch.setenv("ACME_TOKEN", SECRET)  # the value when the recorder starts
         answer = ask(tape)
         meanwhile = on_disk(tmp_path)
-    assert answer.count(SECRET.encode()) == 1  # the server was told, and has it from nowhere else
+    assert answer.count(SECRET.encode()) == 1  # the server got it as a call's argument, and from nowhere else
     assert SECRET.encode() not in meanwhile + on_disk(tmp_path)
     assert b"deploy with [redacted:env:ACME_TOKEN] now" in on_disk(tmp_path)
 
@@ -137,7 +137,7 @@ def test_values_of_an_env_file_are_hidden(tmp_path: Path, mode: str) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 def test_variables_of_the_processes_that_started_us_are_hidden(tmp_path: Path) -> None:
-    # A client that passes nothing on, and a shell in between.
+    # A client that passes no variables on, with a shell in between.
     command = record(tmp_path / "tape.db", ECHO, "-q", "--redact-env-from", "parents")
     client = python(
         "import os, subprocess, sys\n"

@@ -1,4 +1,4 @@
-"""What is hidden, by which rule, and what stays: the redactor by itself."""
+"""Hidden values with the rules that find them, and values that stay: the redactor alone."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_a_placeholder_is_one_whatever_it_names() -> None:
         assert PLACEHOLDER.fullmatch(rules.mark(source))
 
 
-# --- the environment, and what was seen ---
+# --- the environment, and values seen before ---
 
 
 @pytest.mark.parametrize("name", "GITHUB_TOKEN AWS_SECRET_ACCESS_KEY DB_PASSWORD PGPASSWORD SENTRY_DSN X_KEY".split())
@@ -311,7 +311,7 @@ def test_depth_is_no_obstacle(text: str) -> None:
     assert redacted(text) == text.replace("kJ8mN2pQ4", "[redacted:key:password]")
 
 
-# --- what the user adds ---
+# --- the user's own rules ---
 
 
 def test_redact_key_hides_strings_under_that_key_however_it_is_written() -> None:

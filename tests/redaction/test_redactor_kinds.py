@@ -1,4 +1,4 @@
-"""Hundreds of secrets and innocents by kinds: all of the first are hidden, none of the second is changed."""
+"""Hundreds of secrets and innocents by kind: every secret is hidden, and no innocent is changed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.messages import call, result
 
 
 def hidden(case: Case) -> str:
-    """What is kept of a message, a line of stderr or a command line."""
+    """The stored form of a message, a line of stderr or a command line."""
     redactor = Redactor({})
     if case.is_command:
         return "\n".join(redactor.arguments(case.text.split("\n")))

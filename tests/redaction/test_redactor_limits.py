@@ -1,4 +1,4 @@
-"""What holds for every text: the quick look misses nothing, twice is once, all else stays, and it ends in time."""
+"""Properties for every text: the quick check misses nothing, redaction is idempotent and bounded, other text stays."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from tests.support.running import python
 
 
 class Thorough(Redactor):
-    """Looks at everything closely, whatever the quick look would say."""
+    """Always makes the full check, never the quick one."""
 
     def _look(self, text: bytes, names_only: bool = False) -> Any:
         return self._rules(shapes.ALL, True)
 
 
 class Labelling(Redactor):
-    """Looks closely for names of neighbours, whatever the quick look would say."""
+    """Always makes the full check for names of neighbours, never the quick one."""
 
     def _may_label(self, *_: Any) -> bool:
         return True
@@ -91,7 +91,7 @@ def test_the_quick_look_misses_nothing_in_running_text(text: str) -> None:
 @example(json.dumps, ["a,", ",apikey", "kJ8mN2pQ4"])
 @example(lambda value: json.dumps(value).replace("key", "k\\u0065y"), {"key": "token", "value": "kJ8mN2pQ4"})
 @example(lambda value: json.dumps(value).replace("token", "t\\u006fken"), {"name": "token", "value": "kJ8mN2pQ4"})
-@example(json.dumps, {"key": "x" * 91 + "api_key", "value": "kJ8mN2pQ4"})  # as long as a name may be
+@example(json.dumps, {"key": "x" * 91 + "api_key", "value": "kJ8mN2pQ4"})  # the longest possible name
 @example(json.dumps, ["-mcp-param-token", "kJ8mN2pQ4"])
 def test_the_quick_look_misses_no_name_of_a_neighbour(spell: Any, document: Any) -> None:
     text = wire(spell, document)
@@ -117,7 +117,7 @@ def without_z(text: str) -> str:
     return text.replace("z", "[redacted:z]")
 
 
-# What a user may want hidden: each rule alone, as together they would hide what one of them misses.
+# Rules of a user, each alone: together, one rule would hide what another misses.
 OWN: list[dict[str, Any]] = [
     {"keys": ["x"]},
     {"keys": ["Na_me"]},
@@ -141,8 +141,8 @@ OWN: list[dict[str, Any]] = [
 @example(json.dumps, '{"n": "abc"}', {"values": ["^a"]})
 @example(json.dumps, {"\u00e9": "v"}, {"keys": ["\u00e9"]})
 @example(json.dumps, {"\u00e9": "v"}, {"paths": ["$.document['\u00e9']"]})
-@example(json.dumps, {"n": "[redacted:x]abc"}, {"values": ["^a"]})  # placeholders cut a text in pieces
-@example(json.dumps, 'say {"n": "x"} abc', {"values": ["^ a"]})  # as JSON in a text does
+@example(json.dumps, {"n": "[redacted:x]abc"}, {"values": ["^a"]})  # placeholders divide a text
+@example(json.dumps, 'say {"n": "x"} abc', {"values": ["^ a"]})  # and so does JSON in a text
 @example(json.dumps, {"\u212a": "v"}, {"keys": ["k"]})  # a Kelvin sign, in lower case
 @example(json.dumps, json.dumps({"\u212a": "v"}), {"keys": ["k"]})
 @example(lambda value: json.dumps(value, ensure_ascii=False), {"\u212a": "v"}, {"keys": ["k"]})
@@ -162,7 +162,7 @@ def test_the_quick_look_misses_nothing_of_the_users_own_in_running_text(text: st
 @pytest.mark.parametrize(
     "text",
     [
-        '{"a":"x","a":"y"}',  # parsers keep one of the two
+        '{"a":"x","a":"y"}',  # parsers keep only one
         '{"a":"x"',
         ' \n[{"b":"x"}]',
         ' ["x",{"b":1}]',
@@ -214,7 +214,7 @@ def test_what_holds_nothing_for_the_users_rules_is_not_looked_at_closely(own: di
 def test_the_quick_look_misses_no_token(data: st.DataObject) -> None:
     shape = data.draw(st.sampled_from(shapes.ALL))
     token = data.draw(st.from_regex(shapes.compiled(shape), fullmatch=True))
-    assume("\\" not in token)  # what is escaped is looked at unescaped
+    assume("\\" not in token)  # escaped text is checked unescaped
     text = token.encode("utf-8", "surrogatepass")
     assert shape in shapes.hinted(text, secret_names.may_name_secrets(text))
 
@@ -246,7 +246,7 @@ def test_all_but_the_replaced_strings_stays_verbatim(spell: Any, document: Any) 
 
 
 class ByPath(Redactor):
-    """Tells neighbours and places by their whole paths, written out for each value."""
+    """Finds neighbours and places by their whole paths, written out for each value."""
 
     def _labelled(self, source: str, values: Any) -> dict[int, str]:
         labels: dict[jsontext.Path, str] = {}
@@ -280,14 +280,14 @@ PLACES = ["$.params..name", "$..value", "$[0]", "$.x.*", "$.id"]
 def test_places_are_told_as_by_their_paths(document: Any, own: bool, batch: bool) -> None:
     params = {"jsonrpc": "2.0", "id": "i", "params": document, "value": [document]}
     text = json.dumps([params, [params]] if batch else params)
-    for source in (text, text.replace('"name"', '"value"')):  # duplicate keys too
+    for source in (text, text.replace('"name"', '"value"')):  # including duplicate keys
         paths = PLACES if own else []
         expected = ByPath({}, paths=paths).redact(source.encode())
         assert Redactor({}, paths=paths).redact(source.encode()) == expected
 
 
 def outside_strings(text: str) -> str:
-    """A JSON text with its values that are strings left out; keys stay."""
+    """A JSON text without its string values; keys stay."""
     spans = jsontext.walk(text, 0, lambda *_: 0)
     return jsontext.splice(text, [(start, end, "") for _, start, end in spans if text[start] == '"'])
 
@@ -314,7 +314,7 @@ def test_what_keys_are_made_of_does_not_depend_on_what_was_seen(earlier: list[An
 
 # --- time ---
 
-BOUND = 30  # seconds of computing, however busy the machine is; what is not linear takes hours
+BOUND = 30  # seconds of processor time; anything worse than linear takes hours
 WITHIN = f"import resource\nresource.setrlimit(resource.RLIMIT_CPU, ({BOUND}, {BOUND}))\n"
 
 

@@ -1,4 +1,4 @@
-"""The strings of a JSON text: the quick walks find what the slow one finds."""
+"""The strings of a JSON text: the quick walks find the same as the slow one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def slowly(text: str) -> list[StringValue]:
 
 
 def names(path: jsontext.Path) -> tuple[str, ...]:
-    """The keys of a path: all of a few; of many the first six, what is between in one word, and the last."""
+    """The keys of a path: all, or of many the first six, one word for the middle, and the last."""
     keys = [step for step in path if isinstance(step, str)]
     if len(keys) <= 8:
         return tuple(keys)

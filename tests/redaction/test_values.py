@@ -1,4 +1,4 @@
-"""Values hidden wherever they turn up: few or many, at any place of a text, in any spelling."""
+"""Values hidden everywhere: few or many, at any place of a text, in any spelling."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def known(values: Iterable[str], most: int = 10_000) -> Literals:
 
 
 def hidden_one_by_one(values: Iterable[str], text: str) -> str:
-    """What hiding means: longest first, of equals the first."""
+    """The definition of hiding: the longest value first; of equals, the first."""
     unique = enumerate(dict.fromkeys(values))
     spelled = [(how, mark(f"key:{number}")) for number, value in unique for how in _spellings(value)]
     for how, placeholder in sorted(spelled, key=lambda one: -len(one[0])):
@@ -82,7 +82,7 @@ TEXTS = st.lists(PIECES | st.text("ab1-", max_size=3), max_size=8).map("".join)
 
 @given(st.lists(TEXTS.filter(lambda text: len(text) >= 8), max_size=8), TEXTS, st.booleans())
 @settings(deadline=None)
-@example(["12345678", "5678abcd"], "12345678abcd", True)  # of two that overlap, the first
+@example(["12345678", "5678abcd"], "12345678abcd", True)  # the first of two that overlap
 @example(["kJ8mN2pQ4", "kJ8mN2pQ4kJ8mN2pQ4"], "kJ8mN2pQ4kJ8mN2pQ4", True)  # and the longest
 @example(["a/b/c/d/e/f", "a\\/b\\/c\\/d\\/e\\/f"], "a\\/b\\/c\\/d\\/e\\/f", True)
 @example(["kJ8mN2pQ4\udcff"], "\ud83dkJ8mN2pQ4\udcff", True)
