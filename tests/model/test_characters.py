@@ -1,4 +1,4 @@
-"""Characters that nobody sees."""
+"""Invisible characters."""
 
 from __future__ import annotations
 

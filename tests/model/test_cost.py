@@ -1,4 +1,4 @@
-"""What definitions and results cost a model."""
+"""The cost of definitions and results to a model."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_tokens_are_estimated_by_characters(text: str, number: int) -> None:
 
 def test_bytes_are_those_of_utf_8() -> None:
     assert cost("東京").bytes == 6
-    assert cost("\ud800").bytes == 3  # half of a pair, as JSON may escape one
+    assert cost("\ud800").bytes == 3  # a lone surrogate, from a JSON escape
 
 
 def test_a_definition_is_what_hosts_hand_over() -> None:

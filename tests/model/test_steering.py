@@ -1,4 +1,4 @@
-"""Texts that try to steer a model: those of known attacks are found, those of real servers are not."""
+"""Texts that try to steer a model: known attacks are found, and real servers' texts are not reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The texts of a schema: what no validator looks at."""
+"""The texts of a schema that validators ignore."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mcp_tape.model.texts import texts
     ("schema", "found"),
     [
         ({"title": "T", "type": "object"}, [("title",)]),
-        ({"properties": {"title": {"type": "string"}}}, []),  # a name, and no text
+        ({"properties": {"title": {"type": "string"}}}, []),  # a name, not a text
         ({"properties": {"a": {"examples": [1], "x-prompt": {"b": 1}}}},
          [("properties", "a", "examples"), ("properties", "a", "x-prompt")]),
         ({"$defs": {"unused": {"description": "d"}}}, [("$defs", "unused", "description")]),
