@@ -1,4 +1,4 @@
-"""What the deck plays: the playing rule, one behaviour a test, without a process or a socket."""
+"""Replay by the deck: the playing rule, one behaviour per test, without a process or a socket."""
 
 from __future__ import annotations
 
@@ -420,7 +420,7 @@ def test_a_redacted_recording_matches_where_the_secret_is_not_known(tmp_path: Pa
     path = make_cassette(
         tmp_path / "tape.db", [("client", call(1, header="Bearer [redacted:shape:bearer]!")), ("server", result(1))]
     )
-    alter(path, "UPDATE facts SET redactions = 1 WHERE id & 4294967295 = 1")  # as the recorder marks it
+    alter(path, "UPDATE facts SET redactions = 1 WHERE id & 4294967295 = 1")  # the recorder's mark
     player = Player(path)
     assert error(player.say(call(2, header="Bearer !")))["code"] == -32010
     assert player.say(call(3, header="Bearer abc123!")) == [result(3)]

@@ -1,4 +1,4 @@
-"""Batches on the tape: each message of one goes out once, and many of them take no longer than as many alone."""
+"""Batches on the tape: each of their messages is sent once, and many take no longer than if each were alone."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_answers_to_a_batch_that_goes_to_two_places_are_not_put_together(tmp_pat
 
 @pytest.mark.parametrize("first_first", [True, False])
 def test_answers_to_a_batch_keep_their_recorded_order(tmp_path: Path, first_first: bool) -> None:
-    """Each of them counts, and not just the first that is out."""
+    """All of them, not just the first one sent."""
     asked = [client(call(1), call(2)), client(call(3)), client(cancel(2))]
     answers = [result(1), result(2), result(3)] if first_first else [result(2), result(1), result(3)]
     tape = [*asked, *(("server", json.dumps(answer)) for answer in answers)]
@@ -133,7 +133,7 @@ def test_what_somebody_else_writes_to_the_file_is_played(tmp_path: Path) -> None
     assert player.say(json.dumps(call(3))) == [json.dumps(result(3, "new"))]
 
 
-# -- how the work grows
+# -- growth
 
 
 def _whole(n: int) -> list[Said]:
@@ -175,7 +175,7 @@ def _in_vain(tape: list[Said]) -> list[str]:
 
 
 def _work(path: Path, make: Callable[[int], list[Said]], live: Any, n: int, options: dict[str, Any]) -> int:
-    """What it takes to play a batch of n: calls of functions, and steps of SQLite."""
+    """The work to play a batch of n: function calls, and steps of SQLite."""
     tape = make(n)
     player = Player(make_cassette(path / f"{n}.db", tape), **options)
     work = 0

@@ -1,4 +1,4 @@
-"""What a server says has changed: the answers behind that wait for it."""
+"""Change notifications: later answers wait for them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LISTS = {
 
 
 def tape(method: str, change: str, **params: Any) -> list[Said]:
-    """What is asked for, a call that changes it, and the same again."""
+    """A request, a call that changes its answer, and the request again."""
     return [
         ("client", request(1, method, **params)),
         ("server", result(1, "old")),
@@ -31,7 +31,7 @@ def tape(method: str, change: str, **params: Any) -> list[Said]:
     ]
 
 
-@pytest.mark.parametrize("report_played", [True, False])  # with and without the quick path
+@pytest.mark.parametrize("report_played", [True, False])
 @pytest.mark.parametrize(("method", "change"), LISTS.items())
 def test_a_list_behind_a_change_waits_for_it(tmp_path: Path, method: str, change: str, report_played: bool) -> None:
     player = played(tmp_path, *tape(method, change), report_played=report_played)
@@ -71,7 +71,7 @@ def test_what_was_only_asked_for_behind_a_change_does_not_wait(tmp_path: Path) -
 
 
 def test_a_change_counts_also_for_a_client_that_did_not_listen(tmp_path: Path) -> None:
-    """The modern era tells of changes only to those who asked, and others may still ask again."""
+    """In the modern era only listening clients are notified, and other clients may still ask again."""
     subscribed = {"_meta": {"io.modelcontextprotocol/subscriptionId": "l"}}
     listen = [
         ("client", request("l", "subscriptions/listen")),

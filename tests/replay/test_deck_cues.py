@@ -1,4 +1,4 @@
-"""What counts as a cue: each message of the client is held against the tape, also the ones that nobody waited for."""
+"""Cues: each client message is matched with the tape, even if no recorded message waited for it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def log(data: str) -> str:
 
 
 @pytest.mark.parametrize("live", [1, "another"])
-@pytest.mark.parametrize("report_played", [True, False])  # with and without the quick path
+@pytest.mark.parametrize("report_played", [True, False])
 def test_what_follows_a_cancel_that_came_too_late_is_played(tmp_path: Path, live: Any, report_played: bool) -> None:
     player = played(
         tmp_path,
@@ -60,7 +60,7 @@ def test_late_cancels_are_told_apart_by_the_call_they_name(tmp_path: Path) -> No
     assert player.say(cancel(7)) == [log("one")]
 
 
-@pytest.mark.parametrize("report_played", [True, False])  # with and without the quick path
+@pytest.mark.parametrize("report_played", [True, False])
 @pytest.mark.parametrize("asked", [(2, 1), (1, 2), (1, 2, 1)])
 def test_a_cancel_of_an_id_that_was_used_again_is_of_the_newest_call(
     tmp_path: Path, asked: tuple[int, ...], report_played: bool
@@ -70,7 +70,7 @@ def test_a_cancel_of_an_id_that_was_used_again_is_of_the_newest_call(
         ("client", call(1, n=1)),
         ("server", result(1)),
         ("client", call(2, n=2)),
-        ("server", log("on the way")),  # so it is not answered the quick way
+        ("server", log("on the way")),  # so another message waits with the answer
         ("server", result(2)),
         ("client", cancel(1)),
         ("server", log("one")),
@@ -134,7 +134,7 @@ def test_a_call_does_not_wait_for_an_answer_that_the_server_no_longer_wants(tmp_
 
 
 def test_the_id_of_what_was_taken_back_is_given_to_nothing_else(tmp_path: Path) -> None:
-    """Its answer may still be on the way, and would be taken for another's."""
+    """Its answer may still be in transit, and would be taken for another one's."""
     player = played(
         tmp_path,
         ("client", call(1, "a")),
@@ -275,7 +275,7 @@ def test_the_end_of_a_recording_does_not_wait_for_progress_that_a_client_may_lea
 
 
 def test_cassettes_of_before_play_by_the_same_rule(tmp_path: Path) -> None:
-    """Rows that say nothing of what a message belongs to: a stray cancel counts all the same."""
+    """Rows without an exchange: a stray cancellation counts all the same."""
     player = played(tmp_path, ("client", call(1)), ("client", cancel(1)), ("server", CHANGED))
     alter(
         tmp_path / "tape.db",

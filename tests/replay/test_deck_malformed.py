@@ -1,4 +1,4 @@
-"""Lines that are no message: what answers a client's, and goes to nobody else."""
+"""Invalid lines: the client's gets its recorded answer, which goes to no other client."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ STEPS = ["call", "call", "progress", "ask", "answer_ask", "answer", "answer", "l
 def conversations(draw: st.DrawFn) -> list[Said]:
     """Calls with and without progress, nested requests, ids that collide, notifications, concurrency."""
     said: list[Said] = []
-    calls: dict[int, bool] = {}  # open calls, and whether they want progress
+    calls: dict[int, bool] = {}  # open calls, and whether they asked for progress
     asked: list[int] = []
     next_call, next_ask = draw(st.integers(0, 2)), draw(st.integers(0, 2))
 
@@ -66,7 +66,7 @@ def conversations(draw: st.DrawFn) -> list[Said]:
 
 
 def exchanges(said: list[Said]) -> dict[int | None, list[str]]:
-    """What the server said, by the exchange it belongs to."""
+    """The server's messages, by exchange."""
     found: dict[int | None, list[str]] = {}
     ledger_entries: list[Any] = []
     tape = Tape(lambda frame, entries: ledger_entries.append((frame, entries)), None)

@@ -1,4 +1,4 @@
-"""Requests that were turned away and made again: what the server said meanwhile is still played."""
+"""Requests that were refused and retried: the server's messages in between are still played."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of the playing rule: each row, by an example of it."""
+"""The table of the playing rule: an example for each row."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NESTED: list[Said] = [("client", call(1)), ("server", ASK)]
 
 
 class Example(NamedTuple):
-    """A tape, what the client has said before, what it says, and what comes of it."""
+    """A tape, the client's earlier messages, its new one, and the expected result."""
 
     tape: list[Said]
     before: list[str]
@@ -111,7 +111,7 @@ def test_what_happens_is_what_the_table_says(row: tuple[str, str], tmp_path: Pat
 
 
 def watched(one: deck.Deck) -> list[tuple[tuple[str, str], tuple[str, ...]]]:
-    """The rows that a deck takes from now on, and the steps that it makes for each."""
+    """The rows that a deck uses from now on, and its steps for each."""
     happened: list[tuple[tuple[str, str], tuple[str, ...]]] = []
 
     def watch(row: tuple[str, str], name: str, step: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Calls that the recording has no answer to, and what it has in place of one."""
+"""Calls without a recorded answer, and the replies to them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BROKEN = {
 
 
 def ended(path: Path, said: list[Said], *controls: tuple[Any, dict[str, Any]]) -> Path:
-    """A cassette of one session, and what happened at its end."""
+    """A cassette of one session, with these events at its end."""
     make_empty(path)
     writer = OneSession(path, {"started_at": "2026-01-01T00:00:00Z"} | FACTS)
     batch: list[Any] = []
@@ -49,9 +49,7 @@ CLIENT_LEAVES: Any = [
 CLIENT_LEAVES_SERVER_FAILS: Any = [*CLIENT_LEAVES[:2], SERVER_EXITS[1]]
 ONE: list[Said] = [("client", call(1))]
 HUNG: list[Said] = [*ONE, ("client", call(2, "other")), ("server", result(2))]
-ENDINGS: dict[
-    str, tuple[list[Said], Any, int | None]
-] = {  # what is said of it, and the exit code where the server ends
+ENDINGS: dict[str, tuple[list[Said], Any, int | None]] = {  # the message, and the exit code if the server ends
     "the recording ends before the answer": (ONE, [], None),
     "the recorded client left before the answer": (ONE, CLIENT_LEAVES, None),
     "the recorded server exited with code 3 before it answered": (ONE, SERVER_EXITS, 3),

@@ -1,4 +1,4 @@
-"""Faults: what they break, and that chance comes from a seed."""
+"""Faults: their effects, and randomness from a seed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.messages import call, progress, result
 
 
 class Faulty:
-    """A deck with faults, on a tape of five calls and one that was not answered."""
+    """A deck with faults, on a tape of five calls and an unanswered one."""
 
     def __init__(self, tmp_path: Path, *sources: str, seed: int = 0) -> None:
         said = [

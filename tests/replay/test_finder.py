@@ -1,4 +1,4 @@
-"""Which recorded request answers a live one, and whose turn it is."""
+"""The recorded request that answers a live one, and the order of equal ones."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LOOSER: dict[str, dict[str, Any]] = {
     "nearest": {"match": ["nearest:0.1"]},
     "rules": {"rules": [lambda recorded, live: None]},
 }
-ASKED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {  # recorded, and a call that only a looser rung takes for it
+ASKED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {  # recorded, and a call that only a looser rung matches
     "ignore": ({"n": 1}, {"n": 9}),
     "match_on": ({"n": 1}, {"n": 9}),
     "normalize": ({"q": "the city of Bern"}, {"q": "the city of BERN"}),
@@ -39,7 +39,7 @@ def taped(tmp_path: Path, *asked: dict[str, Any], **options: Any) -> Player:
 
 
 def ask(player: Player, arguments: dict[str, Any]) -> list[Any]:
-    """What a call gets: its progress and its value."""
+    """The answer to a call: its progress and its value."""
     bodies = [json.loads(text) for text in player.say(call("live", token="mine", **arguments))]
     return [body["params"]["progress"] if "params" in body else body["result"]["value"] for body in bodies]
 
@@ -74,7 +74,7 @@ def test_an_exact_call_that_never_reached_the_server_leaves_its_answer_to_the_ne
     assert ask(player, {"n": 1}) == [1, 1]
 
 
-# -- equal requests that were asked for in another way
+# -- equal requests with other headers or versions
 
 REFUSED = '{"jsonrpc":"2.0","id":1,"error":{"code":-32022,"message":"Unsupported protocol version"}}'
 
@@ -132,7 +132,7 @@ def test_of_equal_requests_over_http_those_with_the_headers_of_the_client_answer
 
 @pytest.mark.parametrize("twins", [False, True])
 def test_a_call_with_progress_over_http_takes_no_longer_at_the_end_of_a_long_tape(tmp_path: Path, twins: bool) -> None:
-    """SQLite's steps, where each exchange is of several messages, and perhaps recorded twice."""
+    """The number of SQLite's steps, when each exchange has several messages, and is perhaps recorded twice."""
 
     def steps(exchanges: int) -> int:
         def conversation(http: Http) -> None:

@@ -1,4 +1,4 @@
-"""Random tapes, requests and options: an exact request gets its own recording, and no two sessions mix unsaid."""
+"""Random tapes, requests and options: an exact match gets its own recording, and sessions never mix silently."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who gets a message when a live server stands beside the tape, without a process or a socket."""
+"""Routing of messages between a tape and a live server, without a process or a socket."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ GREETED: list[Said] = [("client", INITIALIZE), ("server", result(0)), ("client",
 
 
 class Beside:
-    """A tape and a live server that is played by the test, as one of the transports would do it."""
+    """A tape and a live server played by the test, as a transport would do it."""
 
     def __init__(self, path: Path, transport: str = "stdio", *, prefix: bool = False) -> None:
         self.notes: list[str] = []
-        self.started: list[str | None] = []  # by which calls
+        self.started: list[str | None] = []  # the calls that started it
         self.is_http = transport == "http"
         self.episodes = Episodes(
             lambda call: self.started.append(call.message.method),
@@ -44,7 +44,7 @@ class Beside:
         return self.episodes.pass_on(call)
 
     def say(self, *texts: str) -> list[Any]:
-        """What the client hears when it says this."""
+        """Send messages from the client; return what it receives."""
         for text in texts:
             left = self.episodes.hear(text.encode(), origin=f"headers of {text}")
             if left is not None:
@@ -52,13 +52,13 @@ class Beside:
         return self.heard()
 
     def live(self, *texts: str, on: int | None = None) -> list[Any]:
-        """The same when the live server does; over HTTP perhaps on the stream of a call."""
+        """The same for messages from the live server; over HTTP perhaps on the stream of a call."""
         for text in texts:
             self.episodes.from_live(text.encode(), call=self.calls[str(on)] if self.is_http and on else None)
         return self.heard()
 
     def heard(self) -> list[Any]:
-        """What the tape and the live server have for the client."""
+        """The messages for the client, from the tape and the live server."""
         due = [*self.player.deck.due(0.0), *self.episodes.to_client()]
         return [json.loads(action.text) for action in due]  # type: ignore[union-attr]
 
@@ -67,7 +67,7 @@ class Beside:
 
 
 def asking_tape(directory: Path) -> Path:
-    """Its server asks under id 1 before it answers `old`."""
+    """The server on this tape makes a request with id 1 before it answers `old`."""
     asks: list[Said] = [("client", call(1, "old")), ("server", request(1, "roots/list"))]
     answered: list[Said] = [("client", result(1, "told")), ("server", result(1, "taped"))]
     return make_cassette(directory / "tape.db", [*GREETED, *asks, *answered])
@@ -75,7 +75,7 @@ def asking_tape(directory: Path) -> Path:
 
 @pytest.fixture(params=["stdio", "http"])
 def beside(tmp_path: Path, request: pytest.FixtureRequest) -> Beside:
-    """With a live server that has been greeted, and waits with a call of the client."""
+    """With a live server that has completed the handshake, and holds a call of the client."""
     beside = Beside(asking_tape(tmp_path), request.param)
     beside.say(INITIALIZE, INITIALIZED, call(6, "new"))
     assert [line["method"] for line in beside.at_live()] == ["initialize"]
@@ -101,7 +101,7 @@ def test_a_live_server_that_takes_a_request_back_names_it_as_the_client_knows_it
     (taken_back,) = beside.live(tell("notifications/cancelled", requestId=1))
     assert taken_back["params"] == {"requestId": asked["id"]}
     beside.say(call(5, "old"))
-    assert beside.live(tell("notifications/cancelled", requestId=1))[0]["params"] == {"requestId": 1}  # not its own
+    assert beside.live(tell("notifications/cancelled", requestId=1))[0]["params"] == {"requestId": 1}  # not the live id
 
 
 def test_a_batch_of_the_live_server_is_taken_apart(beside: Beside) -> None:
@@ -140,7 +140,7 @@ def test_nothing_overtakes_the_handshake(tmp_path: Path, transport: str) -> None
     (greeting,) = beside.episodes.to_live()
     assert (greeting.text.decode(), greeting.origin) == (INITIALIZE, f"headers of {INITIALIZE}")
     assert greeting.begins and greeting.call is None
-    beside.episodes.passed("0")  # or it never will be
+    beside.episodes.passed("0")  # otherwise it never will be
     rest = beside.episodes.to_live()
     assert [json.loads(message.text).get("id") for message in rest] == [6, None, 7]
     assert [message.begins for message in rest] == [False, True, False]
@@ -149,7 +149,7 @@ def test_nothing_overtakes_the_handshake(tmp_path: Path, transport: str) -> None
     assert beside.at_live() == []
 
 
-# The calls before the miss ------------------------------------------------------------------------------
+# Calls before the miss ------------------------------------------------------------------------------------
 
 
 def test_the_live_server_is_made_the_calls_before_the_miss_one_by_one(tmp_path: Path) -> None:
@@ -167,7 +167,7 @@ def test_the_live_server_is_made_the_calls_before_the_miss_one_by_one(tmp_path: 
     assert (first["id"], first["params"]["name"]) == ("earlier-1", "a")
     assert beside.live(tell("notifications/message", data="x"), request(1, "roots/list")) == []
     (refused,) = beside.at_live()
-    assert (refused["id"], refused["error"]["code"]) == (1, -32601)  # the client was asked when it was recorded
+    assert (refused["id"], refused["error"]["code"]) == (1, -32601)  # the request was made during recording
     assert beside.live(result("earlier-1")) == []
     assert [message["params"]["name"] for message in beside.at_live()] == ["b"]
     assert beside.live(json.dumps({"jsonrpc": "2.0", "id": "earlier-2", "error": {"code": 1, "message": "no"}})) == []
@@ -268,14 +268,14 @@ def test_an_answer_on_the_stream_of_a_call_is_its_answer_whatever_its_id(tmp_pat
     beside = Beside(asking_tape(tmp_path), "http")
     beside.say(call(6, "new"))
     assert beside.live(result(99, "live"), on=6)[0]["id"] == 6
-    assert beside.live(result(99, "late"), "no message") == []  # nowhere to put it
+    assert beside.live(result(99, "late"), "no message") == []  # no stream for it
     on_stdio = Beside(tmp_path / "tape.db")
     on_stdio.say(call(6, "new"))
     assert on_stdio.live(result(99, "live")) == [json.loads(result(99, "live"))]
 
 
 def test_calls_of_two_clients_may_have_one_id(tmp_path: Path) -> None:
-    """In the modern era all clients share a deck."""
+    """In the modern era, all clients share a deck."""
     beside = Beside(asking_tape(tmp_path), "http")
     beside.say(modern(6, "new"))
     first = beside.calls["6"]
@@ -295,7 +295,7 @@ def test_what_is_recorded_meanwhile_is_not_on_the_tape_yet(tmp_path: Path) -> No
     assert json.loads(told)["error"]["code"] == -32601
 
 
-# What an added session has without an answer -----------------------------------------------------------
+# Unanswered calls of an added session ---------------------------------------------------------------------
 
 
 def grown(directory: Path, *added: list[Said]) -> Path:
@@ -309,7 +309,7 @@ def test_a_call_that_was_added_without_an_answer_is_not_on_the_tape(tmp_path: Pa
     assert "is not on the tape" in json.loads(told)["error"]["message"]
     assert player.told("miss")
     player.say(call(1, "old"))
-    assert player.unplayed() == [1]  # the handshake, which nobody made
+    assert player.unplayed() == [1]  # the handshake, which did not happen
 
 
 @pytest.mark.parametrize("options", [{}, {"ignore": ["$.params.arguments.now"]}, {"session": "all"}])
@@ -342,7 +342,7 @@ def test_leaving_a_call_over_http_is_a_cancel_of_a_client_that_goes_on(tmp_path:
     assert bool(Player(path).say(modern(1, "slow"))) is not goes_on  # silent, or a miss
 
 
-# How much of the tape may be behind the live server ----------------------------------------------------
+# Tape answers that may be out of date ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("hint", "stale"), [(True, 0), (False, 2)])

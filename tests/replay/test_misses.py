@@ -1,4 +1,4 @@
-"""The miss report: told three times, and enough to act on."""
+"""The miss report: printed in three places, with enough detail to act on."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_the_report_shows_the_nearest_recording_and_each_difference(tmp_path: Pa
     assert 'would have answered: {"value":"about cats"}' in nearest[1]
     assert "#3 tools/call search" in nearest[2]
     assert nearest[2].count("recorded ") == 3
-    assert "#5 tools/call delete" in nearest[3]  # another tool, whatever its arguments
+    assert "#5 tools/call delete" in nearest[3]  # another tool, regardless of its arguments
 
 
 def test_the_report_says_what_to_type(tmp_path: Path) -> None:

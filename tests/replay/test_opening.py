@@ -1,4 +1,4 @@
-"""Connections of a run that come in another order: each plays the session that its first calls fit."""
+"""Connections of a run in another order: each plays the session that matches its first calls."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ C: Asked = [{"who": "C"}, {"state": 1}]
 
 
 class Counting:
-    """Numbers connections as they come."""
+    """Numbers connections in order of arrival."""
 
     def __init__(self) -> None:
         self._next = 0
@@ -57,7 +57,7 @@ class Connections:
 
     @staticmethod
     def ask(visit: Visit, asked: Asked) -> list[str]:
-        """What a handshake and these calls are answered."""
+        """The answers to a handshake and these calls."""
         greeting = visit.say(INITIALIZE)
         visit.hear(tell("notifications/initialized"))
         return [greeting, *(visit.say(call(at + 10, **arguments)) for at, arguments in enumerate(asked))]
@@ -67,7 +67,7 @@ class Connections:
 
 
 def ask(visit: Visit, asked: Asked) -> list[str]:
-    """What the calls are answered."""
+    """The answers to the calls."""
     return Connections.ask(visit, asked)[1:]
 
 

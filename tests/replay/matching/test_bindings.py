@@ -1,4 +1,4 @@
-"""Live values that stand for recorded ones, and their places in what goes out."""
+"""Live values that correspond to recorded ones, and their places in sent messages."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_a_live_value_that_begins_like_the_recorded_one_is_another(
 
 
 def test_patterns_are_made_of_what_is_there_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run that binds a directory with each call would else compile ever larger ones."""
+    """Otherwise a run that binds a directory with each call would compile ever larger patterns."""
     lengths, compiled = [], bindings._compiled
 
     def noted(there: Any) -> Any:
@@ -165,7 +165,7 @@ NAMES = st.text("abcdefgh", min_size=4, max_size=4)
 
 @given(st.lists(NAMES, unique=True, min_size=1, max_size=4), st.data())
 def test_putting_back_is_consistent(recorded: list[str], data: Any) -> None:
-    """What is put back is what was bound, wherever it stands; the other way round gives the recorded text again."""
+    """Exactly the bound values are replaced, wherever they are; the reverse restores the recorded text."""
     live = data.draw(st.lists(NAMES, unique=True, min_size=len(recorded), max_size=len(recorded)))
     pairs = [(f"/tmp/tmp{one}", f"/tmp/tmp{other}") for one, other in zip(recorded, live, strict=True)]
     there = bound(*(("temporary", *both) for both in pairs))

@@ -1,4 +1,4 @@
-"""Which recording answers a request that is not recorded as it is."""
+"""The recording that answers a request without an exact match."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ X, Y = "/tmp/tmpxxxxxxxx", "/tmp/tmpyyyyyyyy"
 
 
 def tape(tmp_path: Path, *asked: dict[str, Any], tool: str = "read", **options: Any) -> Player:
-    """Each call is answered by what it was asked."""
+    """Each call is answered with its own arguments."""
     said: list[Said] = []
     for number, arguments in enumerate(asked, 1):
         said += [("client", call(number, tool, **arguments)), ("server", result(number, arguments))]
@@ -38,7 +38,7 @@ def rungs(player: Player) -> list[str]:
     return [fact.inexact.rung for fact in player.facts if fact.inexact]
 
 
-# -- rungs in their order
+# -- rungs in order
 
 
 def test_an_exact_recording_wins_over_the_first_that_is_equal_but_for_what_is_ignored(tmp_path: Path) -> None:
@@ -369,7 +369,7 @@ def test_an_argument_with_its_declared_default_is_as_good_as_none(tmp_path: Path
     assert ask(Player(path, match=["nearest"]), "find", q="Bern", units="imperial") is None
 
 
-# -- what goes with it
+# -- live values in the answer
 
 
 def test_a_call_that_never_reached_the_server_leaves_its_answer(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Random tapes and requests, compared with what the rungs mean, spelled out without an index or a shortcut."""
+"""Random tapes and requests, compared with the definition of the rungs, without an index or a shortcut."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def root(arguments: dict[str, Any]) -> str | None:
 
 
 class Model:
-    """What a rung finds: of the recordings that are equal for it, the first that was not played; else a repetition.
+    """The definition of a rung: of the recordings that are equal for it, the first unplayed one; otherwise a repeat.
 
-    What was played by looser rungs is still there for a request that is exactly the same.
+    A recording that a looser rung has played is still available for a request that matches it exactly.
     """
 
     def __init__(self, tape: list[dict[str, Any]], options: dict[str, Any], repeats: str) -> None:
@@ -42,11 +42,11 @@ class Model:
         (match,) = options.get("match", ["exact"])
         self.least = None if match == "exact" else float(match.partition(":")[2] or NEAREST)
         self.played: set[int] = set()
-        self.exact: set[int] = set()  # played to a request that is exactly theirs
+        self.exact: set[int] = set()  # played to a request that matches exactly
         self.bound: set[tuple[str, str]] = set()
 
     def ask(self, live: dict[str, Any]) -> tuple[int, str] | None:
-        """Which recording answers, and by which rung."""
+        """The recording that answers, and the rung."""
         for rung in self.rungs():
             found = self.nearest(live) if rung == "nearest" else self.equal(rung, live)
             if found is not None:

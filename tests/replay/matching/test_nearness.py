@@ -1,4 +1,4 @@
-"""How near requests are: the same question in other words, and other questions."""
+"""Nearness of requests: the same question in other words, and other questions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mcp_tape.replay.matching.nearness import MOST, NEAREST, Nearness
 TEXTS = st.text("ab c.1-", max_size=6) | st.sampled_from(["weather in Bern", "Bern weather", "not Bern", "from A to B"])
 LEAVES = TEXTS | st.integers() | st.floats(allow_nan=False) | st.booleans() | st.none()
 VALUES = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("ab"), inner))
-# One a line: whether both ask the same, the tool, the recorded arguments and the live ones.
+# One per line: whether both ask the same, the tool, the recorded arguments and the live ones.
 CORPUS = [json.loads(line) for line in Path(__file__).with_name("nearest.jsonl").read_text().splitlines()]
 MANUAL = Path(__file__).parents[3] / "docs/replay-rules.md"
 
@@ -73,13 +73,13 @@ def test_another_question_is_not_answered(tool: str, recorded: Any, live: Any) -
         ({"tags": ["a", "b"]}, {"tags": ["a"]}, 0),
         ({"at": [1, 2]}, {"at": [2, 1]}, 0),
         ({"qs": ["of Bern", "of Basel"]}, {"qs": ["Bern", "Basel"]}, MOST),
-        ({"q": "weather Bern"}, {"q": "fair weather Bern"}, 2 / 3),  # a word more
-        ({"q": "fair weather Bern"}, {"q": "foul weather Bern"}, 2 / 4 / 2),  # a word for another
-        ({"q": "weather on coasts"}, {"q": "weather by coasts"}, 1 / 2),  # a direction for another
+        ({"q": "weather Bern"}, {"q": "fair weather Bern"}, 2 / 3),  # an added word
+        ({"q": "fair weather Bern"}, {"q": "foul weather Bern"}, 2 / 4 / 2),  # a replaced word
+        ({"q": "weather on coasts"}, {"q": "weather by coasts"}, 1 / 2),  # a replaced direction
         ({"q": "red shoes"}, {"q": "please"}, 0),
         ({"q": "the"}, {"q": "the please"}, 0),  # no word is left to compare
         ({"q": "look it up in IT"}, {"q": "look it up"}, 0),  # capitals make a name of a small word
-        ({"q": "First. Then go"}, {"q": "first then go"}, MOST),  # and so does no beginning of a sentence
+        ({"q": "First. Then go"}, {"q": "first then go"}, MOST),  # but not at the start of a sentence
         ({"q": "it isn't here"}, {"q": "it is here"}, 0),
         ({"q": "run a -v now"}, {"q": "run a now"}, 0),
         ({"sql": "select one thing"}, {"sql": "select the one thing"}, 0),

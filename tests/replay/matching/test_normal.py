@@ -1,4 +1,4 @@
-"""Values made equal: what varies from run to run, and what does not."""
+"""Normalized values: those that vary from run to run, and those that do not."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def same(name: str, recorded: Any, live: Any, key: str = "") -> bool:
         ("/tmp/pytest-of-ann/pytest-1/test_a0/a.txt", "/tmp/pytest-of-bob/pytest-22/test_a0/a.txt"),
         ("/tmp/pytest-of-ann/pytest-1/test_a0", f"{MAC}/pytest-of-ann/pytest-2/popen-gw3/test_a0"),
         ("/tmp/pytest-of-ann/pytest-1/test_a0/x", "/ci/basetemp/popen-gw1/test_a0/x"),
-        # A run within a test of another.
+        # A test run within a test.
         ("/tmp/pytest-of-a/pytest-1/test_a0", "/tmp/pytest-of-b/pytest-2/test_b0/tmp/pytest-of-b/pytest-0/test_a0"),
         ("/tmp/pytest-of-ann/pytest-1", "/ci/work/tmp/pytest-of-root/pytest-0/popen-gw11"),
         ("/tmp/tmpab12cd34/a.txt", "/tmp/tmp_9xyzwq0/a.txt"),
@@ -37,7 +37,7 @@ def same(name: str, recorded: Any, live: Any, key: str = "") -> bool:
         ("/tmp/tmp.Ab3dE6gh1J/x", "/tmp/tmp.ZZ3dE6gh1J/x"),
         ("/tmp/tmpab12cd34.json", "/tmp/tmpxy12cd34.json"),
         ("/x/pytest-of-a/pytest-1/t0/tmpab12cd34/a.txt", "/x/pytest-of-a/pytest-1/t0/tmpxy98zw76/a.txt"),
-        ("/tmp/mcp-Ab3dE6/x", "/tmp/mcp-abcdef/x"),  # by chance without a digit
+        ("/tmp/mcp-Ab3dE6/x", "/tmp/mcp-abcdef/x"),  # happens to have no digit
         ("/tmp/mcp_test_ab12cd34/x", "/tmp/mcp_test_zz12cd99/x"),
         ("/ci/tmp/tmpab12cd34/a.txt", "/tmp/tmpxy98zw76/a.txt"),
         ("/tmp/0b0e4c2e-8a51-4b0e-9f0a-3c1f7c0d1e2f/x", "/tmp/9b0e4c2e-8a51-4b0e-9f0a-3c1f7c0d1e2f/x"),
@@ -188,7 +188,7 @@ VALUES = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dic
 SETS = st.lists(st.sampled_from([*READY, "numbers:0.5"]), max_size=7)
 
 
-# Each ends where it does: what is glued together may be found only where the rest was taken out of it.
+# With separators: joined pieces may be found only when their neighbours are removed.
 APART = st.lists(st.tuples(PIECES, st.sampled_from([" ", ", ", "\n", '"', "="])).map("".join), max_size=6).map("".join)
 
 

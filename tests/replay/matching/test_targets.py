@@ -1,4 +1,4 @@
-"""Options of matching: the requests that each is for, and what is refused."""
+"""Matching options: the requests that each applies to, and refused values."""
 
 from __future__ import annotations
 
