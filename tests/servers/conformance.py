@@ -1,9 +1,9 @@
-"""A server that offers what the official conformance suite asks for, over Streamable HTTP, in both eras.
+"""A server with everything that the official conformance suite requires, over Streamable HTTP, in both eras.
 
-    python -m tests.servers.conformance
+python -m tests.servers.conformance
 
-It prints its URL once it listens. Nothing that it says depends on a clock or on chance, but for the session
-ids that the SDK makes.
+It prints its URL once it listens. Its messages depend on no clock and no chance, except for the session ids that the
+SDK makes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from . import conformance_inputs as inputs
 from .conformance_tasks import EXTENSION, TaskParams, Tasks, UpdateParams
 from .conformance_tools import Toolbox
 
-# Logging and the like are deprecated in this SDK; the older revisions have them all the same.
+# Logging and similar features are deprecated in this SDK, but the older revisions have them.
 warnings.simplefilter("ignore")
 
 Ctx = ServerRequestContext[Any, Any]
@@ -40,7 +40,7 @@ LISTS: tuple[CacheableMethod, ...] = (
 
 
 class Events(EventStore):
-    """The events of every stream, so that a client that was cut off can go on."""
+    """The events of every stream, so that a disconnected client can resume."""
 
     def __init__(self) -> None:
         self.events: list[tuple[str, JSONRPCMessage | None]] = []
@@ -103,7 +103,7 @@ async def read_resource(_: Ctx, params: Any) -> Any:
 
 
 def always(make: Any) -> Any:
-    """The handler of a request whose params do not matter."""
+    """A handler that ignores the params of a request."""
     return lambda *_: done(make())
 
 
@@ -112,7 +112,7 @@ async def acknowledge(*_: object) -> EmptyResult:
 
 
 async def done(result: dict[str, Any]) -> dict[str, Any]:
-    """A result as the newest revision wants it; for the others the SDK leaves out what they do not know."""
+    """A result for the newest revision; for the others the SDK removes unknown members."""
     return {"resultType": "complete", **result}
 
 

@@ -1,4 +1,4 @@
-"""What the conformance server holds: content blocks, resources and prompts, in the suite's words."""
+"""The conformance server's content: blocks, resources and prompts, in the suite's words."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ FROM_TEMPLATE = re.compile(r"test://template/([^/]+)/data")
 
 
 def list_resources() -> dict[str, Any]:
-    """The resources that have a fixed address."""
+    """The resources with a fixed URI."""
     listed = [
         {"uri": uri, "name": uri.partition("//")[2], "description": f"What is at {uri}", "mimeType": held["mimeType"]}
         for uri, held in RESOURCES.items()
@@ -62,7 +62,7 @@ def list_templates() -> dict[str, Any]:
 
 
 def read_resource(uri: str) -> dict[str, Any]:
-    """The content at an address, or the error that the newest revision asks for."""
+    """The content of a resource, or the error that the newest revision requires."""
     if held := RESOURCES.get(uri):
         return {"contents": [{"uri": uri, **held}]}
     if found := FROM_TEMPLATE.fullmatch(uri):
@@ -98,12 +98,12 @@ def list_prompts() -> dict[str, Any]:
 
 
 def said(*blocks: Block) -> dict[str, Any]:
-    """A prompt in which the user says all this."""
+    """A prompt with these blocks as user messages."""
     return {"messages": [{"role": "user", "content": block} for block in blocks]}
 
 
 def get_prompt(name: str, given: dict[str, str]) -> dict[str, Any]:
-    """A prompt that needs nothing but its arguments."""
+    """A prompt, filled with its arguments."""
     match name:
         case "test_simple_prompt":
             return said(text("This is a simple prompt for testing."))

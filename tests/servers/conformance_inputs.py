@@ -1,7 +1,7 @@
-"""The conformance server's calls that need input: a result asks for it, and the client calls again with the answers.
+"""The conformance server's calls that need input: a result requests it, and the client calls again with the answers.
 
-The state that a client carries from one round to the next is signed with a fixed key: whoever changes it is
-turned away, and yet the same round has the same state in every run.
+The state that a client carries from one round to the next is signed with a fixed key. A changed state is refused, and
+the same round has the same state in every run.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ KEY = b"known to everybody who reads this: it guards a test"
 
 @dataclass(frozen=True)
 class Form:
-    """What is asked in which round, whether the rounds are bound by a state, and what comes of the answers."""
+    """The requests of each round, whether a state connects the rounds, and the outcome of the answers."""
 
     rounds: tuple[Inputs, ...]
     told: Callable[[Answers], str]
@@ -31,7 +31,7 @@ class Form:
 
 
 def ask_user(message: str, field: str, kind: str = "string") -> dict[str, Any]:
-    """Elicitation of a single field."""
+    """Elicitation with a single field."""
     schema = {"type": "object", "properties": {field: {"type": kind}}, "required": [field]}
     return {"method": "elicitation/create", "params": {"mode": "form", "message": message, "requestedSchema": schema}}
 
@@ -47,7 +47,7 @@ def ask_roots() -> dict[str, Any]:
 
 
 def entered(answers: Answers, key: str, field: str) -> Any:
-    """What the user entered, or nothing when the user did not accept."""
+    """The user's input, or None if the user did not accept."""
     return (answers[key].get("content") or {}).get(field)
 
 
@@ -93,7 +93,7 @@ FORMS = {
 
 
 def fill(form: Form, ctx: ServerRequestContext[Any, Any]) -> tuple[dict[str, Any] | None, str]:
-    """What is still to be asked as a result, or None and what came of the answers."""
+    """The result with the remaining requests, or None and the outcome of the answers."""
     params = ctx.params or {}
     known, step = unseal(params.get("requestState")) if form.has_state else ({}, 0)
     given = (params.get("inputResponses") or {}) if step is not None else {}
@@ -117,7 +117,7 @@ def seal(known: Answers, step: int) -> str:
 
 
 def unseal(state: str | None) -> tuple[Answers, int | None]:
-    """What an earlier round left, with no step when there was none."""
+    """The answers from an earlier round and its step; without a state, no step."""
     if state is None:
         return {}, None
     signed, _, content = state.partition(".")
@@ -132,7 +132,7 @@ def signature(content: str) -> str:
 
 
 def ask_what_is_offered(ctx: ServerRequestContext[Any, Any]) -> dict[str, Any]:
-    """Ask only for what this client can give."""
+    """Request only inputs that this client supports."""
     offered = ctx.session.client_capabilities
     asked: Inputs = {}
     if offered and offered.elicitation is not None:

@@ -1,7 +1,7 @@
 """The conformance server's tasks: the extension of the newest revision, without a clock.
 
-A task does not end after a time but after so many looks at it, so that every run has the same states in the
-same order, however slow the machine is.
+A task ends after a number of polls instead of a time, so every run has the same states in the same order on any
+machine.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ from .conformance_content import text
 from .conformance_inputs import Inputs, ask_user
 
 EXTENSION = "io.modelcontextprotocol/tasks"
-ENDLESS = 10  # seconds; what would take longer works until it is cancelled
+ENDLESS = 10  # seconds; longer tasks run until they are cancelled
 THEN = "2026-07-28T00:00:00Z"
 
 Ctx = ServerRequestContext[Any, Any]
 
 
 class TaskParams(RequestParams):
-    """What every request about a task names."""
+    """The common params of all requests about a task."""
 
     task_id: str
 
 
 class UpdateParams(TaskParams):
-    """The answers to what a task asked."""
+    """The answers to a task's requests for input."""
 
     input_responses: dict[str, Any]
 
 
 @dataclass
 class Task:
-    """One task: what it will come to, how many looks it takes until then, and what it still asks."""
+    """One task: its outcome, the polls until then, and its open requests for input."""
 
     name: str
     outcome: dict[str, Any]
@@ -73,7 +73,7 @@ class Task:
 
 
 def ended(words: str, is_error: bool = False) -> dict[str, Any]:
-    """The outcome of a tool that ran."""
+    """The outcome of a finished tool."""
     return {"result": {"resultType": "complete", "content": [text(words)], "isError": is_error}}
 
 
@@ -123,7 +123,7 @@ class Tasks:
         return {}
 
     def find(self, ctx: Ctx, params: TaskParams) -> Task:
-        """The task that a request is about, once the client may ask and its headers say the same."""
+        """The task of a request, after checking the client's capabilities and headers."""
         if not is_offered(ctx):
             raise missing({"extensions": {EXTENSION: {}}})
         if ctx.request is not None and ctx.request.headers.get("mcp-name") != params.task_id:
@@ -138,7 +138,7 @@ def computed(given: dict[str, Any]) -> str:
 
 
 def is_offered(ctx: Ctx) -> bool:
-    """Whether the client says that it knows tasks."""
+    """Whether the client declares support for tasks."""
     offered = ctx.session.client_capabilities
     return offered is not None and EXTENSION in (offered.extensions or {})
 

@@ -93,7 +93,7 @@ def answer(*blocks: Block, is_error: bool = False) -> dict[str, Any]:
 
 
 async def elicit(ctx: Ctx, message: str, properties: dict[str, Any], required: list[str] | None = None) -> str:
-    """Ask the user in the middle of a call, and tell what came back."""
+    """Ask the user during a call, and return the answer."""
     schema = {"type": "object", "properties": properties, "required": required or []}
     got = await ctx.session.elicit_form(message, schema, ctx.request_id)
     return f"action={got.action}, content={json.dumps(got.content, sort_keys=True)}"
@@ -138,7 +138,7 @@ async def fail(*_: object) -> dict[str, Any]:
 
 
 async def reconnect(ctx: Ctx, _: Arguments) -> dict[str, Any]:
-    """Hang up before the answer: the client has to come back for it."""
+    """Disconnect before the answer: the client must reconnect to get it."""
     if ctx.close_sse_stream:
         await ctx.close_sse_stream()
     return answer(text("Reconnected"))

@@ -1,7 +1,7 @@
-"""Conversations written by hand, for traffic that no SDK makes easily.
+"""Conversations written by hand, for traffic that SDKs rarely produce.
 
-Each is a list of lines in the order in which they cross the wire. A line is sent only when everything before
-it has arrived, so a recording of one holds exactly these lines in exactly this order.
+Each is a list of lines in wire order. A line is sent only when all earlier ones have arrived, so its recording has
+exactly these lines in exactly this order.
 """
 
 from __future__ import annotations
@@ -93,8 +93,8 @@ _MODERN = """
 < {"jsonrpc":"2.0","id":"listen-1","result":{DONE,TAG}}
 """  # noqa: E501
 
-# 2 is cancelled and never answered, 3 is answered although it was cancelled, 4 runs on beside them; the
-# server gives up a request of its own (also number 2); 6 is still open when the client leaves.
+# 2 is cancelled and never answered, 3 is answered although it was cancelled, 4 continues meanwhile; the
+# server cancels a request of its own (also number 2); 6 is still open when the client leaves.
 _CANCELLED = """
 > {"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"slow","arguments":{"n":1},"_meta":{"progressToken":2}}}
 < {"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":2,"progress":1,"total":9}}
@@ -129,7 +129,7 @@ _NOISY = [
         b'"serverInfo":{"name":"scripted","version":"1.0"}}}\r\n',
     ),
     Line("client", b'{"jsonrpc":"2.0","method":"notifications/initialized"}\r\n'),
-    # Numbers, escapes and white space that a decoder and an encoder between them would lose.
+    # Numbers, escapes and white space that decoding and encoding would change.
     Line(
         "client",
         b' {"jsonrpc" : "2.0",\t"id": 1, "method": "tools/call", "params": {"name": "sum", "arguments": '

@@ -1,7 +1,7 @@
 """A fastmcp 4 server over stateful Streamable HTTP, the same in every run: python fast.py
 
-Prints its origin once it can be reached. What a tool has to ask the client it asks as the client's revision has it:
-by requests of its own, or by a result that requires input.
+Prints its origin once it listens. Tools make their requests to the client in the form of its revision: as server
+requests, or as a result that requires input.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import mcp_types as types
 from fastmcp import Context, FastMCP
 from fastmcp.exceptions import ToolError
 
-# Sampling and logging are deprecated in the SDK below; the older revisions have them all the same.
+# Sampling and logging are deprecated in the underlying SDK, but the older revisions have them.
 warnings.simplefilter("ignore")
 
 server = FastMCP("fast", version="1.0", instructions="Adds, counts, asks and reveals.")
@@ -85,7 +85,7 @@ def greet(name: str) -> str:
 
 
 def _has_rounds(context: Context) -> bool:
-    """Whether the client's revision answers in rounds: then the server sends no requests."""
+    """Whether the client's revision works in rounds: then the server sends no requests."""
     return context.request_context is not None and context.request_context.protocol_version >= "2026"
 
 
@@ -102,7 +102,7 @@ async def _by_requests(topic: str, context: Context) -> str:
 
 
 async def _in_rounds(topic: str, context: Context) -> str | types.InputRequiredResult:
-    """The same; what came of an earlier round comes back as the state of the request."""
+    """The same in rounds: the outcome of an earlier round comes back as the state of the request."""
     answers = context.input_responses or {}
     if chosen := answers.get("user"):
         await context.report_progress(3, 3, "asked")
@@ -126,7 +126,7 @@ def _elicitation(said: str) -> types.ElicitRequest:
 
 
 def main() -> None:
-    # By the protocol's name asyncio knows that it can send small answers without delay.
+    # asyncio disables Nagle's algorithm only for sockets that name this protocol.
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listening:
         listening.bind(("127.0.0.1", 0))
         listening.listen()

@@ -1,6 +1,6 @@
-"""A server that makes up everything anew in each run, and takes nothing else for it: python -m tests.servers.minting
+"""A server that makes up new values in each run, and accepts no others: python -m tests.servers.minting
 
-Cursors, ids in JSON, in text and as numbers, tasks, states and names of inputs; of both eras, on stdio.
+Cursors, ids in JSON, in text and as numbers, tasks, states and names of inputs; in both eras, on stdio.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ HALF = len(TOOLS) // 2
 
 
 class Error(Exception):
-    """What a client did wrong."""
+    """An error of the client."""
 
 
 class Mint:
-    """One run. What it has given out is known by what it is."""
+    """One run. It recognizes the values that it has given out."""
 
     def __init__(self) -> None:
         self._given: dict[str, set[str]] = {}
@@ -102,7 +102,7 @@ class Mint:
         return text("counted")
 
     def _tool_book(self, params: Body, arguments: Body) -> Body:
-        """Asks for two inputs, under names and with a state that it made up."""
+        """Ask for two inputs, with made-up names and a made-up state."""
         given = params.get("inputResponses")
         if given is None:
             ask = {"method": "elicitation/create", "params": {"message": "Sure?", "requestedSchema": {}}}

@@ -37,7 +37,7 @@ class Handler(BaseHTTPRequestHandler):
     server: Server
 
     def log_message(self, *_: Any) -> None:
-        """Nobody reads it."""
+        """Log nothing."""
 
     def do_GET(self) -> None:
         if not self.path.startswith("/sse"):
@@ -47,7 +47,7 @@ class Handler(BaseHTTPRequestHandler):
         self._begin()
         self.server.streams[number] = self
         self._event(f"/messages?sessionId={number}".encode(), b"endpoint")
-        self.rfile.read(1)  # until the client leaves
+        self.rfile.read(1)  # until the client disconnects
 
     def do_DELETE(self) -> None:
         self.server.sessions.discard(self.headers.get(SESSION, ""))
@@ -75,7 +75,7 @@ class Handler(BaseHTTPRequestHandler):
             self._whole(200, self.server.answer(body), **self._own(body))
 
     def _wrong(self, body: Body) -> str:
-        """What a strict server finds wrong with the headers of a request."""
+        """A strict server's objections to the headers of a request."""
         params = body.get("params") or {}
         version = params.get("_meta", {}).get(VERSION)
         if version is None:

@@ -1,6 +1,6 @@
-"""A small server of the legacy era that fails as it is told to: python -m tests.servers.moody MOOD
+"""A small server of the legacy era that fails on request: python -m tests.servers.moody MOOD
 
-Its tool `say` repeats what it is given; where that is "two", most moods show.
+Its tool `say` repeats its argument; most moods take effect if that is "two".
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Moody:
         os._exit(3)
 
     def _stuck(self, number: Any, what: str) -> None:
-        """Does not answer this one."""
+        """Never answer this request."""
 
     def _flood(self, number: Any, what: str) -> None:
         for count in range(30_000):

@@ -1,7 +1,7 @@
-"""A small server whose answers others' recorders find hard to keep: python -m tests.servers.odd
+"""A small server with answers that are hard to record: python -m tests.servers.odd
 
-Numbers that no double holds, escapes, a request of its own with a text as its id, notifications around an answer,
-progress, errors with data, and words on stderr. It is of the legacy era. `odd_http` has it over HTTP.
+Numbers that no double can hold, escapes, a server request with a string as its id, notifications around an answer,
+progress, errors with data, and text on stderr. Legacy era; `odd_http` serves it over HTTP.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ CALLS = ("numbers", "notes", "asks", "progress", "fails", "refuses")
 
 
 class Odd:
-    """It writes texts of messages, and waits for those that are answers to its own."""
+    """Writes message texts, and waits for answers to its own requests."""
 
     def __init__(self, write: Callable[[str], None], read: Callable[[], str]) -> None:
         self.write = write

@@ -1,7 +1,7 @@
 """The odd server over Streamable HTTP: python tests/servers/odd_http.py
 
-There, too, it does what recorders find hard to keep: an answer is plain JSON over several lines, streams have comments,
-ids, lines that end in CR LF, and data over several lines, and none says that it is UTF-8. It serves one client.
+It has everything that is hard to record: a JSON answer on several lines; streams with comments, ids, lines that end in
+CR LF, data on several lines, and no charset. It serves one client.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SESSION = "odd-1"
 
 
 class Handler(BaseHTTPRequestHandler):
-    answers: queue.Queue[str] = queue.Queue()  # of the client
+    answers: queue.Queue[str] = queue.Queue()  # from the client
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"])).decode()
@@ -45,7 +45,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(text.replace(',"', ',\r\n  "').encode() + b"\n")
 
     def event(self, text: str) -> None:
-        first, _, rest = text.partition(", ")  # white space of JSON, as is the line break between two lines of data
+        first, _, rest = text.partition(", ")  # white space in JSON, like the line break between two data lines
         lines = (": odd", "id: 1", "event: message", f"data: {first},", f"data:{rest}", "", "")
         self.wfile.write("\r\n".join(lines).encode())
 

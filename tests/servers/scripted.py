@@ -1,10 +1,10 @@
 """Plays one side of a conversation, as a program: either the server, or the client of a server command.
 
-    python -m tests.servers.scripted server NAME
-    python -m tests.servers.scripted client NAME COMMAND...
+python -m tests.servers.scripted server NAME
+python -m tests.servers.scripted client NAME COMMAND...
 
-Each side sends a line of its own only after all that comes before it has arrived, and compares what arrives,
-byte for byte; the first difference ends the program with code 1.
+Each side sends its next line only after all earlier lines have arrived, and compares them byte for byte. The first
+difference ends the program with code 1.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def main(arguments: list[str]) -> None:
 def play(side: str, name: str, reader: IO[bytes], writer: IO[bytes]) -> None:
     for line in CONVERSATIONS[name]:
         if not line.data.endswith(b"\n"):
-            leave(side, reader, writer)  # a line without an end is told by the end of the stream
+            leave(side, reader, writer)  # the end of the stream ends an incomplete line
         if line.sender == side:
             writer.write(line.data)
             writer.flush()

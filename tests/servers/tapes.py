@@ -1,6 +1,6 @@
-"""The server of `mcp-tape mcp` over Streamable HTTP, as the conformance suite needs it: the same object.
+"""The server object of `mcp-tape mcp`, over Streamable HTTP for the conformance suite.
 
-    python -m tests.servers.tapes PLACE...
+python -m tests.servers.tapes PLACE...
 
 It prints its URL once it listens.
 """

@@ -1,6 +1,6 @@
 """Version 1 or 2 of a small server, for each family of changes: python -m tests.servers.versions FAMILY 1|2
 
-What the two differ in stands side by side: `_(1, 2)` is the one in version 1 and the other in version 2.
+The differences are next to each other: `_(1, 2)` is 1 in version 1 and 2 in version 2.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import orjson
 
 Body = dict[str, Any]
 Choose = Callable[[Any, Any], Any]
-GONE: Any = object()  # what a version does not have
+GONE: Any = object()  # absent in a version
 _TEXT = {"type": "string"}
 _NUMBER = {"type": "integer"}
 
@@ -28,7 +28,7 @@ def _object(required: str = "", **properties: Any) -> Body:
     return {"type": "object", "properties": properties, "required": required.split()}
 
 
-# What is offered ----------------------------------------------------------------------------------------
+# The offer ------------------------------------------------------------------------------------------------
 
 
 def _server(_: Choose) -> Body:
@@ -159,7 +159,7 @@ def _offers(_: Choose) -> Body:
     }
 
 
-# What happens -------------------------------------------------------------------------------------------
+# The calls ------------------------------------------------------------------------------------------------
 
 
 def _calls(_: Choose) -> Body:
@@ -227,7 +227,7 @@ def main(family: str, version: str) -> None:
 
 
 def _there(value: Any) -> Any:
-    """What this version has."""
+    """The value without absent parts."""
     if isinstance(value, dict):
         return {key: _there(item) for key, item in value.items() if item is not GONE}
     return [_there(item) for item in value if item is not GONE] if isinstance(value, list) else value
