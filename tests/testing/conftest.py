@@ -11,5 +11,5 @@ from tests.support import suites
 
 @pytest.fixture
 def forked_recorders(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fork the recorders that a tape starts by itself, as it does for a URL."""
+    """Fork the recorders that a tape starts itself, for a URL."""
     monkeypatch.setattr(sys, "executable", suites.python())

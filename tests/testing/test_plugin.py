@@ -1,4 +1,4 @@
-"""The pytest plugin: the marker, its fixtures, whose word counts, where cassettes are, and what is told of mistakes."""
+"""The pytest plugin: the marker, its fixtures, precedence, places of cassettes, and errors."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_a_name_makes_a_cassette_of_several_tests(suite: Suite) -> None:
     assert suite.starts() == 3
 
 
-# -- mistakes
+# -- errors
 
 
 @pytest.mark.slow(quick=2)

@@ -1,4 +1,4 @@
-"""Misses in the pytest plugin: they fail the test that asked, and explain themselves."""
+"""Misses in the pytest plugin: they fail the test that made the request, with an explanation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SECTION = "*- mcp-tape -*"
 
 @pytest.fixture
 def taped(suite: Suite) -> Suite:
-    """A suite with a cassette of two calls, for whoever is called so."""
+    """A suite with a cassette of two calls, for a test of this name."""
     for name in ("test_it/test_one", "shared"):
         suite.record(name, "a", "b")
     return suite

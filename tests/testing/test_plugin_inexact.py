@@ -1,4 +1,4 @@
-"""Answers that are not exact, in tests: which they are, and what a run makes of them."""
+"""Inexact answers in tests: which are reported, and how a run treats them."""
 
 from __future__ import annotations
 

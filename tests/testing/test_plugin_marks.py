@@ -96,7 +96,7 @@ def test_a_mark_that_nobody_under_it_makes_use_of_fails_the_run(taped: Suite) ->
 
 
 def test_a_mark_is_not_judged_by_a_part_of_the_tests_under_it(taped: Suite) -> None:
-    """As in one of several jobs that share a suite, or in a package with a mark of which some modules are run."""
+    """Such as one of several jobs that share a suite, or a package with a mark of which only some modules are run."""
     taped.add(
         "conftest.py", "def pytest_collection_modifyitems(items): items[:] = [i for i in items if 'two' in i.name]\n"
     )

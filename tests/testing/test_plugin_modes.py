@@ -1,4 +1,4 @@
-"""Modes in the pytest plugin: when the live server is asked, and when a recording takes the cassette's place."""
+"""Modes in the pytest plugin: when the live server is used, and when a recording replaces the cassette."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def one(*tools: str, more: str = "") -> str:
 
 
 def said(result: pytest.RunResult) -> list[str]:
-    """What the tests were answered, as they print it."""
+    """The answers that the tests got and printed."""
     return [line for line in result.outlines if line.startswith("[") and "%" not in line]
 
 
 @pytest.fixture
 def recorded(suite: Suite) -> Suite:
-    """A suite with one test that has its cassette."""
+    """A suite with one test that has recorded its cassette."""
     suite.test(one("a"))
     suite.record("test_it/test_one", "a")
     return suite
@@ -140,7 +140,7 @@ async def test_one(mcp_tape):
 """
 
 
-# -- what is kept
+# -- kept recordings
 
 ENDS = {
     "assert 0": {"failed": 1},
@@ -296,7 +296,7 @@ def test_every_command_reads_a_recording_of_nothing(suite: Suite) -> None:
         assert (done.returncode, b"Traceback" in done.stderr) == (0, False), (command, done.stderr)
 
 
-# -- nothing runs live by accident
+# -- nothing is live by accident
 
 
 @pytest.mark.parametrize("mode", ["new_episodes", "all", "rewrite"])

@@ -1,4 +1,4 @@
-"""What the pytest plugin tells of cassettes that are not used up: unplayed requests, and orphans."""
+"""The pytest plugin's report of cassettes: unplayed requests, and orphans."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def tape(mcp_tape_factory): return mcp_tape_factory("shared"{})
 
 @pytest.fixture
 def taped(suite: Suite) -> Suite:
-    """A suite with a cassette of two calls, for whoever is called so."""
+    """A suite with a cassette of two calls, for a test of this name."""
     for name in ("test_it/test_one", "shared"):
         suite.record(name, "a", "b")
     return suite
@@ -105,7 +105,7 @@ def test_of_a_shared_cassette_the_tests_must_play_all_together(taped: Suite, lev
     taped.test(SHARING.format(level, "z"))
     result = taped.run()
     result.assert_outcomes(passed=1, failed=1)
-    assert "no test has made" not in result.stdout.str()  # as a test that used it failed
+    assert "no test has made" not in result.stdout.str()  # a test that used it failed
 
 
 def test_of_a_tape_of_the_factory_the_tests_must_play_all_together(taped: Suite) -> None:

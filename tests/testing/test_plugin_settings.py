@@ -1,4 +1,4 @@
-"""Whose word counts in the pytest plugin, and what it costs those who do not use it."""
+"""Precedence of settings in the pytest plugin, and its cost for suites without tapes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OPTIONS = {
 
 @pytest.mark.parametrize("firsts", [[0], [1, 2, 3, 4], [5]], ids=["command line", "ini", "nothing"])
 def test_the_first_who_says_something_counts(suite: Suite, firsts: list[int]) -> None:
-    """All options at once, as a configuration takes long to make; who comes before the first says nothing."""
+    """All options at once, because each configuration is slow to make; higher levels are silent."""
     if firsts != [5]:
         suite.add("pytest.ini", "".join(f"{ini} = {values[4]}\n" for _, ini, values in OPTIONS.values()))
     given = [f"{option}={values[0]}" for option, _, values in OPTIONS.values()]
@@ -114,7 +114,7 @@ def test_markers_and_options_are_documented_in_pytest(suite: Suite) -> None:
         assert f"mcp_{name.replace('-', '_')}" in shown
 
 
-# -- what it costs
+# -- cost
 
 LOADED = """
 import sys, pytest
@@ -128,7 +128,7 @@ def modules_of_a_run(suite: Suite, *options: str) -> set[str]:
         [sys.executable, "-c", LOADED, *WITHOUT_OTHERS, "-pno:xdist", "--collect-only", *options], cwd=suite.path
     )
     code, *modules = done.stderr.decode().splitlines()[-1].split()
-    assert code == "5", done.stdout  # there are no tests
+    assert code == "5", done.stdout  # no tests were collected
     return set(modules)
 
 
@@ -146,11 +146,11 @@ def test_options_alone_load_nothing_heavy(suite: Suite) -> None:
     (suite.path / "conftest.py").unlink()
     suite.add("pytest.ini", "mcp_record = none\n")
     loaded = modules_of_a_run(suite)
-    assert "mcp_tape.testing.plugin" in loaded  # it tells what is decided
+    assert "mcp_tape.testing.plugin" in loaded  # it prints the settings
     assert not {"sqlite3", "orjson", "mcp_tape.testing.use", "mcp_tape.api"} & loaded
 
 
-# -- beside others
+# -- with other plugins
 
 BESIDE = """
 import socket, urllib.request

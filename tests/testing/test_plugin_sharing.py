@@ -142,7 +142,7 @@ def test_a_test_that_may_only_replay_does_not_go_live_with_others(suite: Suite) 
     assert len(sessions(suite.path / PATH)) == 3
 
 
-# As pytest-repeat has it: behind all other parameters, and a fixture that gives the number back.
+# Like pytest-repeat: after all other parameters, with a fixture that returns the number.
 REPEATED = """
 @pytest.fixture
 def __pytest_repeat_step_number(request): return request.param

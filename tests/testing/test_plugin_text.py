@@ -1,4 +1,4 @@
-"""A suite whose cassettes are text: played, recorded and added to, and nothing else is left beside them."""
+"""A suite with text cassettes: replayed, recorded and extended, without leftovers beside them."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def test_two(tape): ask(tape, "b")
 
 @pytest.mark.slow
 def test_replay_is_safe_in_parallel_and_reports_of_the_workers_are_one(suite: Suite) -> None:
-    """Each worker plays its part of a shared cassette, and knows only the cassettes of its own tests."""
+    """Each worker plays its part of a shared cassette, and sees only the cassettes of its own tests."""
     suite.record("shared", *"abcdef")
     suite.record("made", *"abc")
     for name in ("test_own/test_one", "test_own/test_two", "test_own/test_gone"):
@@ -56,7 +56,7 @@ def test_replay_is_safe_in_parallel_and_reports_of_the_workers_are_one(suite: Su
     assert (suite.cassettes(), suite.starts()) == (before, 1)
 
 
-# The two largest files go to two workers. Both tests are under way before one of them records, so that they do meet.
+# The two largest files go to different workers. Both tests start before either records, so that they overlap.
 MEETING = """
 import pathlib, time
 
@@ -119,7 +119,7 @@ def test_each_cassette_is_recorded_by_one_process(suite: Suite) -> None:
 
 
 def left_aside(path: Path) -> str:
-    """What a process of the run leaves to the one that decides."""
+    """The file that a process of the run leaves for the controller."""
     with replace.beside(str(path)) as part:
         make_cassette(Path(part.file), [("client", "{}")])
         return part.hand_over()
@@ -129,7 +129,7 @@ def left_aside(path: Path) -> str:
 def test_a_cassette_that_not_one_process_has_recorded_alone_is_not_kept(
     tmp_path: Path, parts: int, unfit: bool, stopped: bool
 ) -> None:
-    """One that came later may have found nothing recorded yet."""
+    """A later process may have found nothing recorded yet."""
     path = tmp_path / "shared.db"
     found = [(str(path), left_aside(path)) for _ in range(parts)]
     (told,) = put_together(found, {str(path)} if unfit else set(), stopped=stopped)

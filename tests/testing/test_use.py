@@ -1,6 +1,6 @@
-"""`use_cassette` with a cassette that plays: what a client connects to, and what happened then.
+"""`use_cassette` with an existing cassette: the ways to connect a client, and the reported calls.
 
-The clients here are raw pipes and sockets; SDKs have their turn in test_api_clients.py.
+The clients here are raw pipes and sockets; test_use_clients.py has the SDKs.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def test_the_examples_of_the_page_run(tmp_path: Path) -> None:
     assert "2 passed" in shown("-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir=.", "test_clock.py")
 
 
-# What a client connects to -----------------------------------------------------------------------------
+# Ways to connect ------------------------------------------------------------------------------------------
 
 
 def test_a_command_a_url_and_the_old_url_play_the_same(cassette: Path) -> None:
@@ -131,7 +131,7 @@ def test_a_command_a_url_and_the_old_url_play_the_same(cassette: Path) -> None:
         with old_client(tape.url) as (client, heard):
             assert [posted(client, text) for text in (INITIALIZE, texts[0])] == [202, 202]
             assert [next(heard)["result"]["value"] for _ in range(2)] == ["hello", "one"]
-        assert tape.command is not tape.command  # may be changed by who gets it
+        assert tape.command is not tape.command  # callers may change it
         assert tape.url == tape.url
 
 
@@ -163,7 +163,7 @@ def test_large_answers_and_clients_that_do_not_read_stop_nobody(tmp_path: Path) 
     path = make_cassette(tmp_path / "tape.db", session(("large", large)))
     with use_cassette(path, "none", repeats="last") as tape, started(tape.command) as client:
         asked = [request(n, "tools/call", name="large", arguments={}) for n in range(1, 9)]
-        padding = lines(*["y" * 4000] * 100)  # more than any pipe holds, before one answer is read
+        padding = lines(*["y" * 4000] * 100)  # more than any pipe holds, before an answer is read
         assert client.stdin and client.stdout
         with in_background(lambda: send(client.stdin, HELLO + padding + lines(*asked) + padding)):
             pass
@@ -225,7 +225,7 @@ def test_after_its_end_a_tape_cannot_be_connected_to_but_tells_what_happened(cas
         client.stdin.write(HELLO)
         receive_line(client.stdout)
         tape.finish(keep=True)
-        assert receive(client.stdout) == b""  # it was hung up on
+        assert receive(client.stdout) == b""  # the connection was closed
     assert names(tape.calls()) == ["initialize"]
     for connect in (lambda: tape.command, lambda: tape.url, tape.streams):
         with pytest.raises(TapeError, match="no longer in use"):
@@ -282,7 +282,7 @@ def test_an_exception_in_the_body_goes_on_its_way(cassette: Path) -> None:
     assert os.listdir(cassette.parent) == [cassette.name]
 
 
-# What happened -----------------------------------------------------------------------------------------
+# Reported calls -------------------------------------------------------------------------------------------
 
 
 def test_calls_are_told_with_their_answers_also_of_other_processes(cassette: Path) -> None:
@@ -315,7 +315,7 @@ def test_sessions_that_extend_another_are_told_apart_by_more_than_their_places(t
         answers(tape.command, lines(call(1, "b")))
         assert [(each.session, each.name) for each in tape.unplayed] == [(1, "a")]
         answers(tape.command, lines(call(1, "a")))
-        assert tape.all_played  # the handshake of what was added later is nothing to play
+        assert tape.all_played  # an added session's handshake need not play
 
 
 def test_over_http_the_session_of_the_clients_era_counts(tmp_path: Path) -> None:
@@ -357,7 +357,7 @@ def test_the_clients_of_a_recorded_test_get_their_sessions_in_order_after_rewind
             tape.rewind()
 
 
-# What is refused ---------------------------------------------------------------------------------------
+# Refusals --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -388,7 +388,7 @@ def test_what_makes_no_sense_is_refused_at_once(cassette: Path, options: dict[st
 def test_mode_none_needs_a_cassette_with_something_on_it(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("no cassette")
     probe = make_cassette(tmp_path / "probe.db", [("client", request(1, "server/discover")), ("server", result(1))])
-    with use_cassette(probe, "none") as tape:  # in which nothing was asked
+    with use_cassette(probe, "none") as tape:  # which has no requests
         assert not tape.is_recording
     for path in (tmp_path / "missing.db", tmp_path / "notes.txt"):
         with pytest.raises(CassetteError, match=path.name):

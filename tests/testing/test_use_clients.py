@@ -1,4 +1,4 @@
-"""`use_cassette` with the clients that people have: the official SDK, 2.x of both eras and 1.x, fastmcp, TypeScript."""
+"""`use_cassette` with real clients: the official SDK, 2.x in both eras and 1.x, fastmcp, TypeScript."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.testing.test_use import ROOT
 
 CASSETTES = ROOT / "cassettes"
 TOKYO = {"source_timezone": "Asia/Tokyo", "time": "16:30", "target_timezone": "Asia/Kathmandu"}
-# One tool, that counts its calls and promises what it returns.
+# One tool that counts its calls and has an output schema.
 COUNTER = """
 import json, sys
 count = 0
@@ -50,7 +50,7 @@ HOW: dict[str, Callable[[UsedCassette], Any]] = {
 
 
 async def converted(server: Any, mode: str) -> tuple[str, str]:
-    """The era in which a client talks, and what it is told."""
+    """The era that a client negotiates, and the answer that it gets."""
     from mcp import Client
 
     async with Client(server, mode=mode, read_timeout_seconds=WAIT) as client:
@@ -66,7 +66,7 @@ async def counted(server: Any, times: int = 1) -> list[str]:
 
 
 def failure(work: Awaitable[Any]) -> BaseException:
-    """What went wrong, without the groups that SDKs pack it into."""
+    """The error, unwrapped from the SDK's exception groups."""
 
     async def wait() -> Any:
         return await asyncio.wait_for(work, WAIT)
@@ -158,7 +158,7 @@ def test_the_sdk_records_and_replays(tmp_path: Path, how: str) -> None:
         with use_cassette(tmp_path / "tape.db", command=python(COUNTER)) as tape:
             assert tape.is_recording is is_recording
             assert asyncio.run(counted(HOW[how](tape), 2)) == ["call 1", "call 2"]
-        assert names(tape.calls("tools/call")) == ["count", "count"]  # also afterwards
+        assert names(tape.calls("tools/call")) == ["count", "count"]  # also after the end
     assert tape.all_played
 
 
@@ -238,7 +238,7 @@ def test_a_rule_that_raises_is_raised_to_who_uses_streams(tmp_path: Path) -> Non
 
 
 def test_pauses_are_kept_where_they_are_wanted(tmp_path: Path) -> None:
-    """A wait that is due comes to its end in every transport, with no message of the client to wake it."""
+    """A pause that has begun ends in every transport, without a client message to wake it."""
     with use_cassette(recorded(tmp_path, times=2), "none", faults=["tools/call=delay:20"], speed=10.0) as tape:
         for how in HOW.values():
             assert asyncio.run(counted(how(tape), 2)) == ["call 1", "call 2"]
@@ -255,7 +255,7 @@ def test_an_answer_that_is_due_earlier_is_not_held_up_by_one_that_is_due_later(t
 
         async with Client(tape.streams(), read_timeout_seconds=WAIT) as client:
             first = asyncio.create_task(ask(client))
-            await asyncio.sleep(0)  # it has its turn first
+            await asyncio.sleep(0)  # it runs first
             await ask(client)
             await first
         return done
@@ -265,9 +265,9 @@ def test_an_answer_that_is_due_earlier_is_not_held_up_by_one_that_is_due_later(t
         assert asyncio.run(at_once(tape)) == ["call 2", "call 1"]
 
 
-# Others, where they are at home ------------------------------------------------------------------------
+# Other clients, in their own environments ----------------------------------------------------------------
 
-# A client program three times: with the command, the URL, and what the SDK takes from a tape.
+# A client program in three variants: with the command, with the URL, and with the SDK's own transport for a tape.
 PROGRAM = """
 import asyncio, contextlib, io, json, sys
 import {module} as client
@@ -319,7 +319,7 @@ def test_every_client_sees_the_same_however_it_connects_and_records(client: str,
     assert told["calls"] % 3 == 0
 
 
-# Where fastmcp 2 has it: a module, which from fastmcp 3 on is a package.
+# Its place in fastmcp 2: a module, which is a package from fastmcp 3 on.
 TRANSPORTS = "class ClientTransport: pass\n"
 
 
@@ -338,7 +338,7 @@ def test_the_transport_needs_only_what_every_fastmcp_from_2_on_has(tmp_path: Pat
 
 @pytest.mark.slow
 def test_a_typescript_client_of_the_command_hears_all_progress(sdk_client: Callable[[str, str], list[str]]) -> None:
-    """It forgets what comes in the same read as the answer, and the command is one more pipe between."""
+    """It drops progress that arrives in the same read as the answer, and the command adds a pipe in between."""
     with use_cassette(CASSETTES / "everything.db", "none", repeats="cycle") as tape:
         program = [*sdk_client("ts1", "time"), *tape.command]
         done = run(program, env=os.environ | {"CLIENT_STEPS": json.dumps([PROGRESSING] * 20)})

@@ -18,7 +18,7 @@ from tests.support.running import MCP_TAPE, python, run
 from tests.support.using import HELLO
 
 TOKEN = "Zx81qqPw7Lk93mNb"
-# Says where it runs, and what its variables are.
+# Prints its directory and its variables.
 SERVER = """
 import json, os, sys
 for line in sys.stdin:
@@ -29,7 +29,7 @@ for line in sys.stdin:
         print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": answer}), flush=True)
 """
 ASKED = HELLO + lines(call(1, "a"))
-FEW = {"PATH": os.environ["PATH"]}  # as the SDK's clients pass on
+FEW = {"PATH": os.environ["PATH"]}  # the few that SDK clients pass on
 
 
 def ask(command: list[str], environ: dict[str, str] = FEW, **more: Any) -> dict[str, Any]:
@@ -56,13 +56,13 @@ def test_secrets_among_them_are_not_on_the_tape(tape: Path) -> None:
     with use_cassette(tape, command=python(SERVER), env={"ACME_TOKEN": TOKEN, "ACME_HOME": "/srv/acme"}) as used:
         ask(used.command)
     assert TOKEN.encode() not in tape.read_bytes()
-    assert b"/srv/acme" in tape.read_bytes()  # which the server said
+    assert b"/srv/acme" in tape.read_bytes()  # in the server's answer
 
 
 def test_variables_of_the_test_are_passed_on_by_name(tape: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with use_cassette(tape, command=python(SERVER), env_from=["ACME_TOKEN", "PLACE"]) as used:
         command = used.command
-        monkeypatch.setenv("ACME_TOKEN", TOKEN)  # as they are when the server starts
+        monkeypatch.setenv("ACME_TOKEN", TOKEN)  # the values when the server starts
         monkeypatch.setenv("PLACE", "Bern")
         monkeypatch.setenv("ACME_HOME", "/srv/acme")
         answer = ask(command)
@@ -115,7 +115,7 @@ Made = Callable[..., list[str]]
 
 @pytest.fixture(params=["record", "use"])
 def made(request: pytest.FixtureRequest, tape: Path) -> Made:
-    """The command line that records."""
+    """The recorder's command line."""
     words = {"record": ["record", "-o", str(tape)], "use": ["use", str(tape)]}[request.param]
     return lambda *options: [*MCP_TAPE, *words, *options, "--", *python(SERVER)]
 

@@ -1,4 +1,4 @@
-"""Functions of a test that take part in a replay: rules, faults, and those that answer instead of the tape."""
+"""Functions of a test that take part in a replay: rules, faults, and stand-ins that answer instead of the tape."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_functions_answer_instead_of_the_tape(cassette: Path) -> None:
             return {"contents": [params["uri"]]}
 
         asked = [call(1, "a", n=1), request(2, "resources/read", uri="tape://x"), call(3, "b")]
-        assert a(n=2)["structuredContent"] == {"n": 2}  # it is still the function that it was
+        assert a(n=2)["structuredContent"] == {"n": 2}  # the function itself is unchanged
         whole = {"content": [], "structuredContent": {"n": 1}}
         assert answers(tape.command, lines(*asked)) == [whole, {"contents": ["tape://x"]}, "bee"]
         assert over_http(tape, asked[2]) == ["bee"]
@@ -105,9 +105,9 @@ def test_a_tool_may_return_a_text_or_any_value_or_raise(cassette: Path) -> None:
         asked = [call(n, "a") for n in range(4)] + [call(5, "b"), call(6, "b", wanted="w")]
         *fine, odd, unfit, last = answers(tape.command, lines(*asked))
         assert [text(result) for result in fine] == ["plain", '{"n":1}', "null"]
-        assert odd["isError"] and "set" in text(odd)  # which is no JSON
+        assert odd["isError"] and "set" in text(odd)  # not JSON
         assert unfit["isError"] and "wanted" in text(unfit)  # the function takes no such arguments
-        assert last == {"content": [{"type": "text", "text": "w"}]}  # the newest that fits
+        assert last == {"content": [{"type": "text", "text": "w"}]}  # the newest that matches
 
 
 def test_a_function_for_another_method_that_raises_is_an_error(cassette: Path) -> None:

@@ -1,4 +1,4 @@
-"""`use_cassette` with a live server: every mode, with a command and with a URL, and what becomes of the cassette."""
+"""`use_cassette` with a live server: every mode, with a command and with a URL, and the resulting cassette."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ class Place:
         return use_cassette(self.path, **({"mode": mode} if mode else {}), **self.options, **more)
 
     def talk(self, tape: UsedCassette, *texts: str) -> list[Any]:
-        """What a client is answered: the number of the call, where it is live."""
+        """The answers to a client: the number of the call, if live."""
         return self._talk(tape, *texts)
 
     def hold(self, *tools: str) -> bytes:
-        """A cassette with calls of these tools; what is on the disk then."""
+        """Make a cassette with calls of these tools; return its bytes."""
         return make_cassette(self.path, session(*((tool, [tool, "taped"]) for tool in tools))).read_bytes()
 
     def recorded(self) -> list[list[str | None]]:
-        """The tools that were called, session by session."""
+        """The called tools, by session."""
         with mcp_tape.Cassette(self.path) as cassette:
             return [[e.name for e in cassette.exchanges(s.id) if e.name] for s in cassette.sessions()]
 
@@ -67,7 +67,7 @@ def by_url(tape: UsedCassette, *texts: str) -> list[Any]:
 
 
 def knows(tape: UsedCassette, *calls: str) -> None:
-    """What was said is told while clients are there, perhaps a moment later."""
+    """Calls are reported while clients are connected, perhaps a moment later."""
     until(lambda: names(tape.calls()) == list(calls), f"to be told of {calls}")
 
 
@@ -95,7 +95,7 @@ def test_once_is_the_default_and_records_only_the_first_time(place: Place) -> No
         assert (tape.is_recording, tape.mode, tape.path) == (True, "all", str(place.path))
         first = place.talk(tape, call(1, "a"), call(2, "b"))
         knows(tape, "initialize", "a", "b")
-        assert not place.path.exists()  # only when it ends
+        assert not place.path.exists()  # only at the end
     assert is_one_file(place.path)
     with place.use() as tape:
         assert (tape.is_recording, tape.mode) == (False, "none")
@@ -128,7 +128,7 @@ def test_new_episodes_records_what_misses(place: Place) -> None:
     with place.use("new_episodes") as tape:
         taped, live = place.talk(tape, call(1, "a"), call(2, "b"))
         assert taped == "taped" != live
-        knows(tape, "initialize", "a", "b")  # the handshake is one, though two servers heard it
+        knows(tape, "initialize", "a", "b")  # one handshake, though two servers received it
     assert [(each.name, each.session) for each in tape.calls("tools/call")] == [("a", 1), ("b", 2)]
     assert [(each.name, each.seq) for each in tape.unplayed] == [("a", 6)]
     assert (tape.play_count, tape.misses, tape.all_played) == (2, [], False)
@@ -145,7 +145,7 @@ def test_all_adds_to_the_cassette(place: Place) -> None:
     place.hold("a")
     with place.use("all") as tape:
         place.talk(tape, call(1, "b"))
-    assert names(tape.calls("tools/call")) == ["b"]  # not those of the other run
+    assert names(tape.calls("tools/call")) == ["b"]  # without those of the other run
     assert (place.recorded(), place.files()) == ([["a"], ["b"]], ["tape.db"])
 
 
@@ -209,7 +209,7 @@ def test_an_event_loop_records_too(commanded: Place) -> None:
     assert commanded.recorded() == [["a"]]
 
 
-# What happened -----------------------------------------------------------------------------------------
+# Reported calls ------------------------------------------------------------------------------------------
 
 
 def test_what_happened_is_known_while_a_client_is_connected_and_after_the_end(commanded: Place) -> None:
@@ -302,7 +302,7 @@ def test_a_client_that_is_killed_has_recorded_all_the_same(commanded: Place) -> 
     assert commanded.files() == ["tape.db"]
 
 
-# What is recorded --------------------------------------------------------------------------------------
+# The recording -------------------------------------------------------------------------------------------
 
 
 def hide_bern(text: str) -> str:
@@ -335,7 +335,7 @@ def test_a_redaction_must_be_a_function_that_another_process_can_import(commande
     assert commanded.files() == []
 
 
-# What is refused ---------------------------------------------------------------------------------------
+# Refusals ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("mode", ["once", "new_episodes", "all", "rewrite"])
@@ -372,7 +372,7 @@ def test_what_a_recording_cannot_offer_says_so(commanded: Place, tmp_path: Path)
 def test_rules_and_faults_wait_for_the_tape_to_play(commanded: Place) -> None:
     functions: dict[str, Any] = {"match_on": [lambda recorded, live: None], "faults": [lambda live: "error:-1"]}
     with commanded.use(**functions) as tape:
-        assert commanded.talk(tape, call(1, "a")) == [2]  # they are for replay
+        assert commanded.talk(tape, call(1, "a")) == [2]  # these options are for replay
     with commanded.use(**functions) as tape:
         assert b"fault" in run(tape.command, HELLO).stdout
     with pytest.raises(TapeError, match="must be texts"):
@@ -414,11 +414,11 @@ def test_a_client_that_stays_is_told_of_and_nothing_is_lost(
             tape.finish(keep=True)
         assert commanded.path.read_bytes() == before
         if sys.platform == "linux":
-            client.wait(WAIT)  # its connection has ended with the tape: it does not wait for more
+            client.wait(WAIT)  # its connection ended with the tape, so it stops waiting
 
 
 def test_rewriting_needs_something_to_play(commanded: Place) -> None:
     before = commanded.hold("a")
     with commanded.use("rewrite") as tape:
-        run(tape.command, b"")  # a client that comes and goes
+        run(tape.command, b"")  # a client that connects and leaves
     assert commanded.path.read_bytes() == before

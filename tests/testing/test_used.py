@@ -1,4 +1,4 @@
-"""A contract of the calls that a test makes: `tape.expect(…)`, replayed and recorded."""
+"""A contract for the calls of a test: `tape.expect(…)`, replayed and recorded."""
 
 from __future__ import annotations
 

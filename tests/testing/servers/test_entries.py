@@ -1,4 +1,4 @@
-"""What may be given for a server, and what stands for it in a configuration."""
+"""Entries for servers: accepted forms, and the configurations that replace them."""
 
 from __future__ import annotations
 

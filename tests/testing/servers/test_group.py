@@ -17,7 +17,7 @@ from tests.support.plugin import Suite
 from tests.support.running import python, run, sessions
 from tests.support.using import HELLO
 
-# Says its name, how often it was started, and what it was asked.
+# Answers with its name, the number of its starts, and its arguments.
 SERVER = """
 import json, os, sys
 name = sys.argv[1]
@@ -35,7 +35,7 @@ for line in sys.stdin:
 
 
 class Place:
-    """A cassette, and live servers that say their names."""
+    """A cassette, and live servers that answer with their names."""
 
     def __init__(self, directory: Path) -> None:
         self.tape = directory / "tape.db"
@@ -157,7 +157,7 @@ def test_a_server_that_nobody_asks_can_be_replayed(place: Place) -> None:
     with place.use("none", "git", "time") as tape:
         assert ask(tape["git"], "a") == ["git a 1"]
         assert ask(tape["time"], "b") == [-32601]
-    with place.use("once", "git", "time") as tape:  # what is asked now is recorded
+    with place.use("once", "git", "time") as tape:  # new requests are recorded
         assert ask(tape["time"], "b") == ["time b 1"]
     with place.use("none", "git", "time") as tape:
         assert ask(tape["time"], "b") == ["time b 1"]
@@ -296,7 +296,7 @@ def test_a_command_and_a_url_are_recorded_together(place: Place, mode: Any) -> N
         with use_cassette(place.tape, mode, servers=servers) as tape:
             assert ask(tape["git"], "a") == ["git a 1"]
             entry = tape.config()["mcpServers"]["web"]
-            assert entry == {"type": "http", "url": tape["web"].url, "headers": HEADERS}  # for the client to put in
+            assert entry == {"type": "http", "url": tape["web"].url, "headers": HEADERS}  # for the client
             assert Client(tape["web"].url).ask(modern(1, "b")) == ["b", 1]
         assert [made.server for made in tape.calls("tools/call")] == ["git", "web"]
         assert [heard["headers"]["authorization"] for heard in live.heard] == ["Bearer t0ken-of-the-web"]

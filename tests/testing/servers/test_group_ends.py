@@ -1,4 +1,4 @@
-"""The end of a tape of several servers: clients that stay, and what nobody asked for."""
+"""The end of a tape of several servers: clients that stay, and servers that were never used."""
 
 from __future__ import annotations
 
