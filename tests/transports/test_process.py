@@ -1,4 +1,4 @@
-"""A recorded server is started as it would be without us."""
+"""A recorded server starts as it would without a recorder."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mcp_tape import ServerError
 from mcp_tape.transports.process import Child
 from tests.support.running import python, receive, record, run
 
-# Writes down what it was given.
+# Writes down its descriptors, signals, variables and directory.
 SERVER = """
 import json, os, signal
 names = sorted(int(name) for name in os.listdir("/dev/fd"))
@@ -40,7 +40,7 @@ def test_a_server_inherits_the_same_with_and_without_us(tmp_path: Path) -> None:
         os.close(kept)
     found, expected = (json.loads(one.stdout) for one in (recorded, direct))
     assert found == expected
-    assert len(found[0]) == 4  # the one that is passed on, too
+    assert len(found[0]) == 4  # including the one passed on
 
 
 @pytest.mark.parametrize("code", [0, 3, 255])
@@ -48,7 +48,7 @@ def test_the_exit_code_is_known_when_it_has_ended(code: int) -> None:
     child = Child(python(f"raise SystemExit({code})"))
     child.wait()
     assert child.returncode == code
-    child.kill()  # nobody is there any more
+    child.kill()  # nothing reads its output any more
     close(child)
 
 

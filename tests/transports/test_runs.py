@@ -1,4 +1,5 @@
-"""Clients that start the command for every call: what one process starts is one run, recorded and replayed together."""
+"""Clients that start the command for every call: one program's connections are one run, recorded and replayed
+together."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ from tests.support.live import DISCOVER, INITIALIZE, INITIALIZED, META, modern
 from tests.support.messages import call, lines, request, result
 from tests.support.running import MCP_TAPE, WAIT, python, receive_line, run, sessions, started
 
-# Keeps what it is told in a file, as servers with a memory do: each process knows what the ones before it were told.
+# Stores its arguments in a file, like a server with a memory: each process knows those of earlier ones.
 MEMORY = """
 import json, pathlib, sys
 kept = pathlib.Path(sys.argv[1])
@@ -38,7 +39,7 @@ for line in sys.stdin:
     value = known if name == "read" else message["method"]
     print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": {"value": value}}), flush=True)
 """
-# A program that connects anew for each call, as some agents do.
+# A program that connects again for each call, as some agents do.
 AGENT = """
 import json, subprocess, sys
 for command, lines in json.loads(sys.argv[1]):
@@ -51,7 +52,7 @@ STORY = [[*HELLO, call(n, name)] for n, name in enumerate(["add-Ann", "read", "a
 
 
 class Agent:
-    """That program, with one cassette; each `run` is a process of its own."""
+    """That program with one cassette; each `run` is a separate process."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -63,7 +64,7 @@ class Agent:
         return [*MCP_TAPE, "use", str(self.tape), "--mode", mode, *options, "--", *server]
 
     def run(self, command: list[str], calls: list[list[str]] = STORY, name: str | None = None) -> list[Any]:
-        """The value of the last answer of each connection."""
+        """The last answer of each connection."""
         return self.connect([(command, texts) for texts in calls], name)
 
     def connect(self, connections: list[tuple[list[str], list[str]]], name: str | None = None) -> list[Any]:
@@ -75,7 +76,7 @@ class Agent:
 
 
 def environment(name: str | None = None) -> dict[str, str]:
-    """Ours, with another name for the run, or none."""
+    """Our environment, with another name for the run, or without one."""
     others = {variable: value for variable, value in os.environ.items() if variable != runs.VARIABLE}
     return others | ({} if name is None else {runs.VARIABLE: name})
 
@@ -122,7 +123,7 @@ def test_rewrite_keeps_all_connections_of_a_run_that_overlap(agent: Agent) -> No
 
 @pytest.mark.slow
 def test_a_run_may_be_named_where_processes_do_not_tell(agent: Agent) -> None:
-    """Two programs, one after the other, of one build."""
+    """Two programs of one build, one after the other."""
     assert agent.run(agent.command("once"), STORY[:2], "build-7") == LIVE[:2]
     assert agent.run(agent.command("once"), STORY[2:], "build-7") == LIVE[2:]
     named = [*MCP_TAPE, "replay", str(agent.tape), "--run", "build-8"]
@@ -162,7 +163,7 @@ def test_a_run_that_was_replayed_records_no_more(agent: Agent) -> None:
 
 @pytest.fixture
 def counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A place of our own to count in: elsewhere, another run of these tests may have counted at the same path."""
+    """A private place for counts: another run of these tests may use the same path elsewhere."""
     monkeypatch.setattr(runs, "_PLACES", (str(tmp_path),))
     return tmp_path / f"mcp-tape-{os.getuid()}"
 
@@ -198,7 +199,7 @@ def test_one_that_only_probes_has_no_number(tmp_path: Path) -> None:
 
     path = in_one_run(tmp_path, told("first"), told("second"))
     probe, first, second = (Visit(path, clients=turns(path)) for _ in range(3))
-    for visit in (probe, second, first):  # all ask what to speak before one of them goes on
+    for visit in (probe, second, first):  # all send a probe before any continues
         visit.say(request("p", "server/discover", _meta=META))
     assert [visit.say(modern(1, "a")) for visit in (first, second)] == ["first", "second"]
 
@@ -282,7 +283,7 @@ def test_a_process_is_known_by_more_than_its_number() -> None:
     found = runs._look_at(os.getpid())
     assert found is not None
     assert (found.parent, found.program.startswith("python")) == (os.getppid(), True)
-    assert runs._look_at(2**22 + 1) is None  # more than there can be
+    assert runs._look_at(2**22 + 1) is None  # beyond any process id
 
 
 @pytest.mark.skipif(not Path("/bin/ps").exists(), reason="needs ps")

@@ -1,4 +1,4 @@
-"""Being a client of a server at a URL that sends us elsewhere: within itself we follow, to others nothing goes."""
+"""The client of a server at a URL that redirects: within the server it follows, to other servers nothing is sent."""
 
 from __future__ import annotations
 

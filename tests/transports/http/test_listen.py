@@ -1,4 +1,4 @@
-"""Connections: whose turn it is, how responses are framed, and how they end."""
+"""Connections: the order of requests, the framing of responses, and the end."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Talk = Callable[["Client"], Awaitable[Any]]
 
 
 class Served:
-    """An application that answers as a function does, and what was refused or failed around it."""
+    """An application that answers by a function, with its refusals and failures."""
 
     def __init__(self, answer: Callable[[HttpRequest], Work | None], max_body: int | None = MB) -> None:
         self.answer = answer
@@ -61,7 +61,7 @@ class Client:
         return got
 
     async def rest(self) -> bytes:
-        """All that comes until the server closes."""
+        """All data until the server closes."""
         got = b""
         with contextlib.suppress(ConnectionResetError):
             while more := await self.more():
@@ -250,7 +250,7 @@ def test_of_a_body_that_is_too_large_the_rest_is_dropped(chunked: bool) -> None:
 
 
 def read_by_h11(verb: str, data: bytes) -> tuple[int, bytes, bool]:
-    """Status and body of a response, and whether the connection stays, as a client that keeps to the rules has it."""
+    """Status and body of a response, and whether the connection stays open, as a strict client reads it."""
     client = h11.Connection(h11.CLIENT)
     client.send(h11.Request(method=verb, target="/", headers=[("host", "127.0.0.1")]))
     client.send(h11.EndOfMessage())
@@ -263,7 +263,7 @@ def read_by_h11(verb: str, data: bytes) -> tuple[int, bytes, bool]:
         elif isinstance(event, h11.Data):
             body += event.data
         if client.their_state is h11.SEND_BODY and not client.trailing_data[0] and b"close" in data:
-            client.receive_data(b"")  # a body that ends with the connection
+            client.receive_data(b"")  # the connection's end ends the body
     return status, body, client.their_state is h11.DONE
 
 
@@ -443,7 +443,7 @@ def test_what_is_refused_is_told_and_noted(data: bytes, status: int, reason: str
 
 
 def test_a_request_that_asks_for_an_upgrade_is_answered_like_any_other() -> None:
-    """As Java's client asks, with every first request."""
+    """Java's client asks for one with every first request."""
 
     async def with_client(client: Client) -> bytes:
         upgrade = "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AA\r\n"

@@ -1,4 +1,4 @@
-"""Requests read as h11 reads them, another parser of HTTP/1.1, whatever comes and in whichever pieces."""
+"""Requests read as h11, another HTTP/1.1 parser, reads them, for any input in any pieces."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mcp_tape.transports.http.listen import HttpRequest, Serving, _Connection
 from mcp_tape.transports.http.parse import Head
 from tests.support.running import WAIT
 
-QUIET = 3  # turns of the loop in which nothing more comes: then nothing will
+QUIET = 3  # turns of the loop without input, after which none will come
 USUAL = b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n"
 NEXT = b"GET /next HTTP/1.1\r\nHost: next\r\n\r\n"
 
@@ -26,7 +26,7 @@ Heard = tuple[str, bytes, list[tuple[bytes, bytes]], bytes]
 
 
 class Outcome(NamedTuple):
-    """The requests that were read of a connection, and whether what came then was refused."""
+    """The requests read from a connection, and whether the rest was refused."""
 
     heard: list[Heard]
     is_refused: bool
@@ -36,7 +36,7 @@ class Outcome(NamedTuple):
 
 
 class Everything:
-    """An application that takes all requests, and a guard that lets all of them in."""
+    """An application that accepts all requests, with a guard that admits them all."""
 
     max_body: int | None = 1 << 30
 
@@ -47,7 +47,7 @@ class Everything:
 
     def __call__(self, request: HttpRequest) -> None:
         codings = [(name, value.lower() if name == b"transfer-encoding" else value) for name, value in request.headers]
-        self.heard.append((request.verb, request.target, codings, request.body or b""))  # as h11 has them
+        self.heard.append((request.verb, request.target, codings, request.body or b""))  # in h11's form
         request.respond(200, [])
 
     def refuse(self, head: Head | str) -> None:
@@ -62,7 +62,7 @@ async def _read_by_us(pieces: list[bytes]) -> Outcome:
     transport, _ = await loop.connect_accepted_socket(lambda: _Connection(serving), theirs)
     with contextlib.closing(ours):
         for piece in pieces:
-            with contextlib.suppress(OSError):  # it was closed on us
+            with contextlib.suppress(OSError):  # the connection was closed
                 await loop.sock_sendall(ours, piece)
             await _settle(ours)
     transport.abort()
@@ -71,7 +71,7 @@ async def _read_by_us(pieces: list[bytes]) -> Outcome:
 
 
 async def _settle(client: socket.socket) -> None:
-    """Take what comes until nothing does: all that answers runs in this loop, and waits for nothing else."""
+    """Read until nothing more comes: the whole server runs in this loop, and waits for nothing else."""
     quiet = 0
     while quiet < QUIET:
         await asyncio.sleep(0)
@@ -110,11 +110,11 @@ def read_by_h11(data: bytes) -> Outcome:
         return Outcome(heard, True)
 
 
-# Where they differ ---------------------------------------------------------------------------------------
+# Differences ----------------------------------------------------------------------------------------------
 
 
 class Difference(NamedTuple):
-    """What one of them takes and the other does not; `sign`: what such data has."""
+    """Input that only one of them accepts; `sign`: a property of such input."""
 
     data: bytes
     by_us: bool
@@ -187,7 +187,7 @@ def assert_same(data: bytes, pieces: list[bytes]) -> None:
     ours, theirs = read_by_us(pieces), read_by_h11(data)
     if (
         ours.is_refused and not theirs.is_refused
-    ):  # we refuse at once what cannot become a request, h11 once it is whole
+    ):  # we refuse at once a request that can never be valid, h11 once it is complete
         theirs = read_by_h11(data + b"\r\n\r\n")
     if not any(re.search(one.sign, data) for one in DIFFERENCES.values()):
         assert ours == theirs
@@ -195,7 +195,7 @@ def assert_same(data: bytes, pieces: list[bytes]) -> None:
         assert ours == read_by_us([data])
 
 
-# What comes ----------------------------------------------------------------------------------------------
+# Input ----------------------------------------------------------------------------------------------------
 
 ODD = [
     USUAL + b"\r\n",
@@ -257,7 +257,7 @@ bodies = st.sampled_from([b"", b"{}", b"\r\n\r\n", b"0\r\n\r\n", b"x" * 300, NEX
 
 @st.composite
 def requests(draw: st.DrawFn) -> bytes:
-    """One that is usual but for a header or two, and perhaps for its first line."""
+    """A common request, except for a header or two, and perhaps its first line."""
     body = draw(bodies)
     verb, target, version = b"POST", b"/mcp", b"HTTP/1.1"
     if draw(st.integers(0, 3)) == 0:

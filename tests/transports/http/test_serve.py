@@ -1,4 +1,4 @@
-"""The ids of sessions, from which every worker knows whose a session is, and what is kept of those that ended."""
+"""Session ids, which tell every worker the owner of a session, and the memory of ended sessions."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_of_a_session_that_ended_only_numbers_are_kept(tmp_path: Path) -> None:
 
 
 def each_kind(http: Http) -> None:
-    """Calls of which the answer is all, and others."""
+    """Calls with nothing but an answer, and others."""
     http.post("post-1", INITIALIZE.decode())
     http.answer("post-1", result(0), mcp_session_id="S")
     http.post("post-2", call(2, "progress", token="t"), mcp_session_id="S")
@@ -119,15 +119,15 @@ def each_kind(http: Http) -> None:
         http.answer(f"post-{number}", result(number))
 
 
-# What is asked, and how often it is keyed and looked up.
+# Requests, and how often each is keyed and looked up.
 KINDS = [
     (call(2, "progress", token="x"), 1),
-    (call(2, "progress"), 1),  # once more: a miss
+    (call(2, "progress"), 1),  # a repeat: a miss
     (call(2, "nowhere"), 1),
     (f"[{call(6, 'batch', n=4)}, {call(7, 'batch', n=3)}]", 2),
     (request(7, "tools/call", arguments={"n": 39}, name="plain"), 1),
-    (call(8, "plain", n=39), 1),  # once more: a miss
-    (call(31, "plain", n=31), 1),  # byte for byte as recorded
+    (call(8, "plain", n=39), 1),  # a repeat: a miss
+    (call(31, "plain", n=31), 1),  # the same bytes as recorded
     (tell("notifications/initialized"), 0),
 ]
 

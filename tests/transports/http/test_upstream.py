@@ -1,4 +1,4 @@
-"""Responses of a server, read in one place whatever they are and in whichever pieces they come."""
+"""Responses of a server, read in one place, of every kind and in any pieces."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_a_body_is_one_message_and_a_stream_several(size: int, coded: bool) -> N
     whole, stream = (gzip.compress(body) if coded else body for body in (BODY + b"\n", EVENTS))
     assert read(Incoming(200, [*JSON, *more]), whole, size) == [Heard(BODY)]
     incoming = Incoming(200, [*STREAM, *more])
-    assert read(incoming, stream, size) == [Heard(b"/x", "endpoint"), Heard(BODY)]  # what is cut off is discarded
+    assert read(incoming, stream, size) == [Heard(b"/x", "endpoint"), Heard(BODY)]  # an incomplete event is discarded
     assert (incoming.mark.last, incoming.mark.retry) == ("8", 0.25)
 
 

@@ -1,4 +1,4 @@
-"""Being a client of a server that is started: large lines, deaf servers, last words, and an end in any case."""
+"""The client of a started server: large lines, deaf servers, last words, and an end in every case."""
 
 from __future__ import annotations
 

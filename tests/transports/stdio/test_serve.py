@@ -1,4 +1,4 @@
-"""Being a stdio server: answers come in the order of the requests, however these arrive and whenever they are read."""
+"""A stdio server: answers come in request order, however the requests arrive and the answers are read."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from tests.support.decks import Player, Said, make_cassette
 from tests.support.messages import call, lines, request, result, values
 from tests.support.running import MCP_TAPE, WAIT, receive_line, send, started
 
-_LONG = "x" * 8_000  # in an answer: a pipe takes few of them
-_AT_ONCE = 4_000  # bytes that come in one piece: https://man7.org/linux/man-pages/man7/pipe.7.html
+_LONG = "x" * 8_000  # in an answer: a pipe holds only a few
+_AT_ONCE = 4_000  # bytes written atomically: https://man7.org/linux/man-pages/man7/pipe.7.html
 
 
 def test_half_a_request_stays_before_those_that_come_while_the_client_does_not_read(tmp_path: Path) -> None:
@@ -38,8 +38,8 @@ def test_half_a_request_stays_before_those_that_come_while_the_client_does_not_r
             client.write(line)
             read += answers.readline()
         client.write(asked[len(first) : half])
-        assert select.select([answers], [], [], WAIT)[0]  # it was taken, and its answers are more than a pipe holds
-        pool.submit(_write_all, client, asked[half:]).result(WAIT)  # more than a pipe holds, so it was taken too
+        assert select.select([answers], [], [], WAIT)[0]  # it was read, and its answers are more than a pipe holds
+        pool.submit(_write_all, client, asked[half:]).result(WAIT)  # more than a pipe holds, so it was read too
         read += pool.submit(answers.read).result(WAIT)
         assert served.result(WAIT) is None
     assert [n for n, _ in values(read.decode().splitlines())] == list(range(1_500))
@@ -90,7 +90,7 @@ def test_a_writer_gets_its_turn_while_a_client_is_there(tmp_path: Path, goes_on:
         client = pool.submit(ask)
         try:
             assert asked.wait(WAIT)
-            writer.execute("BEGIN EXCLUSIVE")  # for which no reader may have the file
+            writer.execute("BEGIN EXCLUSIVE")  # waits until no reader has the file
             writer.execute("UPDATE sessions SET note = 'written'")
             writer.commit()
         finally:

@@ -1,4 +1,4 @@
-"""Processes that work together: ready, at their end, dead, stuck, and their parent told to end."""
+"""Groups of worker processes: ready, at their end, dead, stuck, and with a parent that is asked to end."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def working(source: str) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def ended(process: subprocess.Popen[bytes]) -> tuple[str, str]:
-    """What a crew prints, and what it says, until its end."""
+    """The output of a crew, on stdout and stderr, until its end."""
     assert process.stdout and process.stderr
     return receive(process.stdout).decode(), receive(process.stderr).decode()
 
@@ -97,7 +97,7 @@ except crew.TapeError as error:
 
 def test_a_bug_is_reported_without_what_may_be_secret() -> None:
     secret = "ghp_" + "a1B2" * 9
-    # In halves: of a program in its command line, a traceback has the lines.
+    # In halves, because a traceback prints the lines of a program on the command line.
     done = run(crew(f"end(lambda place: {{}}['{secret[:9]}' '{secret[9:]}'], 1)"))
     assert b"worker 1 failed within mcp-tape, please report it: KeyError: " in done.stderr
     assert secret.encode() not in done.stderr

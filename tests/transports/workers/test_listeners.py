@@ -1,4 +1,4 @@
-"""Sockets at one address, which only those who belong together may share."""
+"""Sockets at one address, shared only by processes of one group."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_nobody_else_may_join_them(first: int, second: int) -> None:
         address = Address(*found[0].getsockname()[:2])
         with pytest.raises(ServerError, match=f"cannot listen on 127.0.0.1:{address.port}: Address already in use"):
             listeners(address, second)
-    with bound(address, second):  # it is free again
+    with bound(address, second):  # free again
         pass
 
 

@@ -1,4 +1,4 @@
-"""Connections passed on to another worker with what was read of them, here within one process."""
+"""Connections passed to another worker with the data already read, here within one process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Arrived = asyncio.Queue[tuple[socket.socket, bytes]]
 
 @contextlib.asynccontextmanager
 async def two() -> AsyncIterator[tuple[passing.Passing, Callable[[], Any]]]:
-    """One worker that passes on, to number 1, and what waits for the next that has arrived there."""
+    """A worker that passes connections to number 1, and a function that waits for the next arrival there."""
     boxes = passing.Boxes(2)
     sender, receiver = (passing.Passing(inside, [slot for _, slot in boxes._pairs]) for inside, _ in boxes._pairs)
     arrived: Arrived = asyncio.Queue()
@@ -68,7 +68,7 @@ def test_what_did_not_come_whole_is_closed() -> None:
                 ours.sendall(b"not all")
                 theirs.close()
                 server.close()
-                ours.close()  # as the system does when a worker dies
+                ours.close()  # like the system when a worker dies
                 assert await asyncio.wait_for(asyncio.get_running_loop().sock_recv(client, 1), WAIT) == b""
 
     asyncio.run(talk())
