@@ -1,4 +1,4 @@
-"""Frames and messages, told apart by their shape alone."""
+"""Frames and messages, classified by their shape alone."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_an_id_is_kept_as_json_text_by_its_value(id_: str, kept: str) -> None:
 
 @pytest.mark.parametrize("id_", ["null", "true", "false", "{}", "[]", "[1]"])
 def test_what_cannot_be_an_id_is_none(id_: str) -> None:
-    """A request with such an id is no message: nothing says that it is a notification, and nothing could answer it."""
+    """A request with such an id is not a message: it is not a notification, and cannot be answered."""
     assert parse(f'{{"jsonrpc":"2.0","id":{id_},"method":"m"}}'.encode()) == ("noise", [])
     assert one(f'{{"jsonrpc":"2.0","id":{id_},"result":1}}').rpc_id is None
 

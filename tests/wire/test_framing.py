@@ -1,4 +1,4 @@
-"""Bytes to frames: whatever comes, split anywhere, is kept exactly."""
+"""Bytes to frames: any input, split anywhere, is kept exactly."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_a_tape_keeps_every_stream_exactly(conversation: list[Fed]) -> None:
 def test_frames_are_numbered_without_a_gap_and_in_the_order_of_time(conversation: list[Fed]) -> None:
     tape, kept = recorded(conversation)
     assert len(kept) == tape.frames
-    # A frame takes a number, and a batch as many as it has messages.
+    # A frame takes one number, and a batch one for each message.
     taken = [max(len(entries), 1) for _, entries in kept]
     assert [frame.seq for frame, _ in kept] == [1 + sum(taken[:before]) for before in range(len(taken))]
     assert sorted(frame.at for frame, _ in kept) == [frame.at for frame, _ in kept]

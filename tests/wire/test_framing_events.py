@@ -1,4 +1,4 @@
-"""Event streams and whole bodies: however they are split, the same comes out."""
+"""Event streams and whole bodies: the result does not depend on how they are split."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mcp_tape.wire.framing import Event, Events, Line, Whole, encode, field
 from tests.support.streams import byte_by_byte, pieces
 
 BOM = b"\xef\xbb\xbf"
-# Often enough a blank line, and every way to end one.
+# Frequent blank lines, and every kind of line end.
 TOKENS = [
     b"\n", b"\r\n", b"\r", b"\n\n", b"\r\r", b"\r\n\r\n", b"data", b"data:", b"data: ", b"data:  x", b'data: {"id":1}',
     b"id: 7", b"id", b"retry: 10", b"event: message", b": ping", b":", b"database: x", b" data: x", b"x", b"\0",
@@ -28,7 +28,7 @@ def events_of(data: list[bytes], limit: int = 1 << 20) -> list[Event]:
 
 
 def dispatched(data: bytes) -> list[Event]:
-    """What the standard says of a stream that is all there, its unfinished last event left out."""
+    """The events of a complete stream by the standard, without an unfinished last one."""
     found: list[Event] = []
     head, values, eol = b"", None, b"\n"
     for number, (line, end) in enumerate(_LINE.findall(data)):
@@ -58,7 +58,7 @@ def test_where_an_event_stream_was_split_does_not_show(data: list[bytes]) -> Non
 
 @given(streams)
 def test_an_event_is_there_with_its_last_byte_and_not_before(data: bytes) -> None:
-    """A CR may be half of a line end, but a reader must not wait for the other half."""
+    """A CR may be the first half of a line end, but a reader must not wait for the second half."""
     events = Events()
     got: list[Event] = []
     for at in range(len(data)):
@@ -84,7 +84,7 @@ def test_pending_means_that_an_event_has_begun(data: list[bytes]) -> None:
     assert not events.pending
 
 
-@example([BOM])  # a mark alone is an empty line
+@example([BOM])  # only a mark: an empty line
 @example([b"x\n", BOM + b"data"])
 @given(pieces(streams))
 def test_no_line_but_the_data_is_lost_or_changed(data: list[bytes]) -> None:

@@ -1,4 +1,4 @@
-"""The small JSONPath that rules and redactions are named by."""
+"""The small JSONPath of rules and redactions."""
 
 from __future__ import annotations
 
@@ -87,11 +87,11 @@ def test_keys_are_escaped_as_in_json(source: str, key: str) -> None:
     assert read_path(source) == (key,)
 
 
-Steps = tuple[tuple[bool, str | int], ...]  # each with whether it lies at any depth
+Steps = tuple[tuple[bool, str | int], ...]  # each with whether it matches at any depth
 
 
 def naively(steps: Steps, path: Path) -> bool:
-    """Whether a path fits, found by trying every way."""
+    """Whether a path matches, by trying every way."""
     if not steps:
         return not path
     (deep, step), *rest = steps

@@ -1,4 +1,4 @@
-"""Verbatim JSON text: spans, splices, and comparing by meaning."""
+"""Verbatim JSON text: spans, splices, and comparison by value."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_of_duplicate_keys_the_last_one_counts() -> None:
     text = '{"a":1,"b":{"c":2},"a":3,"b":{"d":4}}'
     assert jsontext.find(text, ("a",)) == (text.index("3"), text.index("3") + 1)
     assert jsontext.find(text, ("b", "d")) == (text.index("4"), text.index("4") + 1)
-    assert jsontext.find(text, ("b", "c")) is None  # replaced with the object it stood in
+    assert jsontext.find(text, ("b", "c")) is None  # replaced with the object around it
     assert jsontext.find('{"b":{"c":2},"b":5}', ("b", "c")) is None
 
 

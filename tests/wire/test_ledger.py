@@ -1,4 +1,4 @@
-"""The ledger over stdio: what each message answers, which exchange it belongs to, and what it waits for."""
+"""The ledger over stdio: the request, exchange and cue of each message."""
 
 from __future__ import annotations
 

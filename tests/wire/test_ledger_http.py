@@ -1,4 +1,4 @@
-"""What follows from HTTP facts: which answer belongs to which request, and what is never played."""
+"""Facts of HTTP: the request of each answer, and messages that are never played."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_requests_with_the_same_id_are_told_apart_by_their_channels(first: str, 
 
 
 def test_what_a_channel_waits_for_is_found_without_a_look_at_all_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An archive of a proxy may have thousands of requests that began at once."""
+    """A proxy's archive may have thousands of requests that began at once."""
     looks, number = 0, 300
 
     class Exchange(ledger._Exchange):
@@ -95,7 +95,7 @@ def test_progress_belongs_to_the_call_of_its_channel_that_asked_for_it() -> None
 
 
 def old_session(http: Http) -> None:
-    """HTTP+SSE: what is posted is taken in, and answered on the stream."""
+    """HTTP+SSE: a POST is accepted, and answered on the stream."""
     http.open("get-1", "/sse")
     http.respond("get-1")
     http.feed("server", "get-1", b"event: endpoint\r\ndata: /messages?sessionId=1\r\n\r\n")
@@ -120,7 +120,7 @@ def test_answers_on_the_stream_of_http_sse_find_their_requests(status: int) -> N
     assert kept.answered(result(1)) == kept.seq(call(1, "a", token=7))
     assert kept.answered(result(3)) == kept.seq(call(3, "c"))
     assert kept.entry(progress(7, 1)).exchange == kept.seq(call(1, "a", token=7))
-    # As on stdio: of the newest that is open.
+    # As on stdio: it belongs to the newest open request.
     assert kept.entry(tell("notifications/message", data="x")).exchange == kept.seq(call(3, "c"))
     assert all(not entries for frame, entries in kept.rows if frame.text in (b"Accepted", b"ok"))
 
@@ -146,7 +146,7 @@ def test_what_a_stream_resumes_belongs_to_the_request_it_began_with() -> None:
         http.respond("get-1")
         http.event("get-1", tell("notifications/message", data="x"), "e2")
         http.end("server", "get-1")
-        http.open("get-2", last_event_id="e2")  # and once more
+        http.open("get-2", last_event_id="e2")  # resumed again
         http.respond("get-2")
         http.event("get-2", result(1, "a"), "e3")
         http.answer("post-2", result(1, "b"))
@@ -225,7 +225,7 @@ def test_a_batch_is_answered_by_a_batch_or_by_events() -> None:
     assert kept.tape.ledger.still_open == 0
 
 
-# Refusals, and what is to be tried again ---------------------------------------------------------------
+# Refusals and retries -------------------------------------------------------------------------------------
 
 REFUSAL = '{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"no"}}'
 
@@ -286,7 +286,7 @@ def test_a_request_that_never_reached_the_server_is_not_on_the_tape_to_be_played
     assert error(player.say(call(1)))["code"] == -32010
 
 
-# Leaving, and what was cut off -------------------------------------------------------------------------
+# Disconnects and incomplete messages ----------------------------------------------------------------------
 
 
 def left(http: Http) -> None:
@@ -414,7 +414,7 @@ def test_what_follows_from_the_frames_alone_is_the_same(talk: Talk, end: str) ->
         assert ledger.derive(frame) == entries
 
 
-# What the tape makes of bodies -------------------------------------------------------------------------
+# Bodies on the tape ---------------------------------------------------------------------------------------
 
 SECRET = "ghp_" + "aB3dE6gH9j" * 4
 
@@ -472,7 +472,7 @@ def test_a_compressed_body_is_kept_plain_and_one_that_cannot_be_read_as_it_is() 
     assert kept.tape.incomplete == "a body was compressed in a way that cannot be read"
 
 
-# Controls ----------------------------------------------------------------------------------------------
+# Control events -------------------------------------------------------------------------------------------
 
 
 def modern_talk(http: Http) -> None:

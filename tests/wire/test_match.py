@@ -1,4 +1,4 @@
-"""Match keys: the same for every request that asks for the same thing."""
+"""Match keys: equal for equivalent requests."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CALL = "tools/call"
 
 
 def key(params: str | None, method: str = CALL) -> bytes:
-    """The key of a request with these params, as JSON text, by way of what a recorder does."""
+    """The key of a request with these params as JSON text, computed as in a recorder."""
     text = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method})
     if params is not None:
         text = text[:-1] + f', "params": {params}}}'

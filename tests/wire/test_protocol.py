@@ -79,7 +79,7 @@ def test_the_handshake_of_the_legacy_era_names_both_sides() -> None:
     client = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
     server = {"protocolVersion": "2025-06-18", "serverInfo": {"name": "s", "version": "2"}}
     asked = protocol.session_facts("initialize", {"id": 1, "method": "initialize", "params": client})
-    assert asked == {"client_name": "c", "client_version": "1"}  # what is offered is not agreed yet
+    assert asked == {"client_name": "c", "client_version": "1"}  # an offer is not an agreement yet
     assert protocol.session_facts("initialize", {"id": 1, "result": server}) == {
         "server_name": "s",
         "server_version": "2",

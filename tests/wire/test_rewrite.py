@@ -1,4 +1,4 @@
-"""Responses that nobody recorded, and recorded text for live ids."""
+"""Responses that were not recorded, and recorded text for live ids."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small JSON texts come to the same values with and without orjson, or are not read here at all."""
+"""Small JSON texts give the same values with and without orjson, or are not read here at all."""
 
 from __future__ import annotations
 

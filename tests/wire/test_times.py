@@ -1,4 +1,4 @@
-"""Times as text are read alike by every Python."""
+"""Times as text parse alike in every version of Python."""
 
 from __future__ import annotations
 
