@@ -1,4 +1,4 @@
-"""Where a cassette goes when nobody says."""
+"""The default path of a cassette."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ NAMES = {
     "../../../etc/passwd": "passwd",
     "'---...'": "project",
     "-- --": "project",
-    # What says nothing is named by the directory it runs in.
+    # A command without a name uses its directory's.
     "": "project",
     "uv run server.py": "project",
     "node build/index.js": "project",

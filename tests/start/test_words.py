@@ -1,7 +1,7 @@
 """A command line is read without click exactly as click reads it, or not at all.
 
-Every command line of the documentation, a table of odd ones and random ones go both ways; what is compared is the call
-of the API that each comes to, the exit code, and what was printed.
+Every command line of the documentation, a table of odd ones and random ones are read both ways. The resulting API call,
+exit code and output are compared.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ _LISTS = re.compile(rf'\[\s*(?:"mcp-tape",\s*)?"(?:{"|".join(NAMES)})"[^\]]*\]')
 _ENDS = set(";|&<>()`")
 
 
-# What a command line comes to ---------------------------------------------------------------------------
+# The result of a command line ----------------------------------------------------------------------------
 
 
 class Calls:
-    """The calls of the API: noted, and refused."""
+    """The calls of the API: noted, but not made."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, printed: pytest.CaptureFixture[str]) -> None:
         self._made: list[Any] = []
         self._printed = printed
         of_api = ("record", "record_url", "replay", "replay_web")
         others = (remote, "record_url_over_stdio"), (serving, "replay_web"), (modes, "use")
-        monkeypatch.setattr(production, "drawn", lambda share, seed: Sample(1.0, b""))  # not by chance
+        monkeypatch.setattr(production, "drawn", lambda share, seed: Sample(1.0, b""))  # no randomness
         for module, name in (*((api, n) for n in of_api), *others):
             monkeypatch.setattr(module, name, lambda *given, _as=name, **named: self._note(_as, given, named))
 
@@ -69,7 +69,7 @@ class Calls:
         return made, code, self._printed.readouterr()
 
     def agree(self, words: list[str]) -> bool:
-        """Compare both ways; return whether the one without click was taken. One that is not leaves no trace."""
+        """Compare both ways; return whether click was avoided. A refused attempt leaves no trace."""
         quick, slow = self.without_click(words), self.by_click(words)
         if quick[1] is None:
             assert quick[0] == [] and quick[2] == ("", "")
@@ -91,23 +91,23 @@ def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
 
 
 def documented() -> Iterator[str]:
-    """Every command line of record, replay and use in the pages, those of help texts and configurations too."""
+    """Every command line of record, replay and use in the pages, including help texts and configurations."""
     for page in PAGES:
         text = page.read_text("utf-8").replace("\\\n", " ").replace('"$SERVER"', URL)
         for found in re.finditer(rf"\bmcp-tape ((?:{'|'.join(NAMES)})\b[^\n]*)", text):
             yield shlex.join(_until_the_end(found[1]))
         for listed in _LISTS.findall(text):
-            with contextlib.suppress(ValueError):  # a variable in it
+            with contextlib.suppress(ValueError):  # it contains a variable
                 words = json.loads(listed) if "'" not in listed else ast.literal_eval(listed)
                 yield shlex.join(words[words[0] == "mcp-tape" :])
 
 
 def _until_the_end(text: str) -> list[str]:
-    """The words of a shell command, up to where the command or the quotation ends."""
+    """The words of a shell command, up to the end of the command or quotation."""
     words: list[str] = []
     reader = shlex.shlex(text, posix=True, punctuation_chars="".join(_ENDS))
     reader.whitespace_split, reader.commenters = True, "#"
-    with contextlib.suppress(ValueError):  # an apostrophe in the prose behind it
+    with contextlib.suppress(ValueError):  # an apostrophe in the following prose
         for word in reader:
             if set(word) <= _ENDS and word:
                 break
@@ -128,7 +128,7 @@ def test_the_documentation_has_many_command_lines() -> None:
 def test_what_is_documented_is_read_without_click_as_by_click(calls: Calls, line: str) -> None:
     words = shlex.split(line)
     called, *_ = calls.by_click(words)
-    assert calls.agree(words) or not called  # what click takes needs no click
+    assert calls.agree(words) or not called  # click is never needed for valid ones
 
 
 # Odd ones -----------------------------------------------------------------------------------------------
@@ -199,12 +199,12 @@ POOL = st.sampled_from(
 def test_any_line_is_read_without_click_as_by_click_or_not_at_all(
     calls: Calls, name: str, words: list[str], server: bool
 ) -> None:
-    risky = {row.flag for row in options.USE if row.hidden}  # asks a test
+    risky = {row.flag for row in options.USE if row.hidden}  # these affect the test itself
     if not risky & {word.partition("=")[0] for word in words}:
         calls.agree([name, *words, *(["--", "s"] if server else [])])
 
 
-# Around it ----------------------------------------------------------------------------------------------
+# Everything else -----------------------------------------------------------------------------------------
 
 
 def test_a_shell_that_asks_for_completions_asks_click(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:

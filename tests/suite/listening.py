@@ -1,4 +1,4 @@
-"""Programs that listen, print their URL as one line, and end when they are told to."""
+"""Programs that listen, print their URL as one line, and end on request."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.running import WAIT, receive, receive_line, started
 
 @dataclass
 class Listening:
-    """A program that listens; its exit code and what it said are known once it has ended."""
+    """A program that listens; its exit code and output are known once it has ended."""
 
     url: str
     code: int | None = None
@@ -24,7 +24,7 @@ class Listening:
 
 @contextlib.contextmanager
 def listening(command: Sequence[str], cwd: Path | None = None) -> Iterator[Listening]:
-    """A program from when it listens until it has ended, as it was asked to."""
+    """A listening program, ended on exit."""
     with tempfile.TemporaryFile() as stderr, started(command, stdin=DEVNULL, stderr=stderr, cwd=cwd) as process:
         assert process.stdout is not None
         program = Listening(receive_line(process.stdout).decode().strip())

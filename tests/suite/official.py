@@ -1,4 +1,4 @@
-"""The official conformance suite: set up on first use, run, and what it found."""
+"""The official conformance suite: set up on first use, run, and evaluated."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from tests.support import provision
 from tests.support.running import WAIT
 
 PACKAGE = Path(__file__).with_name("package.json")
-STAMPED = re.compile(r"(.+)-\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d-\d{3}Z")  # a scenario and when it ran
+STAMPED = re.compile(r"(.+)-\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d-\d{3}Z")  # a scenario and its time
 
 NOT_OAUTH = 'case "$MCP_CONFORMANCE_SCENARIO" in auth/*) exit 1;; esac;'
 
-Checks = Counter[tuple[str, str]]  # how often a check, by its id, had a status
+Checks = Counter[tuple[str, str]]  # counts, by a check's id and status
 
 
 def command() -> list[str]:
-    """The command of the suite, with the Node that it needs."""
+    """The command of the suite, with a suitable Node."""
     modules = provision.npm(listed=PACKAGE)
     return [str(modules / ".bin" / "node"), str(modules / "@modelcontextprotocol/conformance/dist/index.js")]
 
 
 def compiled() -> dict[str, str]:
-    """The environment in which Node keeps what it has compiled of the suite: it is run a dozen times."""
+    """The environment in which Node caches the compiled suite, which is run a dozen times."""
     return os.environ | {"NODE_COMPILE_CACHE": str(provision.CACHE / "node")}
 
 
 def check_server(url: str, revision: str, results: Path) -> dict[str, Checks]:
-    """Everything that a revision requires of a server, or asks besides: the checks of every scenario."""
+    """The checks of every scenario for servers of a revision, required or optional."""
     options = ["--url", url, "--requirements", revision]
     told = run_to_end("server", results, options)
     found = {name.removeprefix("server-"): _checks(place) for name, place in _scenarios(results).items()}
@@ -42,13 +42,13 @@ def check_server(url: str, revision: str, results: Path) -> dict[str, Checks]:
 
 
 def check_client(client: str, revision: str, results: Path) -> dict[str, tuple[Checks, str]]:
-    """The same for a client, by its line for a shell, but for OAuth; and what it printed in every scenario."""
+    """The same for a client, given as a shell command, without OAuth; with its output in every scenario."""
     told = run_to_end("client", results, ["--command", f"{NOT_OAUTH} {client}", "--requirements", revision])
     found = {name: (_checks(place), (place / "stdout.txt").read_text()) for name, place in _scenarios(results).items()}
     if not found:
         raise RuntimeError(f"the suite did nothing:\n{told}")
     for name, (checks, printed) in found.items():
-        if not printed:  # then it failed: the checks alone may not show it
+        if not printed:  # it failed, though the checks may not show that
             checks[f"the client in {name}", told[-2000:]] += 1
     return found
 
@@ -60,12 +60,12 @@ def run_to_end(role: str, results: Path, options: list[str]) -> str:
 
 
 def _scenarios(results: Path) -> dict[str, Path]:
-    """Where the results of every scenario are, in the order in which they ran."""
+    """The directories with the results of every scenario, in execution order."""
     places = sorted(results.glob("*/checks.json"), key=lambda file: file.stat().st_mtime_ns)
     return {found[1]: file.parent for file in places if (found := STAMPED.fullmatch(file.parent.name))}
 
 
 def _checks(place: Path) -> Checks:
-    """The checks of a scenario, without what is only remarked."""
+    """The checks of a scenario, without remarks."""
     checks = json.loads((place / "checks.json").read_text())
     return Counter((check["id"], check["status"]) for check in checks if check["status"] != "INFO")

@@ -1,4 +1,4 @@
-"""Spans sent as calls end: those that an export gives, as many as a collector takes, and nobody waits for it."""
+"""Live spans: the same as in an export, as many as a collector takes, without delaying anything."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"na
 
 
 def record(path: Path, said: Iterable[Said], row: Row | None = None, *, otlp: str, **asked: Any) -> list[str]:
-    """Record, and send spans to a collector; what is reported to people."""
+    """Record, and send spans to a collector; return the warnings."""
     return production.record(path, said, row, spans=lambda warn: live.Spans(otlp, warn), **asked)
 
 
@@ -61,7 +61,7 @@ TALK: list[Said] = [
 
 
 def exported(path: Path) -> list[Any]:
-    """The spans that an export of a cassette gives, as a collector gets them."""
+    """The spans in an export of a cassette, in the form that a collector receives."""
     with Cassette(path) as cassette:
         found = [encode(one) for one in spans.documents(cassette, cassette.sessions(), EVERYTHING, False)]
     collector = Collector.__new__(Collector)
@@ -121,7 +121,7 @@ def test_in_each_cassette_of_a_row_a_call_is_one_span(tmp_path: Path) -> None:
 
 
 def test_a_collector_that_hangs_is_not_waited_for(tmp_path: Path) -> None:
-    with hanging() as url:  # until the recording has ended
+    with hanging() as url:  # hangs until the recording has ended
         assert record(tmp_path / "t.db", TALK, otlp=url) == ["0 spans sent, 8 dropped"]
     assert len(exported(tmp_path / "t.db")) == 8
     assert live.LAST == 2.0  # as documented

@@ -1,4 +1,4 @@
-"""Spans of calls: read by OpenTelemetry's own messages, named as its conventions have it, and sent to a collector."""
+"""Spans of calls: parsed by OpenTelemetry's own classes, named by its conventions, and sent to a collector."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def attributes(span: dict[str, Any]) -> dict[str, Any]:
 
 
 def as_protobuf(document: dict[str, Any]) -> ExportTraceServiceRequest:
-    """The message that a collector makes of it. OTLP has ids in hex where Protobuf's own JSON has base64."""
+    """The message that a collector parses. OTLP has ids in hex where Protobuf's own JSON has base64."""
     document = json.loads(json.dumps(document))
     for one in document["resourceSpans"]:
         for span in one["scopeSpans"][0]["spans"]:
@@ -88,7 +88,7 @@ def test_failures_are_told_apart() -> None:
     failed = {(attributes(s)["error.type"], s["status"]["code"]) for s in spans(EVERYTHING_DB) if "status" in s}
     assert failed == {("tool_error", 2), ("-32602", 2)}
     codes = {attributes(s).get("rpc.response.status_code") for s in spans(EVERYTHING_DB, "status:error")}
-    assert codes == {None, "-32602"}  # a tool that failed has none
+    assert codes == {None, "-32602"}  # a failed tool has no code
 
 
 def test_content_is_there_only_if_it_is_asked_for() -> None:
@@ -168,7 +168,7 @@ def test_no_batch_is_made_before_the_last_one_was_taken() -> None:
 
         def made() -> Iterator[dict[str, Any]]:
             for number in range(5):
-                assert names(collector) == list(map(str, range(number)))  # however often it had to be asked
+                assert names(collector) == list(map(str, range(number)))  # however many requests it took
                 yield document(number)
 
         assert send(collector.url, made(), lambda _: None)[0] == 5
@@ -189,7 +189,7 @@ def test_what_was_not_sent_is_said() -> None:
 def test_a_collector_that_is_too_slow_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mcp_tape.telemetry.collector._TIMEOUT", 0.05)
     waits: list[float] = []
-    taking = socket.create_server(("127.0.0.1", 0))  # connections, and never answers
+    taking = socket.create_server(("127.0.0.1", 0))  # accepts connections, never answers
     with taking as silent, pytest.raises(ServerError, match=r"cannot send spans.*timed out"):
         send(f"http://127.0.0.1:{silent.getsockname()[1]}", [document(1)], waits.append)
     assert waits == [1.0, 2.0, 4.0, 8.0]
@@ -198,7 +198,7 @@ def test_a_collector_that_is_too_slow_is_asked_again(monkeypatch: pytest.MonkeyP
 def test_calls_are_read_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     with Cassette(EVERYTHING_DB) as cassette:
         whole = cassette.exchanges(1)
-        monkeypatch.setattr("mcp_tape.cassette.pages._PAGE_BYTES", 1)  # each of them by itself
+        monkeypatch.setattr("mcp_tape.cassette.pages._PAGE_BYTES", 1)  # one session per page
         assert list(exchanges(cassette, 1)) == whole
 
 

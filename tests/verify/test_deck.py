@@ -1,4 +1,4 @@
-"""The deck in the client's role: what waits for what, what is left out, and what it answers."""
+"""The deck in the client's role: the order of messages, skipped ones, and answers to requests."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ PATIENCE = 1.0
 
 
 class Played:
-    """A deck, and what it sends at a time."""
+    """A deck, and the messages that it sends."""
 
     def __init__(self, cassette: Cassette, **options: Any) -> None:
         selection = select(cassette, "latest")
         self.deck = ClientDeck(selection, selection.sessions[0], **options)
 
     def at(self, now: float, *texts: str) -> list[Any]:
-        """What goes out once these have come: ids or methods."""
+        """The ids or methods of messages sent after these have arrived."""
         for text in texts:
             self.deck.receive(text.encode(), "stdio", now)
         sent = [json.loads(send.text) for send in self.deck.due(now)]
@@ -181,7 +181,7 @@ def elicit(rpc_id: Any, message: str) -> str:
 
 
 def answered(played: Played, *questions: str) -> dict[Any, Any]:
-    """By the id of a question, what it was answered; None: that there is no answer."""
+    """The answer to each question, by its id; None: an error that there is no answer."""
     for question in questions:
         played.deck.receive(question.encode(), "stdio", 0)
     answers = [json.loads(send.text) for send in played.deck.due(0)]

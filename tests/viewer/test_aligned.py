@@ -1,4 +1,4 @@
-"""Two recordings as the page gets them: calls in pairs, as `diff` aligns them, and the changes of each."""
+"""Two recordings in the page's format: calls in pairs, as `diff` aligns them, and the changes of each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns as bytes: every number comes back."""
+"""Columns as bytes: every number survives."""
 
 from __future__ import annotations
 

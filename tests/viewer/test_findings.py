@@ -1,4 +1,4 @@
-"""What `why` and `check --audit` find, as the page gets it."""
+"""Findings of `why` and `check --audit`, in the page's format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows as the page reads them: nothing is lost, and numbers and words come back."""
+"""Rows in the page's format: nothing is lost, and numbers and words survive."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_recording_comes_back(golden: Path) -> None:
 
 
 def texts_of(blocks: list[bytes], columns: dict[str, list[int | None]]) -> dict[int, str]:
-    """The texts by row, cut by their lengths in UTF-16, as JavaScript does: those that are alike stand together."""
+    """The texts by row, split by their lengths in UTF-16, as JavaScript does; equal texts are stored together."""
     texts, first = {}, 0
     for block in blocks:
         heads, _, data = zlib.decompress(block).partition(b"\n")

@@ -1,4 +1,4 @@
-"""The page as a file: its policy, what it is joined from, and what the command makes of a place to write to."""
+"""The page as a file: its policy, its parts, and the command's output path."""
 
 from __future__ import annotations
 

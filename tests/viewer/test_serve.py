@@ -1,4 +1,4 @@
-"""The server of the page: who is refused, what the rest gets, and what is saved."""
+"""The page's server: refused requests, answers, and saved data."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def viewer(tmp_path: Path) -> Iterator[Viewer]:
 
 
 def ask(viewer: Viewer, place: str = "", verb: str = "GET", body: bytes = b"", **headers: str) -> tuple[int, bytes]:
-    """Status and body. A place that begins with / is a whole path."""
+    """Status and body. A place that begins with / is an absolute path."""
     connection = HTTPConnection(urlsplit(viewer.url).netloc, timeout=WAIT)
     path = place if place.startswith("/") else f"/{viewer.token}/{place}"
     named = {name.replace("_", "-"): value for name, value in headers.items()}
@@ -82,7 +82,7 @@ def test_what_cannot_be_saved_is_refused(viewer: Viewer, body: bytes) -> None:
 
 
 def updates(viewer: Viewer, place: str) -> tuple[dict[str, Any], dict[str, Any], dict[str, list[int | None]]]:
-    """The answer to a page that asks for more: what it says of itself, and the update, if there is one."""
+    """The answer to a page that asks for updates: its facts, and the update, if any."""
     status, body = ask(viewer, place)
     assert status == 200
     line, _, update = body.partition(b"\n")
@@ -129,7 +129,7 @@ def test_frames_are_saved_as_a_cassette(viewer: Viewer, tmp_path: Path) -> None:
 
 @pytest.fixture
 def two(tmp_path: Path) -> Iterator[Viewer]:
-    """A page of two cassettes, both of which have a session 1."""
+    """A page of two cassettes that both have a session 1."""
     tapes = make(tmp_path / "a.db", TALK), make(tmp_path / "b.db", Frames().client(call(1, "c")), TALK)
     with serving(*map(str, tapes)) as served:
         yield served

@@ -1,4 +1,4 @@
-"""Requests that are one piece of work: rounds of a call that asks for input, and a task with its polls."""
+"""Requests that belong together: rounds of a call that asks for input, and a task with its polls."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_rounds_belong_together_by_their_state_else_by_their_tool(tmp_path: Path
         .client(again(4, "x", requestState="two"))  # 6
         .server(asks(3, None))
         .client(again(5, "x"))  # 8
-        .client(again(6, "y"))  # of a tool that did not ask
+        .client(again(6, "y"))  # a tool that requested no input
         .server(said(5, "done"))
     )
     assert roots(make(tmp_path / "tape.db", talk)) == {5: 1, 6: 2, 8: 1}
@@ -102,7 +102,7 @@ def test_rows_of_several_sessions_are_merged_by_time() -> None:
 
 @needs_node
 def test_calls_are_spans_and_requests_of_the_server_stand_below_their_call() -> None:
-    # Two calls that overlap, a second round of the first, a request of the server during the second, a notification.
+    # Two overlapping calls, a second round of the first, a server request during the second, a notification.
     store = """{
       kinds: ["request", "request", "request", "response", "request", "response", "notification", "response"],
       columns: { client: [1, 1, 0, 0, 1, 0, 0, 0] }, mates: [3, 7, null, 0, 5, 4, null, 1],

@@ -1,4 +1,4 @@
-"""Several cassettes on one page: their sessions have numbers of their own, and facts of where they are from."""
+"""Several cassettes on one page: their sessions have separate numbers, and name their file."""
 
 from __future__ import annotations
 
