@@ -1,4 +1,4 @@
-"""The server for agents among others: recorded and replayed by mcp-tape, checked by the official suite, an extra."""
+"""The server for agents: recorded and replayed by mcp-tape, checked by the official suite, an optional extra."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 MAIN = "from mcp_tape.__main__ import main; main()"
 OURS = [sys.executable, "-m", "tests.servers.tapes", str(CASSETTES)]
-# The rest of the suite calls tools, prompts and resources that a server must have for the suite's sake.
+# The rest of the suite needs tools, prompts and resources that only a test server has.
 WHOLE = {
     "2025-11-25": "server-initialize ping tools-list server-sse-multiple-streams resources-list "
     "dns-rebinding-protection server-session-lifecycle",
@@ -35,7 +35,7 @@ NOT_OFFERED = (
     "resources-subscribe", "resources-unsubscribe", "json-schema-2020-12", "server-sse-polling",
     "input-required-result-", "tasks-", "http-custom-header-server-validation",
 )  # fmt: skip
-# Scenarios of which a part needs such things, and those checks.
+# Scenarios of which only some checks need such things, and those checks.
 IN_PART = {
     "2025-11-25": {},
     "2026-07-28": {
@@ -48,12 +48,12 @@ IN_PART = {
         },
     },
 }
-PASSED = {"2025-11-25": 17, "2026-07-28": 60}  # checks of those above
+PASSED = {"2025-11-25": 17, "2026-07-28": 60}  # the number of those checks
 MESSAGES = {"2025-11-25": 29, "2026-07-28": 46}  # scenarios in which all messages are checked
 
 
 async def visit(client: Client) -> list[Any]:
-    """What an agent sees that looks into a failed call."""
+    """The view of an agent that examines a failed call."""
     steps: list[tuple[str, dict[str, Any]]] = [
         ("list_sessions", {}),
         ("show_session", {"filter": "status:error"}),
@@ -109,7 +109,7 @@ def test_the_official_suite_passes_where_it_needs_nothing_of_its_own(
 @pytest.mark.slow
 @pytest.mark.parametrize("revision", REVISIONS)
 def test_every_message_fits_the_schema_of_its_revision(found: dict[str, dict[str, Checks]], revision: str) -> None:
-    """Also the errors about what is not there."""
+    """Including errors about missing things."""
     checks = [check for scenario in found[revision].values() for check in scenario if check[0] == "wire-schema-valid"]
     assert {status for _, status in checks} == {"SUCCESS"}
     assert len(checks) == MESSAGES[revision]

@@ -1,4 +1,4 @@
-"""The benchmarks run, and print every figure and floor. What the figures are is not tested here."""
+"""The benchmarks run, and print every figure and floor. The figures themselves are not tested here."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ import pytest
 from tests.support import forked, provision, warm
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-WAIT = 600  # seconds: nothing hurries, and the machine may have other work
-# By its name: what is loaded before it starts, the contestants, and rows that must be there, as they begin.
+WAIT = 600  # seconds: generous, since the machine may have other work
+# By name: modules loaded before the start, the contestants, and the beginnings of required rows.
 CASES: dict[str, tuple[Sequence[str], list[str], list[str]]] = {
     "life": ((), ["mcp-tape"], ["1 of 20, recorded order", "10 of 20, shuffled", "10 of 20, other ids", "1 of 200"]),
     "replay": ((), ["orjson server", "mcp-tape"], ["one at a time, other ids", "pipelined, shuffled"]),
@@ -58,7 +58,7 @@ def test_a_benchmark_measures_every_contestant_and_prints_every_figure(
 
 
 def run(name: str, place: Path, needed: Sequence[str]) -> str:
-    """The output of the smallest run. If it needs any, programs start with their libraries loaded."""
+    """The output of the smallest run. Programs start with these libraries loaded, if any."""
     python, environment = sys.executable, {}
     if needed:
         python = str(warm.python(place, needed, kinds="*.py | -m"))

@@ -1,6 +1,7 @@
-"""Real clients with a wrapped server: they list it or talk to it, and that is recorded. Skipped where they are not.
+"""Real clients with a wrapped server: they list it or call it, and that is recorded. Skipped if not installed.
 
-One of them is small, and among the npm packages of the tests; `npm install -g` has the others, some for a newer Node.
+One of them is small, and among the npm packages of the tests; `npm install -g` installs the others, some of which
+need a newer Node.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ ENTRY = {"command": SERVER[0], "args": SERVER[1:]}
 
 
 class Known(NamedTuple):
-    """A client: its program, its file and what is in there, the words that make it list its servers; does it talk?"""
+    """A client: its program, its file and content, the words that make it list its servers, and whether it calls
+    them."""
 
     program: str
     path: str
@@ -67,7 +69,7 @@ def expect(program: str) -> str:
 
 
 def expect_new(inspector: str) -> str:
-    """An Inspector before 1.0 takes a -- among the arguments of any server for its own, wrapped or not."""
+    """An Inspector before 1.0 takes any server's -- argument as its own, wrapped or not."""
     package = next(above for above in Path(inspector).resolve().parents if above.name == "inspector")
     version = json.loads((package / "package.json").read_text())["version"]
     return inspector if int(version.partition(".")[0]) else pytest.skip(f"Inspector {version} takes -- for its own")

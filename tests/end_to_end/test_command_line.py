@@ -1,4 +1,4 @@
-"""The command line as a person meets it: help, output, colours, pipes."""
+"""The command line for people: help, output, colours, pipes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SERVER = rb"""Hello on stdout
 [{"jsonrpc":"2.0","id":4,"error":{"code":-1,"message":"no"}},{"jsonrpc":"2.0","id":3,"result":{}}]
 {"jsonrpc":"2.0","id":99,"result":{}}
 """.replace(b"ESC", b"\x7f").replace(b"CSI", "\x9b".encode())
-# Reads everything, then answers: every answer comes behind its request.
+# Reads everything, then answers: all answers come after all requests.
 ANSWERS = """
 import sys
 sys.stdin.buffer.read()
@@ -219,7 +219,7 @@ def test_ls_as_json_has_the_whole_row_and_the_counts(tape: Path) -> None:
 
 
 def shown(tape: Path) -> list[str]:
-    """The lines of show from the direction on, with lengths of time as T."""
+    """The lines of show from the direction on, with durations as T."""
     lines = [line[16:] for line in read(tape, "show").splitlines()]
     return [re.sub(r"\d+(\.\d+)? (µs|ms|s)\b", "T", line) for line in lines]
 
@@ -235,7 +235,7 @@ def test_show_has_one_line_a_message(tape: Path) -> None:
     assert has(r" ← #1   initialize ok T +\d+  \{")
     assert has(r"!← #2   tools/call tool-error T +\d+  \{")
     assert has(r" ←      notifications/message +\d+  \{")
-    assert has(r" ← #99  \? ok +\d+  \{\}")  # answers nothing that was asked
+    assert has(r" ← #99  \? ok +\d+  \{\}")  # answers no request
 
 
 def test_show_has_one_line_per_message_of_a_batch(tape: Path) -> None:

@@ -1,4 +1,4 @@
-"""The official conformance suite finds the same direct, recorded and replayed."""
+"""The official conformance suite has the same results direct, recorded and replayed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support import provision, warm
 from tests.support.conformance import COLUMNS, MODES, REVISIONS, ROOT, Comparison
 from tests.support.running import WAIT
 
-PASSED = {  # all that there are
+PASSED = {  # all checks
     ("server", "2025-11-25"): 84,
     ("server", "2026-07-28"): 196,
     ("client", "2025-11-25"): 20,
@@ -26,7 +26,7 @@ PASSED = {  # all that there are
 
 @pytest.fixture(scope="module")
 def found() -> dict[tuple[str, str], dict[str, Any]]:
-    """What the script finds, by mode and revision. Without npm a test is skipped, but never in CI."""
+    """The results of the script, by mode and revision. Without npm a test is skipped, but never in CI."""
     if not provision.has_node():
         if os.environ.get("CI"):
             pytest.fail("node and npm are not installed, and CI must have them")

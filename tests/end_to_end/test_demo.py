@@ -1,4 +1,4 @@
-"""The demo: everything real, everything local, nothing left behind."""
+"""The demo: real programs, everything local, no leftovers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.running import MCP_TAPE, python, run, sessions
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """What a person sees, of one demo for all tests: stdout and stderr as they come."""
+    """The output of one demo, for all tests: stdout and stderr in order."""
     return demo(tmp_path_factory.mktemp("demo"))
 
 
@@ -69,7 +69,7 @@ def test_the_demo_ends_with_what_to_type_next(shown: str) -> None:
 
 
 def test_the_demos_own_lines_fit_a_small_terminal(shown: str) -> None:
-    # What replay and show print is theirs; show cuts its lines to the terminal's width.
+    # Replay and show print the rest, and show cuts its lines to the terminal's width.
     told = [*step(shown, "1. Record").splitlines()[:2], *step(shown, "Now your own server").splitlines()]
     own = ("$ ", "The client", "What they", "2. ", "3. ", "4. ", "mcp-tape exits")
     told += [line for line in shown.splitlines() if line.startswith(own)]

@@ -1,4 +1,4 @@
-"""Disks that tests mount: nobody else sees them, and none stays."""
+"""Disks that tests mount: invisible to other processes, and none stays."""
 
 from __future__ import annotations
 

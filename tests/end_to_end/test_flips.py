@@ -1,6 +1,6 @@
 """Cassettes with flipped bytes: every reading command ends, with an exit code of its own and without a traceback.
 
-What it prints is not looked at: a flipped byte may be a letter that somebody said.
+Its output is not checked: a flipped byte may be part of a message.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.support.reading import GOLDEN, invoke
 SMALL = [path for path in GOLDEN if path.stat().st_size < 80_000]
 DEMO = next(path for path in GOLDEN if path.stem == "demo")
 PAGE, HEADER = 1024, 100
-COMMANDS_EACH = 5  # that a file is read by; all of them take turns
+COMMANDS_EACH = 5  # per file; all commands take turns
 
 COMMANDS = [
     command.split("|")
@@ -60,7 +60,7 @@ COMMANDS = [
 
 
 class Flips(NamedTuple):
-    """Where bytes are flipped, in how many files, and how many in one at most: the first has one, the next two..."""
+    """Where bytes are flipped, in how many files, and the most per file: the first file has one, the next two..."""
 
     name: str
     place: Callable[[random.Random, bytes], int]
@@ -84,7 +84,7 @@ def in_the_header(chance: random.Random, data: bytes) -> int:
 
 
 def where_a_page_begins(chance: random.Random, data: bytes) -> int:
-    """The head of a b-tree's page, and where its cells are."""
+    """The head of a b-tree's page, and its array of cells."""
     return chance.randrange(0, len(data), PAGE) + chance.randrange(64)
 
 
@@ -97,7 +97,7 @@ def in_an_index(chance: random.Random, data: bytes) -> int:
 
 
 def _in_cells(chance: random.Random, data: bytes, kind: int) -> int:
-    """Where a page of a b-tree has its content, behind the schema."""
+    """The content of a b-tree's page, after the schema."""
     used = [
         (page + int.from_bytes(data[page + 5 : page + 7], "big"), page + PAGE)
         for page in range(PAGE, len(data), PAGE)
@@ -117,7 +117,7 @@ FLIPS = (
 
 @pytest.fixture
 def nothing_on_stdin() -> Iterator[None]:
-    """replay reads what the process was given."""
+    """Empty stdin, which replay reads."""
     before, null = os.dup(0), os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     yield
@@ -127,7 +127,7 @@ def nothing_on_stdin() -> Iterator[None]:
 
 
 def flipped(original: Path, flips: Flips, number: int, chance: random.Random) -> tuple[bytes, list[Any]]:
-    """The bytes of a cassette with some of them flipped, and which."""
+    """The bytes of a cassette with some of them flipped, and their places."""
     data = bytearray(original.read_bytes())
     done = []
     for _ in range(number):
@@ -147,7 +147,7 @@ def write(path: Path, data: bytes) -> None:
 
 
 def exit_code(words: list[str], path: Path, original: Path, about: object = None) -> int:
-    """That of a command. What is not an exit fails the test."""
+    """A command's exit code. Anything but an exit fails the test."""
     given = {"FILE": str(path), "ORIGINAL": str(original)}
     try:
         result = invoke(*(given.get(word, word) for word in words))
@@ -169,7 +169,7 @@ def test_a_run_flips_ten_thousand_bytes() -> None:
 def test_every_command_ends_with_an_exit_code_on_a_cassette_with_flipped_bytes(
     flips: Flips, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)  # where diff finds no settings, which take longer to read than a cassette
+    monkeypatch.chdir(tmp_path)  # without settings for diff, which are slower to read than a cassette
     chance, path, codes = random.Random(flips.name), tmp_path / "tape.db", Counter[int]()
     originals, commands = cycle(SMALL), cycle(COMMANDS)
     for _, number in flips.numbered():
@@ -178,12 +178,12 @@ def test_every_command_ends_with_an_exit_code_on_a_cassette_with_flipped_bytes(
         write(path, data)
         with bounded((original.name, done)):
             codes.update(exit_code(words, path, original, done) for words in islice(commands, COMMANDS_EACH))
-    # Else the flips would all be found at the door, and say nothing of what is behind it.
+    # Otherwise all flips were found on opening, and the rest of the code was not tested.
     assert codes[0] > flips.files and codes[3] > flips.files // 4
 
 
 def numbers_of_frames(path: Path) -> list[int]:
-    """Where the last byte of each frame's number stands in the file."""
+    """The place of the last byte of each frame's number in the file."""
     with closing(sqlite3.connect(path)) as db:
         ((root,),) = db.execute("SELECT rootpage FROM sqlite_master WHERE name = 'facts'")
     data = path.read_bytes()
@@ -203,7 +203,7 @@ def leaves(data: bytes, page: int) -> list[int]:
 def numbers_on(data: bytes, start: int) -> Iterator[int]:
     cells = range(start + 8, start + 8 + 2 * int.from_bytes(data[start + 3 : start + 5], "big"), 2)
     for place in (start + int.from_bytes(data[cell : cell + 2], "big") for cell in cells):
-        yield end_of_number(data, end_of_number(data, place) + 1)  # behind the size of the row
+        yield end_of_number(data, end_of_number(data, place) + 1)  # after the size of the row
 
 
 def end_of_number(data: bytes, place: int) -> int:
@@ -213,14 +213,14 @@ def end_of_number(data: bytes, place: int) -> int:
 
 
 def with_number(path: Path, frame: int, seq: int) -> None:
-    """Let one frame say that it has another number than its place in the tree gives it."""
+    """Change the number in one frame's row, so that it disagrees with its place in the tree."""
     write(path, DEMO.read_bytes())
     data, place = bytearray(DEMO.read_bytes()), numbers_of_frames(path)[frame]
     data[place] = seq
     write(path, bytes(data))
 
 
-@pytest.mark.parametrize("place", [(-1, 3), (11, 100)])  # behind the last frame comes the fourth; or one is far ahead
+@pytest.mark.parametrize("place", [(-1, 3), (11, 100)])  # the fourth comes after the last; or one is far ahead
 @pytest.mark.parametrize("command", ["export FILE", "export FILE --format md", "dump FILE", "search FILE e*"])
 def test_rows_out_of_order_are_refused_and_not_read_for_ever(
     command: str, place: tuple[int, int], tmp_path: Path

@@ -1,4 +1,4 @@
-"""A fork of mcp-tape, which the tests use for most of what they run, and the installed command: the same to the eye."""
+"""A fork of mcp-tape, which most tests run, behaves like the installed command."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_signal_ends_it_and_the_server_that_it_started(tmp_path: Path, program
             process.wait(0)
         process.send_signal(number)
         assert process.wait(WAIT) in {-number, 128 + number, 0}
-        assert process.stdout.read() == b""  # nobody has it any more
+        assert process.stdout.read() == b""  # no process holds it any more
     assert not children(process.pid)
 
 

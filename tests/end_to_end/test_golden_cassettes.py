@@ -1,4 +1,4 @@
-"""The golden cassettes are what they say, and hold nothing of the machine that they were made on."""
+"""The golden cassettes are as described, and contain nothing of the machine they were made on."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.golden import GOLDEN, MADE_OF, path_of
 
 MOST_BYTES = 200_000
 
-# What each is there for: messages that it must hold, by sender and method.
+# The messages that each must contain, by sender and method.
 HOLDS = {
     "demo": {
         ("client", "tools/call"): 2,
@@ -37,7 +37,7 @@ HOLDS = {
     "time": {("client", "initialize"): 1, ("client", "tools/call"): 8, ("client", "ping"): 1},
     "time-modern": {("client", "server/discover"): 1, ("client", "tools/call"): 8},
 }
-OPEN = {"cancelled": 3}  # requests that are never answered
+OPEN = {"cancelled": 3}  # requests that stay unanswered
 PATHS = re.compile(rb"/(?:root|home|Users|tmp|var|work|opt|private)/[^\s\"'\\]*")
 
 
@@ -79,7 +79,7 @@ def test_a_scripted_conversation_is_on_tape_byte_for_byte(name: str) -> None:
 
 
 def test_concurrent_calls_are_really_concurrent() -> None:
-    # The server takes its time over two of them, so this does not hang on who is faster.
+    # The server takes some time for two of them, so this does not depend on a race.
     assert most_open_at_once("everything") >= 2
 
 

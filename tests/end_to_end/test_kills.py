@@ -1,4 +1,5 @@
-"""kill -9 of every command that writes, at any moment: the cassette holds old or new, and the next command tidies up.
+"""kill -9 of every writing command, at any moment: the cassette is the old or the new one, and the next command tidies
+up.
 
 MCP_TAPE_FUZZ_SECONDS=600 pytest -n 0 tests/end_to_end/test_kills.py
 """
@@ -31,7 +32,7 @@ from tests.support.running import MCP_TAPE, WAIT, alive, children, python, recei
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks for children in /proc")
 SECRET = "correct-horse-battery"
-# Answers what the tape does, but for a word.
+# Answers like the tape, except for one word.
 SERVER = """
 import json, sys
 for line in sys.stdin:
@@ -48,7 +49,7 @@ def talk(word: str, calls: int = 40) -> list[Any]:
 
 
 class Place:
-    """A directory with a cassette of two sessions, and others that must stay as they are."""
+    """A directory with a cassette of two sessions, and others that must not change."""
 
     def __init__(self, like: Path, directory: Path) -> None:
         shutil.copytree(like, directory)
@@ -60,15 +61,15 @@ class Place:
             return [[f.text for f in tape.frames(s.id) if f.kind == "message"] for s in tape.sessions()]
 
     def expect_readable(self) -> None:
-        """Every command opens it; what is incomplete may be told."""
+        """Every command opens it; incomplete sessions may be reported."""
         for command in ("ls", "show", "stats", "export", "check"):
             done = invoke(command, self.tape)
             assert done.exit_code in (0, 1) and "readonly" not in done.stderr, done.stderr
 
     def expect_tidy(self) -> None:
-        """The next command that puts a file in its place leaves nothing behind of the one before."""
+        """The next command that replaces the file leaves no leftovers of the previous one."""
         assert invoke("merge", self.other, "-o", self.tape, "--force").exit_code == 0
-        for waits in (".lock", ".new"):  # for the next run of pytest, and for review
+        for waits in (".lock", ".new"):  # for the next pytest run, and for review
             Path(f"{self.tape}{waits}").unlink(missing_ok=True)
         left = {path.name: path.read_bytes() for path in self.tape.parent.iterdir() if path != self.tape}
         assert left == self.kept
@@ -84,7 +85,7 @@ def like(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-# Commands that change a cassette, in a process of our own ----------------------------------------------
+# Commands that change a cassette, in a child of this process ------------------------------------------------
 
 
 def words_of(command: str, place: Place) -> list[str]:
@@ -105,7 +106,7 @@ COMMANDS = ["redact", "rm", "edit", "merge", "load", "verify", "review"]
 
 
 def forked(words: list[str], prepare: Callable[[], None] = lambda: None) -> int:
-    """How a command ends, in a child of this process: nothing has to be imported again."""
+    """A command's exit status, in a child of this process, which need not import anything."""
     pid = os.fork()
     if pid == 0:
         try:
@@ -121,7 +122,7 @@ def forked(words: list[str], prepare: Callable[[], None] = lambda: None) -> int:
 
 
 def at_event(number: int) -> Callable[[], None]:
-    """Die when so many things have been done to files."""
+    """Die after this many file operations."""
 
     def prepare() -> None:
         left = [number]
@@ -138,7 +139,7 @@ def at_event(number: int) -> Callable[[], None]:
 
 
 def at_time(seconds: float) -> Callable[[], None]:
-    """Die after some time, wherever that is: nobody handles the signal."""
+    """Die after some time, at any place, by an unhandled signal."""
 
     def prepare() -> None:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
@@ -151,12 +152,12 @@ def at_time(seconds: float) -> Callable[[], None]:
 def test_a_command_that_is_killed_leaves_the_old_cassette_or_the_new_one(
     like: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("CI", raising=False)  # there, verify leaves nothing for review
-    monkeypatch.chdir(tmp_path)  # the project, whose file of accepted changes review adds to
+    monkeypatch.delenv("CI", raising=False)  # in CI, verify leaves nothing for review
+    monkeypatch.chdir(tmp_path)  # review writes to the project's ignore file
     for case in fuzzing.cases(len(COMMANDS)):
         command = COMMANDS[case.number % len(COMMANDS)]
         whole, place = (Place(like, tmp_path / f"{case.number}-{which}") for which in ("whole", "killed"))
-        if command == "review":  # of what was found before
+        if command == "review":  # of earlier findings
             for each in (whole, place):
                 forked(["verify", str(each.tape), "--allow-writes", "--", *python(SERVER)])
         old, began = place.texts(), perf_counter()
@@ -173,7 +174,7 @@ def test_a_command_that_is_killed_leaves_the_old_cassette_or_the_new_one(
 # Commands that record ----------------------------------------------------------------------------------
 
 MODES = ["all", "once", "new_episodes", "rewrite", "record", "url", "pytest"]
-# A test of somebody's, which says when it has begun.
+# A user's test, which reports its start.
 SUITE = """
 import subprocess, sys, pytest
 
@@ -202,8 +203,8 @@ def command_of(mode: str, tape: Path, live: str) -> list[str]:
 
 
 def converse(process: subprocess.Popen[bytes], mode: str, calls: int) -> list[bytes]:
-    """What a client was answered before it, or what it talks to, is killed."""
-    if mode == "pytest":  # which has a client of its own
+    """The answers to a client before it, or its server, is killed."""
+    if mode == "pytest":  # has its own client
         assert receive_line(process.stdout) == b"begun\n"
         return []
     if mode == "url":
@@ -236,7 +237,7 @@ def test_a_recorder_that_is_killed_leaves_what_was_there_and_what_was_heard(like
 
 
 def killed(case: fuzzing.Case, command: list[str], mode: str) -> list[bytes]:
-    """What the client of a recorder had heard when that, alone or with its group, was killed."""
+    """The answers that a recorder's client had received when the recorder was killed, alone or with its group."""
     with started(command, start_new_session=True, stderr=subprocess.DEVNULL) as process:
         heard = converse(process, mode, case.randint(0, 10))
         if case.random() < 0.5:

@@ -1,4 +1,4 @@
-"""Many cassettes at once, as the commands do it: in processes that may die, in shares, with one bad among them."""
+"""Commands on many cassettes: in processes that may die, in shares, with one bad cassette among them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.support.reading import invoke
 from tests.support.running import MCP_TAPE, WAIT, alive, children, python, run, started, until
 
 DEMO = [sys.executable, "-m", "mcp_tape.demo.server"]
-# A server that says that it is there, and begins when it may.
+# A server that reports its start, and waits for permission to begin.
 GATED = python(
     "import os, sys, runpy, threading\n"
     "place, pause = sys.argv.pop(), threading.Event()\n"
@@ -41,7 +41,7 @@ def tapes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def told(place: Path, *words: str) -> tuple[int, str, str]:
-    """What becomes of a command, in this process."""
+    """The exit code and output of a command, in this process."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(place)
         done = invoke(*words)
@@ -155,7 +155,7 @@ def test_it_makes_no_difference_to_diff_either(tapes: Path, tmp_path: Path, form
 
 @contextmanager
 def verifying(place: Path, *words: str) -> Iterator[Popen[bytes]]:
-    """verify, with two servers that have begun and wait."""
+    """verify, with two servers that have started and wait."""
     for name in ("a.db", "b.db", "c.db"):
         shutil.copyfile(path_of("demo"), place / name)
     command = [*MCP_TAPE, "verify", "a.db", "b.db", "c.db", "--jobs", "2", "--allow-writes", "--no-keep", "--json"]
@@ -165,7 +165,7 @@ def verifying(place: Path, *words: str) -> Iterator[Popen[bytes]]:
 
 
 def begun(place: Path) -> list[int]:
-    """The servers that have begun, by process."""
+    """The servers that have started, by process."""
     return [int(path.stem) for path in place.glob("*.started")]
 
 
@@ -194,7 +194,7 @@ def test_whoever_has_read_enough_ends_it(tmp_path: Path) -> None:
         workers = children(process.pid)
         process.stdout.close()
         (tmp_path / "go").touch()
-        assert process.wait(WAIT) == 0, process.stderr.read()  # as nothing was found until then
+        assert process.wait(WAIT) == 0, process.stderr.read()  # nothing was found until then
         until(lambda: not any(map(alive, [*workers, *begun(tmp_path)])), "the end of all")
         assert process.stderr.read() == b""
 
@@ -209,7 +209,7 @@ def test_a_signal_ends_all_processes(tmp_path: Path, number: int) -> None:
         until(lambda: not any(map(alive, [*workers, *begun(tmp_path)])), "the end of all")
     assert (process.returncode, out) == (128 + number, b""), err
     assert b"Traceback" not in err
-    assert len(begun(tmp_path)) == 2  # and none was begun after that
+    assert len(begun(tmp_path)) == 2  # none started after that
 
 
 @pytest.mark.slow
@@ -225,7 +225,7 @@ def test_a_server_that_does_not_start_is_a_finding_of_each(tmp_path: Path) -> No
 
 @pytest.mark.slow
 def test_several_that_are_verified_one_after_the_other_are_as_patient(tmp_path: Path) -> None:
-    """Without options of a run over many: the JSON of diff for each, also for one that cannot be read."""
+    """Without the options of a run over many: diff's JSON for each, even for an unreadable one."""
     shutil.copyfile(path_of("demo"), tmp_path / "a.db")
     damaged(tmp_path / "b.db")
     words = ["--allow-writes", "--no-keep", "--format"]
@@ -251,7 +251,7 @@ def test_what_is_missing_for_one_starts_nothing_unless_each_is_asked_alone(tmp_p
     assert [row["status"] for row in rows(done.stdout)] == ["refused"] and done.returncode == 2
 
 
-# What the manual shows ----------------------------------------------------------------------------------
+# Examples in the manual ------------------------------------------------------------------------------------
 
 
 @pytest.fixture

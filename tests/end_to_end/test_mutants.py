@@ -1,6 +1,6 @@
-"""Cassettes that chance has changed, at any depth: every command ends, with an exit code of its own and nothing else.
+"""Randomly changed cassettes, at any level: every command ends with an exit code of its own.
 
-No traceback, no file left behind, no more than some seconds, no more memory than a cassette is worth.
+No traceback, no leftover file, a few seconds at most, and memory in proportion to the cassette.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ from tests.support.reading import GOLDEN
 from tests.support.running import MCP_TAPE
 
 PAGE = 4096
-EACH = 6  # commands that a mutant is given to
-WAIT = 240  # seconds for all of them, which take some tenths of one; each verify may wait 30 for a server to start
-MEMORY = 1 << 30  # bytes more than this process has
+EACH = 6  # commands per mutant
+WAIT = 240  # seconds for all of them, which take tenths; each verify may wait 30 for a server to start
+MEMORY = 1 << 30  # bytes above this process's own
 SMALL = [path for path in GOLDEN if path.stat().st_size < 120_000]
 
 READING = """
@@ -108,7 +108,7 @@ ODD = (
 
 
 def rows(chance: Case, path: Path) -> None:
-    """Values that do not belong there, rows that are gone, and rows that are there twice."""
+    """Values of wrong types, missing rows, and duplicate rows."""
     with contextlib.closing(sqlite3.connect(path)) as db:
         for _ in range(chance.randint(1, 4)):
             table = chance.choice(("sessions", "facts", "derived", "derived"))
@@ -129,7 +129,7 @@ def rows(chance: Case, path: Path) -> None:
 
 
 def schema(chance: Case, path: Path) -> None:
-    """Other words in the schema, for the same pages."""
+    """Another schema for the same pages."""
     with contextlib.closing(sqlite3.connect(path)) as db:
         words = "INTEGER TEXT NOT NULL BLOB elapsed part cue PRIMARY KEY key derived facts WHERE id".split()
         old, new = chance.choice(words), chance.choice([*words, "", "AS (1)", "CHECK (0)", "x", "DEFAULT (1)"])
@@ -149,7 +149,7 @@ def flips(chance: Case, path: Path) -> None:
 
 
 def pages(chance: Case, path: Path) -> None:
-    """A page that is another one's, of this cassette or of another, or none."""
+    """A page replaced by another, of this cassette or a different one, or by none."""
     data = bytearray(path.read_bytes())
     other = chance.choice((path, chance.choice(SMALL))).read_bytes()
     source, target = (chance.randrange(len(file) // PAGE) * PAGE for file in (other, data))
@@ -164,7 +164,7 @@ def cut(chance: Case, path: Path) -> None:
 
 
 def beside(chance: Case, path: Path) -> None:
-    """A journal beside it: of a recorder that was killed, with some bytes changed; or of nobody."""
+    """A journal beside it: a killed recorder's, with some bytes changed, or a random one."""
     if chance.random() < 0.5:
         writer = sqlite3.connect(path)
         writer.execute("PRAGMA journal_mode = WAL")
@@ -182,7 +182,7 @@ def beside(chance: Case, path: Path) -> None:
 
 
 def nothing(chance: Case, path: Path) -> None:
-    """As it is: also that has to be read."""
+    """No change: that must be readable too."""
 
 
 KINDS: list[Callable[[Case, Path], None]] = [*[rows] * 6, schema, flips, pages, cut, beside, nothing]
@@ -201,7 +201,7 @@ def given(words: list[str], path: Path, original: Path) -> list[str]:
 
 
 def ends_well(words: list[str]) -> str:
-    """What a command does that it should not."""
+    """A description of a command's misbehaviour; empty if there is none."""
     try:
         result = CliRunner().invoke(cli, words)
     except BaseException:
@@ -214,7 +214,7 @@ def ends_well(words: list[str]) -> str:
 
 
 def plays_over_http(path: Path, said: list[bytes]) -> str:
-    """What an HTTP replay does that it should not, asked all that the client has said."""
+    """The same for an HTTP replay, given all client messages."""
     try:
         with Cassette(path) as cassette:
             server = Server(Stage(cassette, Replay(), lambda text: None), lambda: None)
@@ -235,10 +235,10 @@ async def _asked(server: Server, said: list[bytes]) -> None:
 
 
 def in_a_child(work: Callable[[], str]) -> str:
-    """What some work comes to in a process of its own, within bounds."""
+    """The result of some work in a child process, within limits."""
     out, into = os.pipe()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of threads that pytest may have: the child uses none
+        warnings.simplefilter("ignore", DeprecationWarning)  # about pytest's threads: the child uses none
         child = os.fork()
     if not child:
         _bounded(work, into)
@@ -270,7 +270,7 @@ def _bounded(work: Callable[[], str], into: int) -> None:
 
 
 def requests_of(path: Path) -> bytes:
-    """All that the client of a cassette has said, and some more."""
+    """All client messages of a cassette, and some more."""
     with contextlib.closing(sqlite3.connect(path)) as db:
         said = db.execute(
             "SELECT CAST(text AS BLOB) FROM frames WHERE sender = 'client' AND kind IN ('message', 'batch')"
@@ -281,7 +281,7 @@ def requests_of(path: Path) -> bytes:
 
 
 def run_all(case: Case, folder: Path) -> str:
-    """Make a mutant and give it to some commands; what went wrong."""
+    """Make a mutant and run some commands on it; return the misbehaviour."""
     original, path = case.choice(SMALL), folder / "tape.db"
     (folder / "temporary").mkdir()
     (folder / "home").mkdir()
@@ -294,7 +294,7 @@ def run_all(case: Case, folder: Path) -> str:
     shutil.copy(original, path)
     kinds = [case.choice(KINDS) for _ in range(case.choice((1, 1, 2)))]
     for kind in kinds:
-        with contextlib.suppress(sqlite3.Error, IndexError, ValueError):  # what the one before it left may be no file
+        with contextlib.suppress(sqlite3.Error, IndexError, ValueError):  # the file may be invalid by now
             kind(case, path)
     if case.random() < 0.3:
         flips(case, folder / "lines")
@@ -319,7 +319,7 @@ def run_all(case: Case, folder: Path) -> str:
 
 @pytest.fixture(scope="module")
 def loaded() -> None:
-    """All modules, so that not every child has to load them."""
+    """Load all modules, so that children need not load them."""
     for module in pkgutil.walk_packages(mcp_tape.__path__, "mcp_tape."):
         if module.name.rpartition(".")[2] not in ("__main__", "fast", "sdk", "memory", "server", "client"):
             importlib.import_module(module.name)

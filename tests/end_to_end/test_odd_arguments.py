@@ -1,4 +1,4 @@
-"""Whatever is given in the place of an argument, a command ends with an exit code of its own."""
+"""For any value of any argument, a command ends with an exit code of its own."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.end_to_end.test_flips import nothing_on_stdin  # noqa: F401 - a fixtu
 from tests.support.reading import GOLDEN, invoke
 
 DEMO = next(path for path in GOLDEN if path.stem == "demo")
-# What is needed besides the option that is tried; those that start a server, or serve, are left out.
+# The required words beside the tested option; commands that start a server, or serve, are left out.
 COMMANDS = {
     "ls": "FILE",
     "show": "FILE",
@@ -39,7 +39,7 @@ ODD = ["x\udcff", "9" * 30, ""]
 
 
 def tries(name: str, value: str) -> list[list[str]]:
-    """A command with the value for each option, and in the place of each argument."""
+    """The command with the value for each option, and for each argument."""
     words = COMMANDS[name].split()
     command = cli.get_command(click.Context(cli), name)
     assert command is not None

@@ -1,4 +1,4 @@
-"""Rows that no recorder has written: what cannot be read is said, with exit code 3, and a miss is always answered."""
+"""Rows that no recorder writes: unreadable ones are reported with exit code 3, and a miss is always answered."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def tape(path: Path) -> Path:
 
 
 def refusing(path: Path) -> Path:
-    """A server that answered a call with words of its own, over HTTP."""
+    """A server that refused a call with a text of its own, over HTTP."""
     headers = {"content-type": "text/plain"}
     frames = Frames()
     frames.happened("client", "post-1", event="request", verb="POST", path="/mcp", headers={})
@@ -51,7 +51,7 @@ def refusing(path: Path) -> Path:
 
 
 def complaint(path: Path, *ignore: str) -> str:
-    """What is said of a tape when all of it is played, and one more."""
+    """The error of a replay that is given all requests of the tape, and one more."""
     player = Player(path, ignore=ignore)
     try:
         for number in (1, 2, 3):

@@ -1,6 +1,6 @@
-"""What users build on stays: public names, the pytest plugin, the schema of cassettes, and start-up without weight.
+"""Stable interfaces: public names, the pytest plugin, the schema of cassettes, and the modules loaded at start-up.
 
-To write the golden files anew: FREEZE=1 pytest -n 0 tests/end_to_end/test_promises.py
+To write the golden files again: FREEZE=1 pytest -n 0 tests/end_to_end/test_promises.py
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tests.support.plugin import Suite
 from tests.support.promises import CASSETTES, FREEZE, GOLDEN, Desk, frozen, frozen_json
 from tests.support.running import python, receive, receive_line, run, send, started
 
-# What has a public name only for other modules, as docs/api.md does not have it.
+# Names that are public only for other modules, and not in docs/api.md.
 UNDOCUMENTED = set("connection counts_of each_session expected frame odd pages rows session_blocks source".split())
 UNDOCUMENTED |= {"put", "rewound", "words"}
 
@@ -48,13 +48,13 @@ def test_a_broken_promise_shows_what_changed_and_how_to_accept_it(
 
 
 def annotation(given: Any) -> str:
-    """An annotation as its source has it, but for the modules that it names."""
+    """An annotation as in its source, but without module names."""
     text = getattr(given, "__forward_arg__", given)
     return re.sub(r"\b(?:\w+\.)+(?=[A-Z])", "", text if isinstance(text, str) else inspect.formatannotation(text))
 
 
 def signature(function: Any) -> str:
-    """The parameters, one a line where there are many, and what is returned."""
+    """The parameters, one per line if there are many, and the return type."""
     found = inspect.signature(function)
     parts, kinds = [], {parameter.kind for parameter in found.parameters.values()}
     many = inspect.Parameter.VAR_POSITIONAL
@@ -72,7 +72,7 @@ def signature(function: Any) -> str:
 
 
 def members(owner: Any) -> list[str]:
-    """The public methods and properties of a class, beside those of tuples and exceptions."""
+    """The public methods and properties of a class, except those of tuples and exceptions."""
     found = []
     left_out = UNDOCUMENTED if owner is mcp_tape.Cassette else set()
     for name in sorted(set(dir(owner)) - set(dir(tuple)) - set(dir(Exception)) - left_out):
@@ -126,7 +126,7 @@ def test_a_cassette_in_use_has_the_same_members(tmp_path: Path, mode: Any) -> No
             if not name.startswith("_") and name not in UNDOCUMENTED
         ]
         text = "\n".join([f"attributes in mode {mode}", *attributes, "members", *members(type(tape))])
-    text = text.replace(f"-> {type(tape).__name__}\n", "-> UsedCassette\n")  # the kind has no public name
+    text = text.replace(f"-> {type(tape).__name__}\n", "-> UsedCassette\n")  # that class has no public name
     frozen(f"used-cassette-{mode}.txt", text + "\n")
 
 
@@ -164,7 +164,7 @@ def test_the_marker_the_fixtures_the_options_and_their_defaults_stay(
     start = next(number for number, line in enumerate(shown) if line.startswith("mcp-tape:"))
     end = shown.index("", start)
     words = " ".join(" ".join(shown[start:end]).split())
-    found["help"] = re.sub(r"(--[\w-]+)=(\S+), (--[\w-]+=\2)", r"\1, \3", words)  # as Python 3.13 has it
+    found["help"] = re.sub(r"(--[\w-]+)=(\S+), (--[\w-]+=\2)", r"\1, \3", words)  # as in Python 3.13
     found["types of ini"] = re.findall(r"^  (mcp_\w+ \(\w+\))", "\n".join(shown), re.M)
     fixtures = suite.run("--fixtures", "-v").outlines
     found["fixtures"] = [
@@ -192,7 +192,7 @@ def test_a_new_cassette_has_the_same_schema(tmp_path: Path) -> None:
 # Start-up -----------------------------------------------------------------------------------------------
 
 ASKED = b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}\n'
-MAIN = "from mcp_tape.__main__ import main; main()"  # as the installed command does
+MAIN = "from mcp_tape.__main__ import main; main()"  # like the installed command
 STARTING = {
     "record": ["record", "-q", "-o", "new.db", "--", "cat"],
     "replay": ["replay", "-q", "demo.db"],
@@ -206,7 +206,7 @@ def loaded(told: bytes) -> list[str]:
 
 
 def public(modules: list[str]) -> set[str]:
-    """The packages of others; accelerators of the standard library differ from one Python to the next."""
+    """Third-party packages; accelerators of the standard library differ between versions of Python."""
     return {name.partition(".")[0] for name in modules if not name.startswith("_")} - {"mcp_tape", "imported package"}
 
 
@@ -217,7 +217,7 @@ def loaded_by(source: str, place: Path) -> list[str]:
 
 
 def lines_of_code(module: str) -> int:
-    """The lines of a module of ours that are neither empty nor a comment nor a docstring."""
+    """The lines of our own module that are not empty, a comment or a docstring."""
     spec = importlib.util.find_spec(module)
     assert spec and spec.origin
     tree = ast.parse(Path(spec.origin).read_text("utf-8"))
@@ -230,7 +230,7 @@ def lines_of_code(module: str) -> int:
 
 
 def until_the_first_reply(place: Path, words: list[str]) -> list[str]:
-    """What a command loads until it has given a reply."""
+    """The modules that a command loads until its first reply."""
     command = [sys.executable, "-X", "importtime", *python(MAIN)[1:], *words]
     with started(command, cwd=place) as process:
         assert process.stdin and process.stdout and process.stderr
@@ -245,7 +245,7 @@ def test_nothing_else_is_loaded_before_the_first_reply(tmp_path: Path, name: str
     desk = Desk(tmp_path)
     desk.take("demo.db")
     found = until_the_first_reply(tmp_path, STARTING[name])
-    assert {"mcp_tape", "mcp_tape.start"} <= set(found)  # it does list imports
+    assert {"mcp_tape", "mcp_tape.start"} <= set(found)  # the list of imports is complete
     own = {module for module in found if module.partition(".")[0] == "mcp_tape" and lines_of_code(module)}
     lines = sum(map(lines_of_code, own))
     golden = GOLDEN / f"start-up-{name}.json"
@@ -257,10 +257,10 @@ def test_nothing_else_is_loaded_before_the_first_reply(tmp_path: Path, name: str
     allowed = json.loads(golden.read_text("utf-8"))
     assert own - set(allowed["own"]) == set(), FREEZE
     assert lines <= allowed["own lines of code"], FREEZE
-    # What these load themselves is a matter of each Python, and of its site.
+    # What these load themselves depends on the Python and its site.
     assert public(found) - public(loaded_by(f"import {', '.join(allowed['others'])}", tmp_path)) == set(), FREEZE
 
 
 def brought(module: str, place: Path) -> set[str]:
-    """The packages that a module of others loads, besides itself."""
+    """The packages that a third-party module loads, besides itself."""
     return public(loaded_by(f"import {module}", place)) - {module}

@@ -1,6 +1,6 @@
-"""The JSON that commands print keeps its members, their order and their types; of one cassette, every value.
+"""The JSON output of commands keeps its members, their order and their types; for one cassette, every value.
 
-To write the golden files anew: FREEZE=1 pytest -n 0 tests/end_to_end/test_promises_json.py
+To write the golden files again: FREEZE=1 pytest -n 0 tests/end_to_end/test_promises_json.py
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.support.running import run
 PAIRS = ROOT / "docs" / "examples" / "pairs"
 PAIR = [str(PAIRS / "git-old.db"), str(PAIRS / "git-new.db")]
 QUERY = "SELECT id, transport, exit_code, note, 1.5 AS number, x'ff' AS bytes FROM sessions"
-# Commands that only read, on every golden cassette.
+# Read-only commands, on every golden cassette.
 READING = {
     "ls": ["ls"],
     "show": ["show", "--all"],
@@ -33,7 +33,7 @@ READING = {
     "query --nl": ["query", QUERY, "--nl"],
     "search": ["search", "name"],
 }
-# Commands on small cassettes that are on the desk; in this order, as some change what others need.
+# Commands on the small cassettes of the desk, in this order, since some prepare others.
 CHANGING: dict[str, tuple[list[str], int]] = {
     "check": (["check", "secret.db"], 1),
     "why": (["why", "hung.db"], 1),
@@ -74,7 +74,7 @@ BUCKET: dict[str, tuple[list[str], int]] = {
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Desk:
-    """A repository of its own, so that settings above it do not count."""
+    """A separate repository, so that settings further up do not count."""
     desk = Desk(tmp_path)
     desk.take("demo.db", "time.db")
     assert run(["git", "init", "-q"], cwd=tmp_path, env=desk.environ).returncode == 0
@@ -114,7 +114,7 @@ def test_what_other_commands_print_has_the_same_shape(desk: Desk) -> None:
                "p.write_text(p.read_text('utf-8').replace('Bern', 'Thun'), 'utf-8')\n")  # fmt: skip
     asked = b'{"jsonrpc":"2.0","id":1,"method":"x","params":{"password":"not-a-real-one-4711"}}\n'
     assert desk.run("record", "-o", "secret.db", "--no-redact", "--", "cat", stdin=asked).returncode == 0
-    hangs_up = "sh", "-c", "read request"  # and not before: it might end before it is asked
+    hangs_up = "sh", "-c", "read request"  # not earlier: it might end before the request
     assert desk.run("record", "-q", "-o", "hung.db", "--", *hangs_up, stdin=asked).returncode == 0
     for name, shard in {"one.json": "1/2", "two.json": "2/2"}.items():
         rows = desk.run("check", "secret.db", "demo.db", "none.db", "--shard", shard, "--json").stdout.decode()

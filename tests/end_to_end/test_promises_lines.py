@@ -1,6 +1,6 @@
-"""What commands say and how they exit stays: errors, reports, placeholders of secrets, settings of a project.
+"""Output and exit codes of commands are stable: errors, reports, placeholders of secrets, settings of a project.
 
-To write the golden files anew: FREEZE=1 pytest -n 0 tests/end_to_end/test_promises_lines.py
+To write the golden files again: FREEZE=1 pytest -n 0 tests/end_to_end/test_promises_lines.py
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def stars(text):
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Desk:
-    """With the demo's server and its next version on tape, and files that are no cassettes."""
+    """With recordings of the demo's server and its next version, and files that are not cassettes."""
     desk = Desk(tmp_path)
     assert run(["git", "init", "-q"], cwd=tmp_path, env=desk.environ).returncode == 0
     desk.take("demo.db", "time.db")
@@ -99,7 +99,7 @@ COMMANDS: list[list[str]] = [
     ["wrap", "a"],
     ["unwrap", "a"],
     ["unwrap"],
-    # Something was found, or not.
+    # A finding, or none.
     ["search", "demo.db", "nowhere"],
     ["diff", *PAIR],
     ["breaking", *PAIR],
@@ -182,7 +182,7 @@ def test_exit_codes_and_the_first_line_of_errors_stay(desk: Desk) -> None:
 
 
 def reports(desk: Desk) -> Iterator[str]:
-    """What record, replay and use say, in good cases and in bad ones."""
+    """The output of record, replay and use, in good cases and bad ones."""
     record = ["record", "-o", "tape.db", "--", *SERVER]
     yield desk.entry(record, HELLO + LIST)
     yield desk.entry(["record", "-q", *record[1:]], HELLO + LIST)

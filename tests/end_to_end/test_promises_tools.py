@@ -1,6 +1,6 @@
-"""What agents are offered stays: tools with what they take and give, and the resource template.
+"""The offer to agents is stable: tools with their input and output, and the resource template.
 
-To write the golden file anew: FREEZE=1 pytest -n 0 tests/end_to_end/test_promises_tools.py
+To write the golden file again: FREEZE=1 pytest -n 0 tests/end_to_end/test_promises_tools.py
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The start-up paths import nothing heavy. What may be loaded until the first reply is listed by test_promises.py."""
+"""Start-up imports nothing heavy. test_promises.py lists the modules allowed until the first reply."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from tests.support.running import ECHO, run
 
 DEMO = Path(__file__).parents[2] / "cassettes" / "demo.db"
-MAIN = "from mcp_tape.__main__ import main; main()"  # as the installed command does
+MAIN = "from mcp_tape.__main__ import main; main()"  # like the installed command
 HEAVY = """
     sqlite_utils deepdiff asyncio httpx2 httptools mcp pydantic click orjson typing dataclasses inspect subprocess
     ctypes tempfile pathlib logging decimal hashlib re enum contextlib socket
@@ -20,11 +20,11 @@ HEAVY = """
 
 
 def imported(*words: str, place: Path) -> set[str]:
-    """What a whole run of a command loads, where this Python does not load it for nothing."""
+    """The modules that a whole run of a command loads, beyond those that Python always loads."""
     command, nothing = ([sys.executable, "-X", "importtime", "-c", source] for source in (MAIN, "pass"))
     done, bare = run([*command, *words], cwd=place), run(nothing)
     listed, before = (set(re.findall(r"^import time:.*\| +(\S+)$", one.stderr.decode(), re.M)) for one in (done, bare))
-    assert done.returncode == 0 and "mcp_tape.start" in listed  # it does list imports, and it did run
+    assert done.returncode == 0 and "mcp_tape.start" in listed  # the command ran, and imports were listed
     return listed - before
 
 

@@ -1,4 +1,4 @@
-"""What a run of these tests leaves behind, also when it is killed: nothing."""
+"""A run of these tests leaves nothing behind, even when it is killed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands diff, breaking and rules, as people and CI run them."""
+"""The commands diff, breaking and rules, for people and CI."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def mcp_tape(place: Path, *words: str, code: int = 0, **environment: str) -> str:
-    """What a command prints on stdout, or on stderr where it fails."""
+    """A command's output on stdout, or on stderr if it fails."""
     done = run([*MCP_TAPE, *words], cwd=place, env=os.environ | environment)
     assert done.returncode == code, (done.stdout.decode(), done.stderr.decode())
     return (done.stdout if code < 2 else done.stderr).decode()
@@ -89,7 +89,7 @@ def test_fail_on_chooses_what_the_exit_code_tells(desk: Path, level: str, code: 
 
 
 def test_a_warning_fails_only_who_asks_for_it(tmp_path: Path) -> None:
-    # An argument that is gone, where other arguments are allowed: nobody can tell what the server does with it.
+    # A removed argument, where any are allowed: the server's reaction is unknown.
     taped(tmp_path / "old.db", tools(tool(inputSchema=an(AB))))
     taped(tmp_path / "new.db", tools(tool(inputSchema=of(STRING))))
     assert rules(tmp_path, "old.db", "new.db") == ["input-property-removed"]
@@ -106,7 +106,7 @@ def test_a_parameter_that_is_ignored_does_not_keep_calls_apart(desk: Path, tmp_p
     old = str(desk / "old.db")
     assert "call-missing" in rules(tmp_path, old, "basel.db", "--calls")
     found = rules(tmp_path, old, "basel.db", "--calls", "--ignore-path", "$.params.arguments.city")
-    assert found == ["call-missing"]  # the failing call alone
+    assert found == ["call-missing"]  # only the failing call
 
 
 # -- settings of a project
@@ -134,7 +134,7 @@ def test_a_line_that_means_nothing_is_wrong_usage(desk: Path, tmp_path: Path) ->
     assert ".mcp-tape-ignore, line 2" in mcp_tape(tmp_path, "diff", "a.db", "b.db", code=2)
 
 
-# -- what cannot be known
+# -- unknown parts
 
 
 def test_the_gate_does_not_pass_what_it_cannot_know(desk: Path) -> None:

@@ -1,6 +1,6 @@
-"""What lets a release through, and what does not: exit codes of diff, breaking and verify on small servers.
+"""Releases that pass the gate and those that do not: exit codes of diff, breaking and verify on small servers.
 
-A server is a tape that is played.
+A server here is a replayed tape.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def mcp_tape(place: Path, *words: str, code: int = 0) -> str:
 
 
 def server(place: Path, talk: Talk) -> list[str]:
-    """The words of a server that says what it says in a talk."""
+    """The command of a server that replays a talk."""
     return ["--", *MCP_TAPE, "replay", "-q", str(taped(place / "server.db", talk))]
 
 
@@ -51,7 +51,7 @@ def old(tmp_path: Path) -> str:
     return taped(tmp_path / "old.db", FEW).name
 
 
-# Gains --------------------------------------------------------------------------------------------------
+# Additions -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("words", [("verify", "--allow-writes"), ("breaking",)], ids=lambda words: words[0])
@@ -136,7 +136,7 @@ def test_a_live_server_that_asks_its_client_before_it_answers_is_compared(tmp_pa
     assert "It breaks no client" in mcp_tape(tmp_path, "breaking", "old.db", "--", sys.executable, "-c", CURIOUS)
 
 
-# What is shown ------------------------------------------------------------------------------------------
+# Output ----------------------------------------------------------------------------------------------------
 
 NEEDY = {"type": "object", "properties": {"pageId": {"type": "string"}}, "required": ["pageId"]}
 NAMES = ("a", "b", "c", "d", "e", "f")
@@ -144,7 +144,7 @@ NAMES = ("a", "b", "c", "d", "e", "f")
 
 @pytest.fixture
 def broken(tmp_path: Path) -> list[str]:
-    """Six tools that need an argument now, and one that is new."""
+    """Six tools with a new required argument, and one new tool."""
     taped(tmp_path / "old.db", [hello(), listing("tools/list", *map(tool, NAMES))])
     needy = [tool(name, inputSchema=NEEDY) for name in NAMES]
     taped(tmp_path / "new.db", [hello(), listing("tools/list", *needy, tool("more", description="More."))])

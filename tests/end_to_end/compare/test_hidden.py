@@ -1,4 +1,4 @@
-"""Characters that nobody sees are seen in every output, and a default is shown with its value."""
+"""Invisible characters are visible in every output, and a default is shown with its value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cassettes are strangers': whatever they hold, a comparison ends, in time, and says what it can."""
+"""Untrusted cassettes: whatever their content, a comparison ends in time, with as much of a result as possible."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def versioned(version: str, *items: Any) -> Talk:
     return [hello(serverInfo={"name": "s", "version": version}), listing("tools/list", *items)]
 
 
-# What servers say about themselves ----------------------------------------------------------------------
+# Servers' declarations -------------------------------------------------------------------------------------
 
 
 ODD: list[Any] = [
@@ -110,7 +110,7 @@ def test_an_answer_that_is_no_object_is_no_handshake() -> None:
     assert not compared(odd, WHOLE).changes
 
 
-# What comes of calls ------------------------------------------------------------------------------------
+# Results of calls ------------------------------------------------------------------------------------------
 
 STRANGE: list[Any] = [None, True, 0, "x", [], [1], {}, {"content": None}, {"content": "x"}, {"content": {}},
            {"content": [None, 1]},
@@ -123,7 +123,7 @@ METHODS = {"tools/call": {"name": "t"}, "prompts/get": {"name": "t"}, "resources
 @pytest.mark.slow(quick=1)
 @pytest.mark.parametrize("method", METHODS)
 def test_results_may_be_anything(method: str) -> None:
-    """Each strange result against each other one."""
+    """Each odd result compared with each other one."""
     sides = [(one, other) for one in STRANGE for other in STRANGE]
     old, new = (
         [exchange(method, METHODS[method] | {"n": at}, pair[side]) for at, pair in enumerate(sides)] for side in (0, 1)
@@ -146,7 +146,7 @@ def test_calls_may_name_nothing(params: Any) -> None:
     assert rules([*WHOLE, old], [*WHOLE, new]) == ["call-structured-value-changed"]
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # what jsonschema says when it does fetch
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # from jsonschema if it fetched anything
 def test_a_schema_is_never_fetched(tmp_path: Path) -> None:
     (tmp_path / "schema.json").write_text('{"type": "string"}')
     schema = {"type": "object", "$ref": (tmp_path / "schema.json").as_uri()}

@@ -1,4 +1,4 @@
-"""The HTML page of a diff in a real browser: it asks for nothing, fits, folds, prints, and can be read."""
+"""The HTML page of a diff in a real browser: it makes no requests, fits, folds, prints, and is readable."""
 
 from __future__ import annotations
 

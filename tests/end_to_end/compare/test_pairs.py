@@ -1,4 +1,4 @@
-"""Real releases, recorded and compared: what docs/examples/pairs keeps is what `mcp-tape diff` says today."""
+"""Real releases, recorded and compared: docs/examples/pairs matches the current output of `mcp-tape diff`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PAIRS = Path(__file__).resolve().parents[3] / "docs" / "examples" / "pairs"
 FORMS = {".txt": "text", ".md": "markdown", ".html": "html"}
 KEPT = sorted(path.name for path in PAIRS.iterdir() if path.suffix in FORMS)
 TAPES = sorted(PAIRS.glob("*.db"))
-# The command of each server, and whether the newest release breaks clients of the older one.
+# The command of each server, and whether its newest release breaks clients of the older one.
 SERVERS = {
     "everything": (["mcp-server-everything"], True),
     "filesystem": (["mcp-server-filesystem", "."], True),
@@ -29,7 +29,7 @@ MOST_BYTES, MOST_IN_ALL = 300_000, 2_000_000
 
 
 def compared(place: Path, name: str, old: str, new: str, *options: str) -> tuple[int, bytes]:
-    """The exit code and the output, away from this project and its settings."""
+    """The exit code and the output, outside of this project and its settings."""
     for side, recording in (("old", old), ("new", new)):
         shutil.copy(PAIRS / f"{name}-{recording}.db", place / f"{side}.db")
     done = run([*MCP_TAPE, "diff", "old.db", "new.db", *options], cwd=place)
@@ -47,7 +47,7 @@ def test_each_server_has_its_recordings_and_a_text() -> None:
 def test_a_kept_output_is_what_diff_prints(tmp_path: Path, kept: str) -> None:
     name, ending = kept.split(".")
     _, printed = compared(tmp_path, name, "old", "new", "--format", FORMS[f".{ending}"])
-    told = report_of if ending == "html" else str  # the rest of a page is the viewer's
+    told = report_of if ending == "html" else str  # the rest of a page is the viewer
     expected = told((PAIRS / kept).read_text("utf-8"))
     assert told(printed.decode()) == expected, "run: python docs/examples/pairs/make.py --diff"
 
@@ -93,5 +93,5 @@ def test_what_the_page_shows_of_a_pair_is_in_its_text(name: str) -> None:
     kept = (PAIRS / f"{name}.txt").read_text("utf-8")
     assert shown
     for block in shown:
-        for part in block.split("…\n"):  # a line of its own: something is left out
+        for part in block.split("…\n"):  # such a line marks an omission
             assert part in kept, part

@@ -1,4 +1,4 @@
-"""A live server that is compared: what it says of itself is redacted as its recording was."""
+"""Comparison with a live server: its facts are redacted as in its recording."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PASSWORD = "Tr0ub4dor-and-3"
 CUSTOMER = "customer C-4711"
 VARIABLE = "q7Hs2-vLm40-tKe9"
 SECRETS = (TOKEN, PASSWORD, "C-4711", VARIABLE)
-# A server that says secrets of itself; "changed": in other words. "crash": it ends instead.
+# A server with secrets in its facts; "changed": with other wording. "crash": it ends instead.
 SERVER = f"""
 import json, sys
 more = " now" if "changed" in sys.argv else ""
@@ -49,7 +49,7 @@ def tape(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def compared(tape: Path, *words: str) -> tuple[int, str]:
-    """Where the variable of the recording is not set."""
+    """Compare without the recording's variable."""
     command = [*MCP_TAPE, "diff", str(tape), *words[:-1], "--", *python(SERVER), words[-1], "--token", PASSWORD]
     done = run(command)
     return done.returncode, (done.stdout + done.stderr).decode()

@@ -1,4 +1,4 @@
-"""Comparing under bad conditions, and what must not be called a break though it looks like one."""
+"""Comparing under bad conditions, and harmless changes that look like breaks."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_closed_output_is_no_traceback(broken: tuple[str, str]) -> None:
     assert (done.returncode, done.stderr) == (1, b"")
 
 
-# What is no break ---------------------------------------------------------------------------------------
+# Harmless changes ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("old", [{"name": "t"}, tool(inputSchema={}), tool(inputSchema=None)], ids=str)

@@ -1,6 +1,6 @@
-"""Two versions of a small server per family of changes, really recorded and compared: as tests/golden/versions has it.
+"""Two versions of a small server for each family of changes, really recorded and compared with tests/golden/versions.
 
-To write the golden files anew: python -m tests.end_to_end.compare.test_versions --rewrite
+To write the golden files again: python -m tests.end_to_end.compare.test_versions --rewrite
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def call(name: str, **more: Any) -> Request:
 
 
 def of_the_first(answers: list[Any]) -> dict[str, Any]:
-    """A call about what the first one made."""
+    """A call with an id from the first answer."""
     made = next(answer for answer in answers if "structuredContent" in answer.get("result", {}))
     return {"name": "read", "arguments": {"note": made["result"]["structuredContent"]["id"]}}
 
@@ -77,7 +77,7 @@ SCRIPTS: Mapping[str, Requests] = {family: [TOOLS] for family in FAMILIES} | {
 
 
 def play(command: Sequence[str], requests: Requests) -> None:
-    """Ask one thing after the other, lists to their ends; answer what the server asks with nothing."""
+    """Make requests in turn, and read lists to their ends; answer server requests with an empty result."""
     with started(command, cwd=ROOT) as server:
         assert server.stdin and server.stdout
         answers: list[Any] = []
@@ -107,14 +107,14 @@ def _ask(server: Any, number: int, method: str, params: dict[str, Any]) -> Any:
             return message
         if "id" in message:
             _say(server, id=message["id"], result={})
-    return {}  # it is gone
+    return {}  # the server is gone
 
 
 def _say(server: Any, **message: Any) -> None:
     send(server.stdin, json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
 
 
-# What it recorded ---------------------------------------------------------------------------------------
+# Its recordings --------------------------------------------------------------------------------------------
 
 
 def server(family: str, version: int) -> list[str]:
@@ -142,7 +142,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def mcp_tape(place: Path, *words: str) -> Result:
-    """The command line, in this process and in a directory."""
+    """A command line, run in this process and in a directory."""
     before = os.getcwd()
     os.chdir(place)
     try:
@@ -161,7 +161,7 @@ def golden(family: str, form: str) -> Path:
 
 
 def kept(form: str, text: str) -> str:
-    """What a golden file has: of a page what it says, for the rest of it is the viewer's."""
+    """The content of a golden file; of a page only the report, since the rest is the viewer."""
     return report_of(text) if form == "html" else text
 
 
@@ -216,7 +216,7 @@ def test_a_live_server_is_asked_what_it_offers(desk: Path, family: str) -> None:
     command = [*MCP_TAPE, "diff", str(desk / family / "1.db"), "--json", "--", *server(family, 2)]
     done = run(command, cwd=ROOT)
     assert done.returncode == 1, done.stderr
-    # Asked only once, it cannot be seen to change its mind.
+    # After a single request, it is unknown whether the answer changes.
     known = [
         one for one in changes(desk / family, "1.db", "2.db", "--surface") if "nondeterministic" not in one["rule"]
     ]

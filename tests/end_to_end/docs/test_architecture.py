@@ -1,4 +1,4 @@
-"""The floor plan that contributors read is the one that was built."""
+"""The architecture page matches the code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CI runs what the README says, on every Python that mcp-tape supports."""
+"""CI does what the README says, on every Python that mcp-tape supports."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""The documentation is true: its commands run, its links resolve, its snippets parse, nothing is left out.
+"""The documentation is correct and complete: its commands run, its links resolve, its snippets parse.
 
-A block of shell or Python runs in these tests when the line before it is `<!-- run -->`; shell in a directory that
-holds `tape.db` and `next.db`, recordings of the demo and its next version, and `remote.db`, one of the HTTP server that
-docs/http.md shows, which is running at `$SERVER`; `ask.py` is the client for it. A block of text after
-`<!-- prints -->` is what the example before it prints, on stdout and stderr. SQL blocks all run on `tape.db`. Whole
-test files are tried out in test_docs_testing.py, and what is said about HTTP in test_docs_http.py.
+A block of shell or Python runs in these tests when the line before it is `<!-- run -->`. Shell runs in a directory
+with `tape.db` and `next.db`, recordings of the demo and its next version; `remote.db`, a recording of the HTTP server
+in docs/http.md, which is running at `$SERVER`; and `ask.py`, the client for it. A block of text after
+`<!-- prints -->` is the output of the previous example, on stdout and stderr. SQL blocks all run on `tape.db`. Whole
+test files are tested in test_docs_testing.py, and the pages on HTTP in test_docs_http.py.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 def anchors(page: Path) -> set[str]:
-    """The headings of a page, as links name them."""
+    """The headings of a page, in the form of link anchors."""
     titles = re.findall(r"^#+ (.+)$", page.read_text("utf-8"), flags=re.M)
     return {re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in titles}
 
@@ -273,4 +273,4 @@ def test_the_exit_codes_are_as_documented(tmp_path: Path) -> None:
     ]
     assert codes == [7, 128 + 15, 2, 3, 4]
     assert text.read_text() == "hello"
-    assert [session.exit_code for session in sessions(tmp_path / "other.db")] == [None]  # it says why
+    assert [session.exit_code for session in sessions(tmp_path / "other.db")] == [None]  # it explains why

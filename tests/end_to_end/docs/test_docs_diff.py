@@ -1,6 +1,6 @@
-"""What the documentation says about comparing is true: its recipes run, its settings, options and rules exist.
+"""The documentation on comparing is correct: its recipes run, and its settings, options and rules exist.
 
-The recipes run in a clone of a repository with a cassette of `my-server`, as a runner has it.
+The recipes run in a clone of a repository with a cassette of `my-server`, as in CI.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tests.support.running import record, run
 PAGES = [DOCS / f"{name}.md" for name in ("diff", "verify", "reviewing", "ci", "real-diffs", "diff-json", "rules")]
 COMPARING = ("diff", "breaking", "verify", "review", "rules")
 GIT = "git -c user.name=a -c user.email=a@b -c commit.gpgsign=false"
-# A tool that only reads; the next version of the server wants to know more before it answers.
+# A read-only tool; the server's next version requires another argument.
 SERVER = """#!{python}
 import json, sys
 extra = {extra}
@@ -51,7 +51,7 @@ LOOK = [*client.REQUESTS[:2], ("tools/call", {"name": "look", "arguments": {"cit
 
 
 class Desk(NamedTuple):
-    """A clone of a repository, and where the programs of two versions of the server are."""
+    """A clone of a repository, and the programs of two versions of the server."""
 
     clone: Path
     same: Path
@@ -74,7 +74,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Desk:
 
 @pytest.fixture
 def desk(made: Desk, tmp_path: Path) -> Iterator[Desk]:
-    """As it was cloned; each recipe may leave something there."""
+    """A fresh clone; each recipe may leave files there."""
     yield made
     assert run(["sh", "-c", "git checkout -q . && git clean -qfd"], cwd=made.clone).returncode == 0
 
@@ -88,7 +88,7 @@ def server(directory: Path, *required: str) -> Path:
 
 
 def tried(recipe: str, desk: Desk, programs: Path, **more: str) -> subprocess.CompletedProcess[bytes]:
-    """A recipe as the runners of GitHub run it."""
+    """A recipe, run as GitHub's runners do."""
     path = os.pathsep.join([str(programs), forked.scripts(), str(Path(sys.executable).parent), os.environ["PATH"]])
     known = {"PATH": path, "CI": "true", "GITHUB_BASE_REF": "main", "GITHUB_STEP_SUMMARY": str(desk.clone / "summary")}
     return run(["bash", "-e", "-o", "pipefail", "-c", recipe], cwd=desk.clone, env=os.environ | known | more)
@@ -101,7 +101,7 @@ def recorded_anew(desk: Desk, programs: Path, name: str = "my-server") -> None:
 
 
 def recipes(title: str, key: str) -> list[str]:
-    """The commands under a heading of docs/ci.md, without those that install."""
+    """The commands under a heading of docs/ci.md, except those that install."""
     yaml = pytest.importorskip("yaml")  # comes with pytest-recording
     blocks = [yaml.safe_load(block["text"]) for block in BLOCK.finditer(under("ci.md", title))]
     commands = [command for found in valued(blocks, key) for command in (found if isinstance(found, list) else [found])]
@@ -110,7 +110,7 @@ def recipes(title: str, key: str) -> list[str]:
 
 
 def valued(value: Any, key: str) -> Iterator[Any]:
-    """What a key has for values, wherever it stands."""
+    """The values of a key, at any depth."""
     if isinstance(value, dict):
         if key in value:
             yield value[key]
@@ -170,7 +170,7 @@ def test_the_pre_commit_hook_stops_a_commit_that_breaks(desk: Desk) -> None:
     tapes = ["tapes/another.db", "tapes/my-server.db"]
     assert all(re.search(files, tape) for tape in tapes)
     recorded_anew(desk, desk.same, "another")
-    # pre-commit takes the entry apart as a shell does, and appends the files that are about to be committed.
+    # pre-commit splits the entry as a shell does, and appends the files to be committed.
     hook = shlex.join([*shlex.split(entry), *tapes])
     assert tried(hook, desk, desk.same).returncode == 0
     recorded_anew(desk, desk.next)
@@ -197,7 +197,7 @@ def test_the_exit_codes_are_those_of_the_page(desk: Desk) -> None:
 
 @pytest.mark.slow
 def test_a_review_by_options_does_what_the_page_says(desk: Desk) -> None:
-    """What is rejected leaves the cassette as it is; all accepted, and the new recording takes its place."""
+    """Rejecting leaves the cassette unchanged; if everything is accepted, the new recording replaces it."""
     tape, new, ignored = (
         desk.clone / name for name in ("tapes/my-server.db", "tapes/my-server.db.new", ".mcp-tape-ignore")
     )

@@ -1,4 +1,4 @@
-"""What the documentation says about HTTP is true: its programs run, its statuses, events and exit codes are real."""
+"""The documentation on HTTP is correct: its programs run, and its statuses, events and exit codes are real."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory, server: str) -> Path:
 
 @contextlib.contextmanager
 def told(*arguments: str, code: int = 0) -> Iterator[str]:
-    """The URL that an mcp-tape prints; at the end it is told to stop, and ends with this code."""
+    """The URL that an mcp-tape prints; on exit it is stopped, and must end with this code."""
     with started([*MCP_TAPE, *arguments]) as process:
         assert process.stdout
         yield receive_line(process.stdout).decode().strip()
@@ -46,7 +46,7 @@ def told(*arguments: str, code: int = 0) -> Iterator[str]:
 
 
 def status(url: str, verb: str, body: str = "", **headers: str) -> int:
-    """What a request is answered with; a stream is not waited for."""
+    """The status of the response to a request; does not wait for a stream."""
     parts = urlsplit(url)
     connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=WAIT)
     with contextlib.closing(connection):
@@ -55,7 +55,7 @@ def status(url: str, verb: str, body: str = "", **headers: str) -> int:
 
 
 def nobody() -> str:
-    """A URL where nothing listens."""
+    """A URL without a listener."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         return f"http://127.0.0.1:{taken.getsockname()[1]}/mcp"
 
@@ -95,19 +95,19 @@ def test_the_statuses_of_a_replay_are_as_documented(desk: Path) -> None:
                 status(url, "POST", INITIALIZE, Origin="http://attacker.example"),
             ],
         }
-        assert status(url, "POST", LIST, **session) == 404  # it was deleted
+        assert status(url, "POST", LIST, **session) == 404  # the session was deleted
         status(url, "POST", INITIALIZE)
         unnamed = [status(url, "POST", LIST), status(url, "GET")]
     rows = dict(re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", under("replay-rules.md", "HTTP statuses"), flags=re.M))
     del rows["request"]
-    # A tape of stdio, where a server gives no session id.
+    # A stdio tape, which has no session id.
     refused = [rows.pop(next(what for what in rows if what.startswith(start))) for start in UNNAMED]
     assert refused == ["400", "405"] and unnamed == [200, 200]
     assert len(found) == len(rows)
     for start, statuses in found.items():
         (documented,) = [said for what, said in rows.items() if what.startswith(start)]
         codes = [int(code) for code in re.findall(r"(?<!-)\b\d{3}\b", documented)]
-        assert statuses == (codes or [200, 200]), start  # as recorded, which on stdio was no status at all
+        assert statuses == (codes or [200, 200]), start  # as recorded; stdio has no status
 
 
 def test_the_statuses_that_are_no_answer_are_listed() -> None:

@@ -1,4 +1,4 @@
-"""The test files that the documentation shows are real: they record, replay, and fail on a miss.
+"""The test files in the documentation are real: they record, replay, and fail on a miss.
 
 A block is a whole file when the line before it is `<!-- file: NAME -->`.
 """
@@ -20,7 +20,7 @@ from tests.support import forked
 from tests.support.docs import ROOT, example, pytest_run
 from tests.support.running import run
 
-# Jest and Vitest offer these under the same names; Node's own runner stands in for them here.
+# Jest and Vitest have these under the same names; here Node's own runner replaces both.
 VITEST = """
 import assert from "node:assert/strict";
 export { afterEach, beforeEach, test } from "node:test";
@@ -32,13 +32,13 @@ export const expect = (got) => ({
 
 
 def in_seoul(text: str) -> str:
-    """The same test, with a question that is not on its tape."""
+    """The same test, with a request that is not on its tape."""
     assert '"Asia/Tokyo"' in text
     return text.replace('"Asia/Tokyo"', '"Asia/Seoul"')
 
 
 def block(page: str, mark: str) -> list[str]:
-    """The lines of the block after a mark, as `<!-- missed -->` is one."""
+    """The lines of the block after a mark such as `<!-- missed -->`."""
     found = re.search(rf"^<!-- {mark} -->\n```\w+\n(.*?)^```$", (ROOT / page).read_text("utf-8"), re.S | re.M)
     assert found, mark
     return found[1].splitlines()
@@ -145,7 +145,7 @@ def test_the_example_of_the_readme_records_and_replays(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout
     example("README.md", "test_clock.py", tmp_path, lambda text: text.replace("mcp-server-time", "no-server"))
     assert "no-server" in (tmp_path / "test_clock.py").read_text()
-    assert pytest_run(tmp_path).returncode == 0  # the tape alone
+    assert pytest_run(tmp_path).returncode == 0  # from the tape alone
 
 
 @pytest.mark.slow

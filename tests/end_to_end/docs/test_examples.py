@@ -1,4 +1,4 @@
-"""The examples in docs/examples run: from their cassettes with no server in reach, and against real servers."""
+"""The examples in docs/examples run: from their cassettes without any server, and against real servers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.running import run
 ROOT = Path(__file__).resolve().parents[3]
 EXAMPLES = ROOT / "docs" / "examples"
 FASTMCP = "test_fastmcp.py"
-# What each must come to where live servers are blocked: how many tests pass, and how many are skipped.
+# The expected result of each with live servers blocked: the numbers of passed and skipped tests.
 REPLAYED = {
     "test_agent.py": (4, 0),
     FASTMCP: (1, 0),
@@ -47,13 +47,13 @@ def place(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def offline(tmp_path: Path) -> dict[str, str]:
-    """An environment in which no server is found."""
+    """An environment without any server."""
     return provision.nowhere(tmp_path / "empty")
 
 
 @pytest.fixture(scope="module")
 def replayed(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """What is said of each test when all examples replay, with no server in reach."""
+    """The result of each test when all examples replay without any server."""
     parent = tmp_path_factory.mktemp("replayed")
     place, offline = copy_to(parent), provision.nowhere(parent / "empty")
     before = tapes(place)
@@ -65,10 +65,10 @@ def replayed(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def tried(place: Path, *arguments: str, env: dict[str, str]) -> tuple[int, str]:
-    """The exit code of a pytest run of some files, with options, and what it printed."""
+    """The exit code and output of a pytest run of some files, with options."""
     program = [provision.fastmcp(), "-m", "pytest"] if arguments[0] == FASTMCP else provision.pytest_command()
     command = [*program, "-p", "no:cacheprovider", *arguments]
-    # Other plugins happen to be installed, and take longer to load than the tests.
+    # Other installed plugins take longer to load than the tests.
     env = env | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(ROOT)}
     command += ["-p", "mcp_tape.pytest_plugin", "-p", "pytest_asyncio.plugin"]
     done = run(command, cwd=place, env=env)
@@ -126,7 +126,7 @@ def test_a_miss_fails_an_example_whose_agent_swallows_it(place: Path, offline: d
     code, said = tried(place, "test_agent.py", "-k", "finds", env=offline)
     assert code == 1, said
     assert 'recorded "Moon/Tycho", live "Moon/Kepler"' in said
-    assert "AssertionError" not in said  # the agent said what it should
+    assert "AssertionError" not in said  # the agent's answer was correct
 
 
 @pytest.mark.slow

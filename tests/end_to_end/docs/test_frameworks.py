@@ -1,4 +1,4 @@
-"""The recipes for frameworks run from their cassettes, fail in pytest's words, and are as their page shows them."""
+"""The recipes for frameworks run from their cassettes, fail in pytest's words, and match their page."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support import frameworks
 from tests.support.frameworks import FOLDERS, PAGE, RECIPES, changed, copy, difference, run, with_differences
 
 QUICK = [name for name, recipe in RECIPES.items() if recipe.is_quick]
-# How each fails where a call is not on its tape: the first three go on after it.
+# How each fails on a call that is not on its tape: the first three continue after it.
 MISSED = {
     "pydantic-ai": "AssertionError",
     "openai-agents": "An error occurred while running the tool",
@@ -29,7 +29,7 @@ PATHS = re.compile(rb"/(?:root|home|Users|tmp|var|work|opt|private)/[^\s\"'\\]*"
 
 
 def in_seoul(name: str, parent: Path) -> Path:
-    """A copy of a recipe whose agent asks for something that is not on its tape."""
+    """A copy of a recipe whose agent makes a request that is not on its tape."""
     place = copy(RECIPES[name], parent)
     text = (place / "agent.py").read_text("utf-8")
     assert '"Asia/Tokyo"' in text
@@ -73,7 +73,7 @@ def test_a_cassette_of_a_recipe_is_whole_and_names_no_place(path: Path) -> None:
 @pytest.mark.parametrize("name", QUICK)
 def test_a_recipe_replays_with_no_server_in_reach(name: str, tmp_path: Path, node: Callable[[], Path]) -> None:
     if RECIPES[name].python is None:
-        node()  # or skips
+        node()  # skips without Node
     outcome = run(RECIPES[name], copy(RECIPES[name], tmp_path))
     assert (outcome.code, outcome.tests, outcome.inexact) == (0, "1 passed", 0), outcome.said
 
@@ -98,7 +98,7 @@ def test_a_miss_comes_first_whatever_the_framework_makes_of_it(name: str, tmp_pa
     assert MISSED[name] in own
     assert re.search(r"^FAILED test_agent\.py::\w+ - 1 call missed: ", outcome.said, re.M), outcome.said
     assert re.search(r"^    pytest test_agent\.py::\w+ --mcp-record=new_episodes$", failure.text or "", re.M)
-    assert "mcp-tape use" not in outcome.said  # a command, where pytest is run
+    assert "mcp-tape use" not in outcome.said  # not a command that makes sense in pytest
 
 
 @pytest.mark.slow

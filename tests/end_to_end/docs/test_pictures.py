@@ -1,4 +1,4 @@
-"""The pictures of a terminal show what the commands print today."""
+"""The pictures of a terminal match the current output of the commands."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import pytest
 
 from tests.support.docs import DOCS, PAGES
 
-# When something was recorded and how long it took differs each time, and so do the blanks after it.
+# Times and durations, with the blanks after them, which differ each time.
 TIMES = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d| +\d+\.\d{3}\b|\d+(\.\d+)? (µs|ms|s)\b *")
 MADE = runpy.run_path(str(DOCS / "make_terminals.py"))
 
 
 def timeless(text: str) -> str:
-    """What is shown, but for times, and for which of its two streams a server closes first."""
+    """The output without times, and without the order in which a server closes its two streams."""
     return TIMES.sub("…", text).replace("closes stderr", "closes")
 
 

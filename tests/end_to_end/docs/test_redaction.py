@@ -1,4 +1,4 @@
-"""The manual page on redaction is true: its examples print what it says."""
+"""The manual page on redaction is correct: its examples print the shown output."""
 
 from __future__ import annotations
 

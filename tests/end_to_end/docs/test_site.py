@@ -1,4 +1,4 @@
-"""The manual as a site: every page has its place, links lead to the same in both forms, and search finds things."""
+"""The manual as a site: every page is in the navigation, links work in both forms, and search finds things."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_link_leads_to_where_the_site_has_it(source: str, text: str, on_the_si
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of the site."""
+    """The URL of the site."""
     pytest.importorskip("mkdocs", reason="needs the extra docs")
     place = tmp_path_factory.mktemp("site")
     built = run([sys.executable, "-m", "mkdocs", "build", "--strict", "-q", "-d", str(place)], cwd=ROOT, env=quietly())

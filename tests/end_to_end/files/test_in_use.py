@@ -1,4 +1,4 @@
-"""A cassette is read and changed while somebody records into it, and the recording goes on as if nothing was."""
+"""A cassette is read and changed during a recording, and the recording goes on undisturbed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from tests.support.running import (
 
 PASSWORD = "hunter2-Zebra-99"
 TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9" * 2
-# Answers every request with what it heard, and tells at first what it is called.
+# Answers every request with its input, and introduces itself first.
 SERVER = python(
     """import json, sys
 for line in sys.stdin:
@@ -54,7 +54,7 @@ INITIALIZE = message(id=0, method="initialize", params={"clientInfo": {"name": f
 
 
 class Live:
-    """A recording that goes on."""
+    """A recording in progress."""
 
     def __init__(self, process: Popen[bytes], path: Path, session: int) -> None:
         self.process, self.path, self.session = process, path, session
@@ -69,7 +69,7 @@ class Live:
         try:
             return [frame.text for frame in frames(self.path, self.session) if frame.kind == "message"]
         except CassetteError:
-            return []  # the session is not there yet
+            return []  # no session yet
 
     def end(self) -> str:
         _, told = self.process.communicate(None, WAIT)
@@ -91,12 +91,12 @@ def path(tmp_path: Path) -> Path:
 
 
 def bytes_of(path: Path) -> bytes:
-    """All that SQLite keeps of a cassette."""
+    """All bytes of a cassette, including SQLite's other files."""
     return b"".join(part.read_bytes() for part in path.parent.iterdir() if part.name.startswith(path.name))
 
 
 def is_sound(path: Path) -> bool:
-    """Whether it holds nothing that does not fit. Values that look like secrets are another matter."""
+    """Whether its content is consistent. Values that look like secrets do not matter."""
     return not [found for found in objects_of(invoke("check", path, "--json").stdout) if found["what"] != "secret"]
 
 
@@ -127,7 +127,7 @@ def test_what_is_hidden_is_in_no_byte_while_the_recording_goes_on(path: Path) ->
     (session,) = sessions(path)
     assert session.incomplete is None and is_one_file(path)
     assert len(live.messages()) == 2 * 41
-    assert TOKEN.encode() not in path.read_bytes()  # what the recorder knows of both sides is not written again
+    assert TOKEN.encode() not in path.read_bytes()  # the recorder does not write its copy of the facts again
     assert session.client_name == "client [redacted:shape:github]" and is_sound(path)
 
 
@@ -183,7 +183,7 @@ def test_whoever_still_reads_the_old_pages_is_told_of(path: Path, monkeypatch: p
             result = invoke("redact", path)
             assert (result.exit_code, "somebody is reading old pages of it" in result.stderr) == (3, True)
             assert PASSWORD.encode() in bytes_of(path)
-            live.ask(call(2, "more"))  # it does not wait for them
+            live.ask(call(2, "more"))  # without waiting for them
             reading.close()
         assert not any(PASSWORD.encode() in text for text in live.messages())
         assert invoke("redact", path).exit_code == 0
@@ -220,7 +220,7 @@ def test_there_must_be_room_so_that_the_recorder_has_some(path: Path, monkeypatc
 
 
 def test_what_somebody_edits_meanwhile_is_hidden_too(path: Path) -> None:
-    """An edited session's frames get new numbers, perhaps such as were looked at already."""
+    """An edited session's frames get new numbers, perhaps in a range that was already searched."""
     talk = Frames()
     for number in range(1, 1200):
         talk.client(call(number, "login", password=PASSWORD))
@@ -279,7 +279,7 @@ def test_what_is_being_recorded_is_removed_only_by_force_and_its_recorder_says_s
         assert (refused.exit_code, "session 1 of" in refused.stderr, "--force" in refused.stderr) == (2, True, True)
         assert len(live.messages()) == 2
         assert invoke("rm", path, "--session", 1, "--force").exit_code == 0
-        with recording(path) as other:  # which gets the number
+        with recording(path) as other:  # takes the number
             assert live.process.stdout
             send(live.process.stdin, call(1, "lost") + b"\n")
             receive_line(live.process.stdout)
@@ -317,7 +317,7 @@ def test_frames_of_an_open_session_can_be_deleted_but_not_added(path: Path) -> N
         added = invoke("edit", path, "--editor", "printf '@new server\\n| hello\\n' >>")
         assert added.exit_code == 1
         assert "not added or moved" in added.stderr and "Your text is in" in added.stderr
-        assert "to put it back" not in added.stderr  # it would lack what comes
+        assert "to put it back" not in added.stderr  # it would lack later frames
         first = next(frame.seq for frame in frames(path) if frame.kind == "message")
         keeps = f"import re, sys; t = open(sys.argv[1]).read(); t = re.sub(r'(?s)@{first} client.*?(?=\\n@)', '', t)"
         deleted = invoke("edit", path, "--editor", shlex.join(python(f"{keeps}; open(sys.argv[1], 'w').write(t)")))
@@ -325,7 +325,7 @@ def test_frames_of_an_open_session_can_be_deleted_but_not_added(path: Path) -> N
         live.ask(call(2, "weather", day="sunny"))
         live.end()
     assert INITIALIZE not in live.messages() and len(live.messages()) == 5
-    assert sessions(path)[0].client_name is None  # which only that frame told
+    assert sessions(path)[0].client_name is None  # only that frame contained it
     assert is_sound(path)
 
 

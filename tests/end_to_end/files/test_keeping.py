@@ -1,4 +1,4 @@
-"""What is no cassette is refused by every command that asks or changes cassettes, and left alone."""
+"""Every command that reads or changes cassettes refuses other files, and leaves them alone."""
 
 from __future__ import annotations
 

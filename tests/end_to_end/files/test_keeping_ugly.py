@@ -1,4 +1,4 @@
-"""What keeps a cassette whole, and a secret gone, when somebody else is at it or something comes in between."""
+"""Cassettes stay whole, and secrets hidden, despite concurrent processes and interruptions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.support.running import ECHO, MCP_TAPE, WAIT, frames, record, run, ses
 
 NOTE = b"# Cassettes in git diff; every clone runs once: mcp-tape git-setup"
 SECRET = "hunter2-hunter2"
-# A function for --redact-with: says that it is reached, and then takes its time.
+# A function for --redact-with that reports its call, and then takes a while.
 SLOW = (
     "import pathlib, time\ndef slow(text):\n    pathlib.Path('reached').touch()\n    time.sleep(60)\n    return text\n"
 )
@@ -36,9 +36,9 @@ def tape(tmp_path: Path) -> Path:
 
 
 def another(path: Path) -> None:
-    """The same cassette in another file, which takes its place, as when it was redacted.
+    """Replace the cassette by an equal file, as redaction does.
 
-    Another process copies it: closing the file here would drop the locks that a connection of ours has on it.
+    Another process copies it: closing the file here would drop the locks that our own connection holds.
     https://www.sqlite.org/howtocorrupt.html#_posix_advisory_locks_canceled_by_a_separate_thread_doing_close_
     """
     copy = path.with_suffix(".new")
@@ -59,7 +59,7 @@ def test_a_recorder_that_waited_for_a_redaction_records_into_the_new_file(tape: 
 
 
 def test_a_recorder_that_waits_for_its_first_client_keeps_its_file(tape: Path) -> None:
-    with closing(Writer(str(tape))):  # no session has begun
+    with closing(Writer(str(tape))):  # without a session
         before = os.stat(tape).st_ino
         assert invoke("rm", tape, "--session", 1).exit_code == 0
         assert os.stat(tape).st_ino == before
@@ -81,7 +81,7 @@ def test_a_recorder_waits_for_a_cassette_that_is_held_for_long() -> None:
 
 
 def holds(process: subprocess.Popen[bytes], path: Path) -> bool:
-    """Whether a process, or one that it has started, has a file open."""
+    """Whether a process or one of its children has a file open."""
     tree = run(["ps", "-o", "pid=", "--ppid", str(process.pid)]).stdout.split()
     return any(path in links(pid) for pid in [str(process.pid), *(pid.decode() for pid in tree)])
 
@@ -153,7 +153,7 @@ def test_a_redaction_that_is_stopped_leaves_no_copy_behind(tape: Path, number: s
 
 
 def ended(command: list[str], *, first: bytes, reached: Callable[[], bool]) -> None:
-    """Kill a process when it has reached something."""
+    """Kill a process once it has reached a state."""
     with started(command) as process:
         assert process.stdin
         process.stdin.write(first)

@@ -1,4 +1,4 @@
-"""mcp-tape rm and merge: sessions taken off a cassette, and put together on one."""
+"""mcp-tape rm and merge: sessions removed from a cassette, and combined on one."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_force_removes_what_extends_it_too(tape: Path) -> None:
 
 @pytest.fixture
 def chain(tape: Path) -> Path:
-    """So many sessions, each of which extends the one behind it, that no more than linear time is left for them."""
+    """A long chain of sessions, each extending the next one: only linear time is fast enough."""
     more = f"WITH RECURSIVE n(i) AS (SELECT 5 UNION ALL SELECT i + 1 FROM n WHERE i < {CHAIN})"
     alter(
         tape,
@@ -84,7 +84,7 @@ def chain(tape: Path) -> Path:
     return tape
 
 
-CHAIN = 40_000  # more than SQLite takes as values of one statement
+CHAIN = 40_000  # more values than one SQLite statement takes
 
 
 def test_a_long_chain_of_sessions_goes_at_once_and_is_named_in_short(chain: Path) -> None:

@@ -1,4 +1,4 @@
-"""Sessions of real clients with real servers over HTTP, which several files of tests play."""
+"""Recorded sessions of real clients with real servers over HTTP, shared by several test files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.sdk_http import Recording, both, live_environment, printed, r
 def recorded_over_http(
     tmp_path_factory: pytest.TempPathFactory, sdk_client: Callable[[str, str], list[str]]
 ) -> Iterator[Callable[[str, str], Recording]]:
-    """A client's session with a live server, by their names; made on first use, for all processes of this run."""
+    """A client's session with a live server, by their names; recorded on first use, for all processes of this run."""
     own = tmp_path_factory.getbasetemp()
     shared = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
     with contextlib.ExitStack() as running:

@@ -60,7 +60,7 @@ def test_a_client_sees_on_replay_what_it_saw_live(
     check_heard(json.loads(over_http))
 
 
-# What they share ---------------------------------------------------------------------------------------
+# Helpers ---------------------------------------------------------------------------------------------------
 
 
 def replayed_over_stdio(program: Sequence[str], tape: Path, place: Path, **client: str) -> bytes:
@@ -69,11 +69,11 @@ def replayed_over_stdio(program: Sequence[str], tape: Path, place: Path, **clien
 
 
 def settled(output: bytes, server: str) -> Document:
-    """A document without what two runs with a live server need not agree on."""
+    """A document without the parts that may differ between two runs with a live server."""
     text = json.dumps(json.loads(output), ensure_ascii=False)
     document: Document = json.loads(CLOCK.sub("(time)", BLOB.sub('"blob": "(time)"', text)))
     if server == "everything-http":
-        # Said right after the handshake, and heard by those who are fast to listen.
+        # Sent right after the handshake, and received only by clients that listen early.
         early = {"method": "notifications/tools/list_changed"}
         document["notifications"] = [each for each in document["notifications"] if each != early]
     return document
@@ -87,12 +87,12 @@ def check_tape(tape: Path, document: Document) -> None:
         assert [cassette.counts(session.id)["open"] for session in recorded] == [0] * len(recorded)
     assert [session.incomplete for session in recorded] == [None] * len(recorded)
     assert recorded[-1].protocol_version == protocol(document)
-    # Events that only carry an id, and what the old transport answers a message with.
+    # Events with only an id, and the old transport's responses to a message.
     assert {frame.text for frame in every if frame.kind == "noise"} <= {b"", b"Accepted"}
     made = Counter(METHODS[step["do"]] for step in steps(document) if step["do"] in METHODS)
     sent, asked = methods(every, "client"), methods(every, "server")
     if protocol(document) >= "2026":
-        # It asks in results, and is called again with the answers: both times it converses, twice more.
+        # It asks in results, and is called again with the answers: two more rounds for each of the two conversations.
         made["tools/call"] += 4
     else:
         wanted = {"sampling": "sampling/createMessage", "elicitation": "elicitation/create", "roots": "roots/list"}

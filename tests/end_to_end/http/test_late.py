@@ -1,4 +1,4 @@
-"""What a server sends for a call that it has answered already: it stays with that call, in both eras."""
+"""Server messages for a call that was answered already: they stay with that call, in both eras."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ class Caller:
             client.ask(asking(number, tool, f"live-{tool}", is_modern=is_modern), **self._own)
 
     def came(self) -> list[list[str]]:
-        """What came on the stream of each call, until its end."""
+        """The messages on the stream of each call, until its end."""
         return [heard(client.answer().body) for client in self.calls]
 
 
 def heard(data: bytes) -> list[str]:
-    """Messages in a few words."""
+    """Messages in short form."""
     return [worded(json.loads(line)) for line in re.findall(r"^data: (\{.*)$", data.decode(), re.M)]
 
 
@@ -67,7 +67,7 @@ def worded(body: dict[str, Any]) -> str:
 
 
 def recorded(tape: Path, *, is_modern: bool) -> Path:
-    """Two calls at once, each with something behind its answer on its own stream, through the recording proxy."""
+    """Two calls at once, each with a message after its answer on its own stream, through the recording proxy."""
     both_are_answered = threading.Barrier(2)
 
     def script(request: Message, wire: Wire) -> None:
@@ -95,7 +95,7 @@ def recorded(tape: Path, *, is_modern: bool) -> Path:
 
 
 def on_one_stream(tape: Path, *, is_modern: bool) -> Path:
-    """The same over stdio, where all comes on one stream."""
+    """The same over stdio, where all messages come on one stream."""
     greeting: list[Said] = list(zip(("client", "server", "client"), HANDSHAKE, strict=True))  # type: ignore[arg-type]
     asked = [asking(number, tool, tool, is_modern=is_modern).decode() for number, tool in ((1, "a"), (2, "b"))]
     said = [progress("a", 1), progress("b", 1), result(2), result(1), *(progress(t, n) for n in (2, 3) for t in "ab")]
@@ -104,7 +104,7 @@ def on_one_stream(tape: Path, *, is_modern: bool) -> Path:
 
 
 def on_the_get_stream(tape: Path) -> Path:
-    """The same over HTTP, with all that is behind an answer on the stream of a GET."""
+    """The same over HTTP, with all messages after an answer on the stream of a GET."""
 
     def talk(http: Http) -> None:
         own = {"mcp_session_id": "S"}
@@ -128,7 +128,7 @@ def on_the_get_stream(tape: Path) -> Path:
     return cassette(tape, talk)
 
 
-# What is played of them ------------------------------------------------------------------------------------
+# Their replays ---------------------------------------------------------------------------------------------
 
 
 def of(tool: str, *said: str) -> list[str]:
@@ -175,7 +175,7 @@ def test_without_a_stream_for_all_else_it_comes_on_that_of_its_call(
 def test_a_client_that_listens_gets_it_where_the_server_sent_it(
     name: str, speed: str, tape_of: Callable[[str], Path]
 ) -> None:
-    """What was recorded on one stream comes on that of the GET: some clients read no further than the answer."""
+    """Messages recorded on one stream come on the GET's stream: some clients read only up to the answer."""
     has_own = name.startswith("HTTP")
     with replaying(tape_of(name), "--speed", speed) as replay, contextlib.ExitStack() as stack:
         caller = Caller(replay.url, stack, is_modern=False, listens=True)

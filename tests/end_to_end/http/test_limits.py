@@ -1,4 +1,4 @@
-"""What a listening mcp-tape does not take: bodies that are too large, heads that never end; and bugs of its own."""
+"""Limits of a listening mcp-tape: bodies that are too large, heads that never end; and bugs of its own."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 @pytest.fixture(scope="module")
 def hasty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """It waits for as long as a head that is sent takes on a busy machine, and no longer."""
+    """With a short head timeout, but enough for a head on a busy machine."""
     tape = cassette(tmp_path_factory.mktemp("hasty") / "tape.db", eventful)
     with replaying(tape, "--head-timeout", "1") as running:
         yield running
@@ -96,7 +96,7 @@ def test_a_recorder_does_not_wait_for_a_head_either(tmp_path: Path) -> None:
     assert upstream.requests == []
 
 
-# Bugs of ours --------------------------------------------------------------------------------------------
+# Our own bugs ----------------------------------------------------------------------------------------------
 
 SECRET = "ghp_" + "k7Qz" * 9
 BROKEN = f"""

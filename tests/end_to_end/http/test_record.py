@@ -1,4 +1,4 @@
-"""Recording an HTTP server: what each side gets is what the other one wrote, piece by piece, once."""
+"""Recording an HTTP server: each side gets exactly the bytes of the other, piece by piece, once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.running import WAIT
 
 
 class Baton:
-    """Goes from the one who reads to the one who writes, so that nothing is written before it is due."""
+    """Passed from the reader to the writer, so that nothing is written too early."""
 
     def __init__(self) -> None:
         self._free = threading.Semaphore(0)
@@ -28,7 +28,7 @@ class Baton:
 
 
 def in_turn(pieces: list[bytes], head: bytes, tape: Path) -> list[bytes]:
-    """What a client gets, each piece written only after it has got the one before."""
+    """The pieces that a client receives, each written only after the previous one has arrived."""
     baton = Baton()
 
     def script(request: Message, wire: Wire) -> None:
@@ -61,7 +61,7 @@ def test_each_event_is_passed_on_before_the_next_is_written(eol: bytes, tmp_path
     answered = result(1, text="naïve ✓")
     progress = said(method="notifications/progress", params={"progressToken": 1, "progress": 1})
     pieces = [
-        b"id: 0" + eol + b"data:" + eol + eol,  # primes the client for a resumption
+        b"id: 0" + eol + b"data:" + eol + eol,  # prepares the client for a resumption
         b": ping" + eol + eol,
         b"retry: 250" + eol + eol,
         b"id: 1" + eol + b"event: message" + eol + b": aside" + eol + b"data: " + progress + eol + eol,
@@ -79,12 +79,12 @@ def test_each_event_is_passed_on_before_the_next_is_written(eol: bytes, tmp_path
     assert [one["text"].encode() for one in facts(frames, "comment")] == [b": ping" + eol]
     assert [one["status"] for one in facts(frames, "response")] == [200]
     times = [frame.at for frame in frames if frame.sender == "server"]
-    assert times == sorted(set(times))  # each has its own
+    assert times == sorted(set(times))  # each has a different one
 
 
 def test_what_is_not_whole_yet_is_passed_on_too(tmp_path: Path) -> None:
     whole = b'id: 7\r\ndata: {"jsonrpc":"2.0",\r\ndata: "id":1,"result":{"text":"\xc3\xa9\xf0\x9f\x8e\xb6"}}\r\n\r\n'
-    pieces = [bytes([byte]) for byte in whole]  # breaks every line end and every character in two
+    pieces = [bytes([byte]) for byte in whole]  # splits every line end and every character
     assert b"".join(in_turn(pieces, begin(), tmp_path / "tape.db")) == whole
     (frame,) = [frame for frame in all_frames(tmp_path / "tape.db") if frame.head is not None]
     assert frame.text.decode() == '{"jsonrpc":"2.0",\n"id":1,"result":{"text":"é🎶"}}'
@@ -152,7 +152,7 @@ HOP_BY_HOP = {"connection", "transfer-encoding"}
 
 @pytest.fixture(scope="module")
 def menu(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Menu]:
-    """An upstream that answers as the header x-want says, and a recorder before it."""
+    """An upstream that answers as the header x-want requests, behind a recorder."""
 
     def script(request: Message, wire: Wire) -> None:
         wanted = ANSWERS[request.header("x-want") or "ok"]
@@ -184,7 +184,7 @@ def test_each_request_goes_upstream_once_and_its_answer_comes_back_unchanged(
 
 
 def meant(message: Message) -> set[tuple[str, str]]:
-    """The headers that are about more than one connection; a length beside chunks means nothing."""
+    """The end-to-end headers; a length is meaningless with chunks."""
     is_chunked = message.header("transfer-encoding") is not None
     dropped = HOP_BY_HOP | ({"content-length"} if is_chunked else set())
     return {(name, value) for name, value in message.headers if name not in dropped}
@@ -238,7 +238,7 @@ def test_other_paths_pass_and_are_not_recorded(tmp_path: Path) -> None:
 def test_an_offer_to_speak_another_protocol_is_not_passed_on(menu: Menu) -> None:
     upstream, recorder = menu
     offer = {"connection": "Upgrade, HTTP2-Settings", "upgrade": "h2c", "http2_settings": "AAEAAEAA"}
-    assert ask(recorder.url, call(1), **offer).body == result(1)  # as Java's client does
+    assert ask(recorder.url, call(1), **offer).body == result(1)  # sent by Java's client
     assert {"upgrade", "http2-settings"}.isdisjoint(dict(upstream.requests[-1].headers))
 
 

@@ -1,4 +1,4 @@
-"""Recorded bodies: batches, compressed ones; and what a client was told to ask again, elsewhere or later."""
+"""Recorded bodies: batches, compressed ones, and requests that must be repeated elsewhere or later."""
 
 from __future__ import annotations
 

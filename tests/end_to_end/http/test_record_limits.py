@@ -1,4 +1,4 @@
-"""Recording over HTTP: far too many, too large or too slow, and the end of the recorder itself."""
+"""Recording over HTTP: too many, too large or too slow requests, and the end of the recorder itself."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def echo(request: Message, wire: Wire) -> None:
     wire.send(answer(result(request.document["id"])))
 
 
-# Much --------------------------------------------------------------------------------------------------
+# Large amounts ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -36,7 +36,7 @@ def test_two_hundred_clients_at_once(tmp_path: Path) -> None:
     together = threading.Barrier(many)
 
     def script(request: Message, wire: Wire) -> None:
-        together.wait(WAIT)  # nobody is answered before all have asked
+        together.wait(WAIT)  # no answer before all have asked
         echo(request, wire)
 
     with Upstream(script) as upstream, recording(tape, upstream.url) as recorder, contextlib.ExitStack() as open_:
@@ -100,7 +100,7 @@ def test_a_fast_stream_waits_for_a_slow_reader(tmp_path: Path) -> None:
     with Upstream(script) as upstream, recording(tmp_path / "tape.db", upstream.url, program=SCRIPT) as recorder:
         with Client(recorder.url) as client:
             client.ask(call(1))
-            assert stalled.wait(WAIT)  # however much it was, nothing of it has been read
+            assert stalled.wait(WAIT)  # none of it has been read yet
             assert recorder.memory() < 80 * MiB
             assert len(client.answer().body) == 96 * (len(piece) - len(b"100044\r\n\r\n"))
         assert recorder.memory() < 80 * MiB
@@ -124,7 +124,7 @@ def test_signals_end_it_cleanly(number: int, tmp_path: Path) -> None:
 def test_a_background_job_of_a_script_outlives_an_interrupt_and_ends_when_terminated(
     tmp_path: Path,
 ) -> None:
-    # https://pubs.opengroup.org/onlinepubs/9799919799/utilities/V3_chap02.html#tag_19_11: SIGINT is ignored there
+    # SIGINT is ignored there: https://pubs.opengroup.org/onlinepubs/9799919799/utilities/V3_chap02.html#tag_19_11
     tape = tmp_path / "tape.db"
     with Upstream(echo) as upstream:
         job = [*SCRIPT, "record", "--url", upstream.url, "-o", str(tape)]

@@ -1,4 +1,4 @@
-"""Recording in production over HTTP: each session is in the sample or not, and what was said stays off the tape."""
+"""Recording in production over HTTP: each session is in the sample or not, and bodies stay off the tape."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ class Sessions:
 
 
 def ended(recorder: Running) -> str:
-    """Stop it, and return what it has said."""
+    """Stop it, and return its output."""
     assert recorder.stop() == 0
     return recorder.said
 
 
 def talk(url: str, times: int) -> None:
-    """Sessions one after the other, each with a call in it."""
+    """Sessions in turn, each with one call."""
     for _ in range(times):
         name = ask(url, INITIALIZE).header("mcp-session-id") or ""
         assert ask(url, INITIALIZED, mcp_session_id=name).status == 202
@@ -115,7 +115,7 @@ def test_requests_of_the_modern_era_are_chosen_by_their_trace_or_one_by_one(tmp_
 
 
 class Streams:
-    """A server of HTTP+SSE: each stream is a session, and answers go there."""
+    """A server of HTTP+SSE: each stream is a session and carries the answers."""
 
     def __init__(self) -> None:
         self.wires: dict[str, Wire] = {}

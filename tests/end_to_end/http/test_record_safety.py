@@ -1,4 +1,4 @@
-"""Recording over HTTP: who may come, whom we trust, what must not be kept, and servers that are not there."""
+"""Safety of recording over HTTP: clients that are admitted, servers that are trusted or missing, and hidden secrets."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.support.http_running import (
 )
 from tests.support.running import MCP_TAPE, is_recording, run, sessions, until
 
-SECRET = "qZ8vT3nLw5XyR2pK"  # no word, and long enough to be looked for
+SECRET = "qZ8vT3nLw5XyR2pK"  # not a word, and long enough to search for
 
 
 def echo(request: Message, wire: Wire) -> None:
@@ -35,11 +35,11 @@ def echo(request: Message, wire: Wire) -> None:
 
 
 def on_disk(tape: Path) -> bytes:
-    """Every byte of the cassette and of what SQLite keeps beside it."""
+    """Every byte of the cassette and of SQLite's files beside it."""
     return b"".join(path.read_bytes() for path in sorted(tape.parent.glob(f"{tape.name}*")))
 
 
-# Who may come ------------------------------------------------------------------------------------------
+# Admission ------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +72,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Upstream
         (200, {"sec_fetch_site": "same-origin"}),
         (200, {"sec_fetch_site": "same-site", "host": "localhost:1"}),
         (200, {"sec_fetch_site": "cross-site", "origin": "http://localhost:3000"}),
-        (200, {"sec_fetch_mode": "cors"}),  # as Node's fetch has it
+        (200, {"sec_fetch_mode": "cors"}),  # sent by Node's fetch
         (403, {"sec_fetch_site": "cross-site"}),
         (403, {"sec_fetch_site": "cross-site", "sec_fetch_mode": "navigate", "sec_fetch_user": "?1"}),
         (403, {"sec_fetch_site": "cross-site", "origin": "https://evil.test"}),
@@ -129,14 +129,14 @@ def test_an_address_that_is_taken_is_told_and_left_alone(tmp_path: Path) -> None
     assert not tape.exists()
 
 
-# What must not be kept ---------------------------------------------------------------------------------
+# Secrets --------------------------------------------------------------------------------------------------
 
 
 def test_a_header_of_ours_reaches_the_server_and_nothing_else(tmp_path: Path) -> None:
     tape = tmp_path / "tape.db"
 
     def script(request: Message, wire: Wire) -> None:
-        # Servers are talkative about what is wrong with a token.
+        # Servers often quote a wrong token.
         wire.send(answer(result(1, text=f"never heard of {SECRET}a"), x_seen=SECRET))
 
     options = ("--header", f"Authorization: Bearer {SECRET}a", "--header", f"X-Own:{SECRET}b")
@@ -151,7 +151,7 @@ def test_a_header_of_ours_reaches_the_server_and_nothing_else(tmp_path: Path) ->
 
 
 def secret(number: int) -> str:
-    """Another one for each place, so that what leaks tells where."""
+    """A different one for each place, so that a leak shows its source."""
     return f"{SECRET}{number:04}"
 
 
@@ -183,7 +183,7 @@ def test_secrets_in_the_headers_of_a_request_are_not_kept(tmp_path: Path) -> Non
 
 
 def test_a_secret_in_a_header_of_the_client_is_hidden_where_the_server_repeats_it(tmp_path: Path) -> None:
-    """Alone, without the scheme, the user or the cookie's name that it came with."""
+    """Alone, without the scheme, the user or the cookie's name that preceded it."""
     tape, secrets = tmp_path / "tape.db", [secret(number) for number in range(5)]
 
     def repeat(request: Message, wire: Wire) -> None:
@@ -245,11 +245,11 @@ def test_a_secret_in_the_path_of_a_server_that_is_down_is_not_kept(tmp_path: Pat
     assert token.encode() not in on_disk(tape) and SECRET.encode() not in on_disk(tape)
 
 
-# Whom we trust -----------------------------------------------------------------------------------------
+# Trust ----------------------------------------------------------------------------------------------------
 
 
 def test_a_certificate_is_trusted_when_its_authority_is_named(tmp_path: Path) -> None:
-    import trustme  # which loads much
+    import trustme  # slow to load
 
     authority, context = trustme.CA(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("127.0.0.1").configure_cert(context)
@@ -284,7 +284,7 @@ def test_the_proxy_of_the_environment_is_used(tmp_path: Path) -> None:
         assert len(proxy.requests) == 1
 
 
-# A server that is not there ----------------------------------------------------------------------------
+# Missing servers ------------------------------------------------------------------------------------------
 
 
 def free_port() -> int:

@@ -1,4 +1,4 @@
-"""What of HTTP is on the tape: sessions, streams that stay open, the old HTTP+SSE."""
+"""HTTP on the tape: sessions, streams that stay open, the old HTTP+SSE."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ CHANGED = said(method="notifications/tools/list_changed")
 
 
 class Sessions:
-    """A server of the legacy era that counts its sessions, and forgets those that are deleted."""
+    """A server of the legacy era that counts its sessions, and forgets deleted ones."""
 
     def __init__(self) -> None:
         self.known: set[str] = set()
@@ -112,7 +112,7 @@ def test_clients_with_the_same_ids_at_the_same_time_are_told_apart(tmp_path: Pat
     together = threading.Barrier(len(names))
 
     def script(request: Message, wire: Wire) -> None:
-        together.wait(WAIT)  # all are asked before one is answered
+        together.wait(WAIT)  # all arrive before one is answered
         name = request.document["params"]["name"]
         wire.send(answer(result(7, name=name)) if name < "e" else begin() + chunk(event(result(7, name=name))) + LAST)
 
@@ -185,7 +185,7 @@ def test_the_endpoint_of_the_old_transport_leads_through_us(absolute: bool, eol:
     def script(request: Message, wire: Wire) -> None:
         if request.verb == "GET":
             endpoint = (upstream.origin if absolute else "") + f"/messages/?session_id={len(streams)}"
-            streams.append(wire)  # before the client knows: the next one may come at once
+            streams.append(wire)  # before the client gets it: the next request may come at once
             wire.send(begin() + chunk(b": hi" + eol + eol) + chunk(b"event: endpoint" + eol + b"data: "))
             wire.send(chunk(endpoint.encode() + eol + eol))
             assert open_.wait(WAIT)

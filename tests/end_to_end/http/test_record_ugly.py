@@ -1,4 +1,4 @@
-"""Recording over HTTP when things go wrong, or are far too many, too large or too slow."""
+"""Recording over HTTP when things go wrong, or are too many, too large or too slow."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def last_events(tape: Path) -> dict[str, str]:
     return {frame.channel: f"{frame.sender} {json.loads(frame.text)['event']}" for frame in controls}
 
 
-# Somebody leaves ---------------------------------------------------------------------------------------
+# Disconnects -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow(quick=1)
@@ -73,7 +73,7 @@ def test_a_client_that_leaves_behind_another_request_is_gone_upstream_too(tmp_pa
             client.answer_head()
             client.read(len(NOTE))
             client.ask(call(2))
-            with Client(recorder.url) as other:  # whose request comes behind, so that the second was seen
+            with Client(recorder.url) as other:  # its request comes later, so the second was seen
                 other.ask(call(3))
                 other.answer_head()
         assert left.wait(WAIT)
@@ -92,7 +92,7 @@ def test_a_client_that_leaves_within_its_request_is_gone_upstream_too(tmp_path: 
             assert wire.how_it_ends() in ("closed", "reset")
             wire.close()
     assert last_events(tape) == {"post-1": "client abort"}
-    assert texts(all_frames(tape), "client") == []  # nobody got the whole of it
+    assert texts(all_frames(tape), "client") == []  # it never arrived whole
 
 
 DYING = {
@@ -129,7 +129,7 @@ def test_a_server_that_dies_is_no_clean_end_for_the_client(leave: Callable[[Wire
     assert len(upstream.requests) == len(DYING)
 
 
-# Servers that answer in their own way ------------------------------------------------------------------
+# Unusual servers -------------------------------------------------------------------------------------------
 
 
 def test_a_server_that_answers_nothing_is_told_of_in_the_answer(tmp_path: Path) -> None:
@@ -195,7 +195,7 @@ def test_an_endpoint_that_is_no_url_neither_ends_the_stream_nor_the_recording(tm
     assert texts(all_frames(tape), "server").count(result(1)) == 1
 
 
-# Clients that do not keep to the rules -----------------------------------------------------------------
+# Clients that break the rules ------------------------------------------------------------------------------
 
 MALFORMED = [
     b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
@@ -231,7 +231,7 @@ def test_malformed_and_half_requests_disturb_nobody(tmp_path: Path) -> None:
 def test_targets_in_other_forms_are_understood(tmp_path: Path) -> None:
     tape = tmp_path / "tape.db"
     with Upstream(echo) as upstream, recording(tape, upstream.url) as recorder:
-        assert ask(recorder.url, call(1), to=recorder.url).body == result(1)  # as to a proxy
+        assert ask(recorder.url, call(1), to=recorder.url).body == result(1)  # as sent to a proxy
         assert upstream.requests[0].target == "/mcp"
         assert ask(recorder.url, call(1), verb="OPTIONS", to="*").status < 500
     assert texts(all_frames(tape), "server") == [result(1)]

@@ -1,4 +1,4 @@
-"""Replaying over HTTP: statuses, content types, sessions and streams as they were recorded."""
+"""Replay over HTTP: statuses, content types, sessions and streams as recorded."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def legacy(tapes: Path) -> Iterator[Running]:
 
 @pytest.fixture
 def session(legacy: Running) -> Iterator[dict[str, str]]:
-    """The header of a session of one's own."""
+    """The header of a private session."""
     header = {"mcp_session_id": begin_session(legacy)}
     assert ask(legacy.url, INITIALIZED, **header).status == 202
     yield header
@@ -153,14 +153,14 @@ def test_each_session_has_the_whole_tape_and_an_id_of_its_own(tapes: Path) -> No
         for verb, body in (("POST", call(2, "tools/list")), ("GET", None), ("DELETE", None)):
             gone = ask(replay.url, body, verb=verb, mcp_session_id=second)
             assert (gone.status, gone.document["id"], gone.document["error"]["code"]) == (404, None, -32001)
-        assert begin_session(replay) == f"{NUMBER}-4"  # no id is given twice
+        assert begin_session(replay) == f"{NUMBER}-4"  # no id is given out twice
 
 
 # Without a session id ----------------------------------------------------------------------------------
 
 
 def nameless(request: Message, wire: Wire) -> None:
-    """A server of the legacy era that gives no session id, and streams nothing on its own."""
+    """A server of the legacy era without session ids, and without a stream of its own."""
     if request.verb == "POST":
         rpc_id, method = request.document.get("id"), request.document["method"]
         wire.send(answer(result(rpc_id, **(HELLO if method == "initialize" else {"tools": []}))))
@@ -180,7 +180,7 @@ def without_ids(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_no_session_id_is_wanted_where_none_was_recorded(without_ids: Path) -> None:
     with replaying(without_ids) as replay:
-        for _ in range(2):  # each client begins anew
+        for _ in range(2):  # each client starts again
             assert ask(replay.url, INITIALIZE).status == 200
             assert ask(replay.url, call(7, "tools/list")).document == {
                 "jsonrpc": "2.0",

@@ -1,4 +1,4 @@
-"""Real clients against replays over another transport than the recorded one, and of another client's recording."""
+"""Real clients with replays over another transport than the recorded one, and of another client's recording."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.sdk import PROGRESSING, TOGETHER, heard, live, outcomes, prot
 from tests.support.sdk_http import Recording, both, listening, printed, replayed, replaying
 
 SdkClient = Callable[[str, str], list[str]]
-OVER = {"everything-http": "/sse", "everything-sse": "/mcp"}  # the other one
+OVER = {"everything-http": "/sse", "everything-sse": "/mcp"}  # the other transport
 
 
 Recorded = Callable[[str, str], Recording]

@@ -1,4 +1,4 @@
-"""Replaying over HTTP with faults, in time, in the recorded order, strictly."""
+"""Replay over HTTP with faults, with timing, in recorded order, and strict."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ def raw(replay: Running, body: bytes, **headers: str) -> bytes:
         return got
 
 
-# Answers that the recording does not have --------------------------------------------------------------
+# Calls without a recorded answer ---------------------------------------------------------------------------
 
 
 def test_a_call_that_is_left_silent_has_the_head_of_its_response_if_it_was_recorded(tmp_path: Path) -> None:
-    """A client may be content with the head, which names its session, and leave before the answer."""
+    """A client may only need the head, which names its session, and leave before the answer."""
 
     def only_the_head(request: Message, wire: Wire) -> None:
         wire.send(begin(mcp_session_id="S"))
@@ -92,7 +92,7 @@ def test_a_call_that_is_left_silent_has_no_head_if_none_was_recorded(tmp_path: P
         own = begun(replay)
         client.ask(call(1), **own)
         assert ask(replay.url, verb="DELETE", **own).status == 200
-        assert client.answer_head().status == 404  # the session ended, and nothing had been sent before
+        assert client.answer_head().status == 404  # the session ended before anything was sent
 
 
 # Faults ------------------------------------------------------------------------------------------------
@@ -113,7 +113,7 @@ def test_faults_break_what_they_name_and_nothing_else(name: str, tape: Path) -> 
             client.ask(body, **own)
             if name == "plain":
                 assert client.answer_head().status == 503
-            else:  # it has begun as 200, and can only be cut off
+            else:  # it has begun with 200, and can only be cut off
                 assert left(client)
         with Client(replay.url) as client:
             client.ask(body, **own)
@@ -125,11 +125,11 @@ def test_faults_break_what_they_name_and_nothing_else(name: str, tape: Path) -> 
         assert b'"id":1,"result"' in ask(replay.url, body, **own).body  # late
         assert b"-32000" in ask(replay.url, body, **own).body
         assert replay.process.poll() is None
-        assert ask(replay.url, call(1, "tools/list"), **own).status == 200  # nobody else was disturbed
+        assert ask(replay.url, call(1, "tools/list"), **own).status == 200  # others are not affected
 
 
 def left(client: Client) -> bool:
-    """Whether an answer is cut off."""
+    """Whether an answer was cut off."""
     try:
         client.answer()
     except (CutOffError, ConnectionResetError):
@@ -184,7 +184,7 @@ def test_the_same_requests_have_the_same_bytes_for_an_answer(tape: Path) -> None
 
 
 class Verbatim(Client):
-    """Keeps every byte that it gets."""
+    """Keeps every byte that it receives."""
 
     def __init__(self, url: str) -> None:
         super().__init__(url)
@@ -236,7 +236,7 @@ def test_stdout_is_one_line_and_everything_else_is_told(tape: Path, tmp_path: Pa
         own = begun(replay)
         ask(replay.url, tool(2, "plain"), **own)
         assert ask(replay.url, tool(3, "plain"), **own).document["error"]["code"] == -32010
-        assert replay.stop() == 1  # which looks that nothing followed the URL
+        assert replay.stop() == 1  # checks that nothing followed the URL
         assert "2 played, 1 missed, 7 unplayed" in replay.said
         assert "unplayed: #" in replay.said and "Traceback" not in replay.said
     told = [json.loads(line) for line in report.read_text().splitlines()]
@@ -264,7 +264,7 @@ def test_a_recorded_refusal_of_the_get_stream_is_one_again(tmp_path: Path) -> No
 
 
 def concurrent_tape(path: Path) -> Path:
-    """Two calls at once, of which the second is answered first; the first takes a while."""
+    """Two concurrent calls; the second is answered first, and the first takes a while."""
     first_asked, second_done = threading.Event(), threading.Event()
 
     def script(request: Message, wire: Wire) -> None:
@@ -295,7 +295,7 @@ def test_the_recorded_order_is_kept(tmp_path: Path) -> None:
 
 def test_a_replay_in_time_waits_as_long_as_the_server_did(tmp_path: Path) -> None:
     tape = concurrent_tape(tmp_path / "tape.db")
-    # A minute on the tape: nothing that anybody waits for, unless it is sped up.
+    # A minute on the tape is too long to wait for, unless the replay is sped up.
     alter(tape, "UPDATE facts SET elapsed = elapsed + 60000000 WHERE text = '" + result(1).decode() + "'")
     with replaying(tape, "--speed", "1") as replay, Client(replay.url) as client:
         client.ask(modern(1, name="first"))

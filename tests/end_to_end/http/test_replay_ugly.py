@@ -1,4 +1,4 @@
-"""Replaying over HTTP to very many clients, over another transport, and of tapes that strangers made."""
+"""Replay over HTTP to very many clients, over another transport, and of untrusted tapes."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def raw(replay: Running, body: bytes, **headers: str) -> bytes:
         return got
 
 
-# Many --------------------------------------------------------------------------------------------------
+# Many clients ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -192,7 +192,7 @@ def test_an_answer_of_a_batch_does_not_wait_for_one_that_never_comes(tmp_path: P
         assert json.loads(client.chunk().partition(b"data: ")[2])["id"] == 1
 
 
-# Tapes of strangers ------------------------------------------------------------------------------------
+# Untrusted tapes -------------------------------------------------------------------------------------------
 
 ODD = {
     "no json": "UPDATE facts SET text = '{' WHERE kind = 'control'",

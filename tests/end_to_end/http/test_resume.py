@@ -1,4 +1,4 @@
-"""Clients that lose a stream and go on behind an event of it, wherever that was; and streams that end otherwise."""
+"""Clients that lose a stream and resume after an event of it, at any place; and streams that end in other ways."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def eventful(http: Http) -> None:
 
 
 def begin(url: str) -> dict[str, str]:
-    """A new session; the header that names it."""
+    """A new session; returns the header that names it."""
     own = {"mcp_session_id": ask(url, INITIALIZE.encode()).header("mcp-session-id") or ""}
     ask(url, INITIALIZED.encode(), **own)
     return own
@@ -185,7 +185,7 @@ def test_what_comes_behind_an_answer_goes_to_the_stream_for_all_else(tmp_path: P
         assert taken_back.encode() in listener.chunk()
 
 
-@pytest.mark.parametrize("speed", ["0", "0.001"])  # as soon as may be, or 10 ms later
+@pytest.mark.parametrize("speed", ["0", "0.001"])  # at once, or 10 ms later
 def test_what_came_on_a_calls_own_stream_behind_its_answer_comes_there_again(speed: str, tmp_path: Path) -> None:
     def talk(http: Http) -> None:
         eventful(http)
@@ -218,17 +218,17 @@ def test_a_call_that_waits_when_its_session_is_ended_is_told_so(tmp_path: Path) 
     with replaying(tape) as replay, Client(replay.url) as client:
         own = begin(replay.url)
         client.ask(call(7).encode(), **own)
-        ask(replay.url, tell("notifications/cancelled", requestId=7).encode(), **own)  # it was taken in by now
+        ask(replay.url, tell("notifications/cancelled", requestId=7).encode(), **own)  # now on the server
         assert ask(replay.url, verb="DELETE", **own).status == 200
         told = client.answer()
     assert (told.status, told.document["id"], told.document["error"]["code"]) == (404, 7, -32001)
 
 
-# What comes for a call that was answered, later ----------------------------------------------------------
+# Messages after the answer ---------------------------------------------------------------------------------
 
 
 def _plain_calls(http: Http) -> None:
-    """Two calls of which the answer is all, one of them as an event, and a stream of the server's own."""
+    """Two calls with nothing but an answer, one of them as an event, and a stream of the server's own."""
     http.post("post-1", INITIALIZE)
     http.answer("post-1", result(0), mcp_session_id="S")
     http.open("get-1", mcp_session_id="S")

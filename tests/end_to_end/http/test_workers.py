@@ -43,7 +43,7 @@ from tests.support.running import MCP_TAPE, WAIT, alive, children, run, until
 
 WORKERS = 3
 LIST = call("l", "tools/list")
-OFTEN = 12  # connections, of which all but surely some come to each worker
+OFTEN = 12  # connections, enough to reach each worker almost certainly
 
 
 @pytest.fixture(scope="module")
@@ -56,13 +56,13 @@ def tapes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def replay(tapes: Path) -> Iterator[Running]:
-    """A replay for sessions, which those who share it end again."""
+    """A replay for sessions; tests that share it end theirs."""
     with replaying(tapes / "legacy.db", "--workers", str(WORKERS)) as running:
         yield running
 
 
 def begun(url: str) -> dict[str, str]:
-    """A new session; the header that names it."""
+    """A new session; returns the header that names it."""
     own = {"mcp_session_id": ask(url, INITIALIZE).header("mcp-session-id") or ""}
     assert ask(url, INITIALIZED, **own).status == 202
     return own
@@ -82,7 +82,7 @@ def sessions(replay: Running) -> Iterator[list[dict[str, str]]]:
 
 
 def owner(session: dict[str, str]) -> int:
-    """The worker of a session, as its id says."""
+    """The worker of a session, by its id."""
     number = session["mcp_session_id"].removeprefix(NUMBER).removeprefix("-")
     return (int(number or 1) - 1) % WORKERS
 

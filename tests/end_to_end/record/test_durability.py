@@ -1,4 +1,4 @@
-"""Recorded before it is seen: whatever is killed, stuck or full, nothing that arrived is lost without a word."""
+"""Recorded before it is delivered: after any kill, hang or full disk, no data is lost silently."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ TOLD = b'{"jsonrpc":"2.0","method":"told","params":{"n":%d}}\n'
 
 
 def exchange(process: subprocess.Popen[bytes], line: bytes) -> None:
-    """Say something to an echo, and hear it."""
+    """Send a line to an echo server, and receive it."""
     with in_background(lambda: send(process.stdin, line)):
         assert receive(process.stdout, len(line)) == line
 
@@ -56,7 +56,7 @@ def end(process: subprocess.Popen[bytes]) -> int:
         return process.wait(WAIT)
 
 
-# Several on one file -----------------------------------------------------------------------------------
+# Several recorders on one file -----------------------------------------------------------------------------
 
 
 def test_two_recorders_on_one_file_both_keep_everything(tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def test_a_reader_that_takes_its_time_does_not_lock_recorders_out(tmp_path: Path
     assert is_one_file(cassette)
 
 
-# A writer that fails -----------------------------------------------------------------------------------
+# A failing writer ------------------------------------------------------------------------------------------
 
 
 @linux_only
@@ -210,11 +210,11 @@ def test_when_the_writer_is_stuck_the_conversation_goes_on_and_the_session_says_
         finally:
             os.kill(writer, signal.SIGCONT)
         until(lambda: not alive(writer), "the writer to end")
-    assert sessions(cassette)[0].incomplete  # also after the writer has had the last word
+    assert sessions(cassette)[0].incomplete  # even if the writer is the last to update it
     assert stream(cassette, "server").startswith(PING % 1)
 
 
-# Runs the relay's end of recording against a writer that first computes, now and then, and then takes everything.
+# Runs the relay's end of recording with a writer that first computes, and then takes everything.
 COMPUTING = """
 import os, select, sys, time
 from mcp_tape.record import recorder
@@ -266,7 +266,7 @@ def test_a_cassette_that_is_deleted_while_it_is_recorded_is_told(tmp_path: Path)
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of one megabyte, where we may make one."""
+    """A file system of one megabyte, if we may mount one."""
     with mounted(tmp_path / "small") as place:
         yield place
 
@@ -314,7 +314,7 @@ def test_on_a_disk_that_was_full_before_the_conversation_goes_on(small_disk: Pat
 
 # kill -9 -----------------------------------------------------------------------------------------------
 
-# Talks without end and keeps what it hears in a file, each piece as soon as it has it.
+# Sends without end, and appends everything that it receives to a file at once.
 STORM = """
 import os, sys, threading
 def listen():
@@ -333,7 +333,7 @@ while True:
 
 
 class Storm:
-    """A client that talks and listens without end, and remembers what it heard."""
+    """A client that sends and receives without end, and keeps what it receives."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process
@@ -411,5 +411,5 @@ def test_kill_9_while_starting_leaves_a_cassette_that_opens_or_none(tmp_path: Pa
     def kept() -> bytes:
         return stream(cassette, "server") if is_recording(cassette) else b""
 
-    # A writer that began while we looked for the children is not among them, and may still be storing.
+    # A writer that started after the list of children was made may still be storing.
     until(lambda: kept().startswith(heard), "what was heard to be kept")

@@ -1,4 +1,4 @@
-"""What the recording process itself leaves when it is killed in a storm: whoever opens the cassette completes it."""
+"""The recording process itself is killed under load: the next process to open the cassette completes it."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def rows(cassette: Path, sql: str) -> list[Any]:
 
 
 def has_frames(cassette: Path) -> bool:
-    with contextlib.suppress(sqlite3.OperationalError):  # its tables are not there yet
+    with contextlib.suppress(sqlite3.OperationalError):  # no tables yet
         return bool(rows(cassette, "SELECT 1 FROM facts LIMIT 1"))
     return False
 
 
 def killed_in_a_storm(cassette: Path, heard: Path, moment: int) -> None:
-    """Record until so many bytes have passed, and kill the writer, then all others."""
+    """Record until this many bytes have passed, and kill the writer, then all others."""
     command = record(cassette, [*python(STORM), str(heard)])
     with started(command, start_new_session=True, stderr=subprocess.DEVNULL) as process:
         storm = Storm(process)
@@ -68,7 +68,7 @@ def test_two_who_open_it_at_once_find_every_message_of_its_frames(tmp_path: Path
     checks = [forked.start(command, stdout=subprocess.PIPE) for _ in range(2)]
     found = [json.loads(line) for check in checks for line in check.communicate(timeout=WAIT)[0].splitlines()]
     odd = [one["message"] for one in found if one["what"] != "session"]
-    assert odd == []  # it says that it was never closed, and nothing else
+    assert odd == []  # its row says that it was never closed, and that is all
     assert rows(cassette, "SELECT count(*) FROM sessions WHERE pending IS NOT NULL") == [(0,)]
     before = rows(cassette, "SELECT * FROM derived ORDER BY id")
     assert len(before) == rows(cassette, "SELECT count(*) FROM facts WHERE kind IS NULL")[0][0] > 0
@@ -78,7 +78,8 @@ def test_two_who_open_it_at_once_find_every_message_of_its_frames(tmp_path: Path
 
 @linux_only
 def test_the_writer_has_the_priority_of_the_relay(tmp_path: Path) -> None:
-    """With less, it would store nothing for seconds on a busy machine, and a kill of the relay would show that."""
+    """With a lower one it would store nothing for seconds on a busy machine, and a kill of the relay would show
+    that."""
     cassette = tmp_path / "tape.db"
     with started(record(cassette, ECHO)) as process:
         writer = writer_of(process.pid, cassette)

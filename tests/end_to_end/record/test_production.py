@@ -1,4 +1,4 @@
-"""Recording in production, by the whole command on stdin and stdout: samples, bodies, hooks and spans."""
+"""Recording in production with the whole command on stdin and stdout: samples, bodies, hooks and spans."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from tests.support.running import (
 )
 from tests.support.sdk import live, outcomes
 
-# Answers with the start of what it was asked, says the same on stderr, and tells who it is.
+# Answers with the start of its input, repeats it on stderr, and introduces itself.
 SERVER = python(
     "import json, os, sys\n"
     "for line in sys.stdin:\n"
@@ -63,12 +63,12 @@ def asked(*numbers: int, word: str = PLANTED.decode()) -> bytes:
 
 
 def seed(is_taken: bool) -> str:
-    """A seed by which the session of a process is in a sample of a half, or not."""
+    """A seed by which a process's session is in a sample of 50 %, or not."""
     return next(str(n) for n in range(100) if drawn(0.5, str(n)).takes(STDIO) is is_taken)
 
 
 def talk(process: subprocess.Popen[bytes], calls: int, word: str = "") -> None:
-    """Call one after the other."""
+    """Make calls in turn."""
     assert process.stdout
     for number in range(calls):
         send(process.stdin, call(number, word=word, text=FILLING).encode() + b"\n")
@@ -76,7 +76,7 @@ def talk(process: subprocess.Popen[bytes], calls: int, word: str = "") -> None:
 
 
 def leave(process: subprocess.Popen[bytes]) -> bytes:
-    """End a recording as its client does, and return what it said."""
+    """End a recording as its client does, and return its output."""
     assert process.stdin and process.stderr
     process.stdin.close()
     said = receive(process.stderr)
@@ -142,7 +142,7 @@ def test_a_session_in_the_sample_is_recorded_and_says_so(tmp_path: Path) -> None
 
 
 def holds(place: Path, planted: bytes) -> bool:
-    """Whether any file of a directory holds a text, whatever its name."""
+    """Whether any file of a directory contains a text, also in its name."""
     return any(planted in path.read_bytes() for path in place.rglob("*") if path.is_file())
 
 
@@ -240,7 +240,7 @@ def test_what_a_hook_prints_is_not_in_the_conversation(tmp_path: Path) -> None:
 
 
 def test_a_cassette_that_is_handed_on_is_complete(tmp_path: Path) -> None:
-    """Its first reader writes nothing to it: the messages that a busy recorder puts off are there."""
+    """Its first reader need not write to it: all messages are there, even if a busy recorder had deferred them."""
     place = tmp_path / "look.py"
     place.write_text("""
 import sqlite3, sys
@@ -269,9 +269,9 @@ def test_traffic_goes_on_while_hooks_hang_and_a_client_that_insists_does_not_wai
         until(
             lambda: [one for one in sessions(cassettes(tmp_path)[-1]) if one.exit_code == 0], "the end of the recording"
         )
-        process.terminate()  # as SDK clients do after two seconds
+        process.terminate()  # like SDK clients after two seconds
         assert process.wait(WAIT) == 0
-    assert alive(writer)  # and goes on waiting, for ten minutes
+    assert alive(writer)  # and keeps waiting, for up to ten minutes
     for pid in (writer, *map(int, pids.read_text().split())):
         os.kill(pid, signal.SIGKILL)
 
@@ -350,8 +350,8 @@ def test_spans_are_sent_while_it_records(tmp_path: Path) -> None:
 
 def test_a_collector_that_hangs_delays_neither_the_traffic_nor_the_end(tmp_path: Path) -> None:
     with hanging() as url, started(record(tmp_path / "t.db", SERVER, "--otlp", url)) as process:
-        talk(process, 300)  # each of which was answered
-        assert b"0 spans sent, 300 dropped" in leave(process)  # though it hangs still
+        talk(process, 300)  # all of them were answered
+        assert b"0 spans sent, 300 dropped" in leave(process)  # though it still hangs
     assert sessions(tmp_path / "t.db")[0].incomplete is None
 
 

@@ -1,4 +1,4 @@
-"""Cassettes in a row, by the whole command: kills, several recorders, readers."""
+"""Rotation with the whole command: kills, several recorders, readers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def recorder(directory: Path, *words: str) -> list[str]:
 
 
 def talk(process: subprocess.Popen[bytes], name: str, calls: int) -> list[str]:
-    """Call one after the other; what was sent and received."""
+    """Make calls in turn; return the lines sent and received."""
     said = []
     for number in range(calls):
         said.append(call(f"{name}-{number}", text=FILLING))
@@ -92,7 +92,7 @@ def test_who_reads_a_cassette_of_the_row_reads_on_when_it_is_full(tmp_path: Path
             until(lambda: len(cassettes(tmp_path)) > 2, "more cassettes")
             found = [frame.text.decode() for frame in reader.frames(1) if frame.kind == "message"]
             assert found == said[: len(found)] and len(found) > 4
-            assert (tmp_path / "t.db").exists()  # as it is read
+            assert (tmp_path / "t.db").exists()  # it is being read
         assert process.stdin
         process.stdin.close()
         assert process.wait(WAIT) == 0

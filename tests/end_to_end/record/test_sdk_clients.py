@@ -1,4 +1,4 @@
-"""Real SDK clients and real servers: through the recorder they see what they see without it."""
+"""Real SDK clients and real servers see the same with and without the recorder."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SERVER_NAMES = {"time": "mcp-time", "git": "mcp-git", "everything": "mcp-servers
 
 class Recording(NamedTuple):
     tape: Path
-    document: Document  # what the client saw
+    document: Document  # the client's view
 
 
 Recorded = Callable[[str, str], Recording]
@@ -36,7 +36,7 @@ Recorded = Callable[[str, str], Recording]
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory, sdk_client: SdkClient) -> Recorded:
-    """A client's session with a server, by their names; made on first use."""
+    """A client's session with a server, by their names; recorded on first use."""
 
     @functools.cache
     def recording(client: str, server: str) -> Recording:
@@ -66,7 +66,7 @@ def test_a_command_that_is_started_twice_leaves_two_sessions(recorded: Recorded)
     tape = recorded("ts2-auto", "time").tape
     probe, session = (methods(frames(tape, each.id), "client") for each in sessions(tape))
     assert probe == {"server/discover": 1}
-    # The verdict of the probe is enough: the second process gets no handshake at all.
+    # The probe's answer is sufficient: the second process gets no handshake at all.
     assert "initialize" not in session and "server/discover" not in session and session["tools/call"] == 8
 
 
@@ -96,7 +96,7 @@ def test_schemas_on_the_tape_are_the_bytes_that_the_server_sends(recorded: Recor
 
 
 def play(program: Sequence[str], command: Sequence[str], cwd: Path) -> Document:
-    """What the client program saw of a server, in a directory of its own with a fresh repository."""
+    """The client program's view of a server, in a private directory with a fresh repository."""
     provision.git_repository(cwd)
     done = run([*program, *command], cwd=cwd, env=provision.environment())
     assert done.returncode == 0, done.stderr.decode(errors="replace")
@@ -105,7 +105,7 @@ def play(program: Sequence[str], command: Sequence[str], cwd: Path) -> Document:
 
 
 def last_answer(command: Sequence[str], requests: Sequence[Frame]) -> bytes:
-    """What a server itself says, one request after the other."""
+    """The server's own last answer to these requests, sent in turn."""
     line = b""
     with started(command, env=provision.environment()) as server, bounded(server):
         assert server.stdin and server.stdout
@@ -118,7 +118,7 @@ def last_answer(command: Sequence[str], requests: Sequence[Frame]) -> bytes:
 
 @contextlib.contextmanager
 def bounded(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Reading from a process that says nothing more ends too."""
+    """Limits the time to read from a process that may print nothing."""
     alarm = threading.Timer(WAIT, process.kill)
     alarm.start()
     try:
@@ -128,11 +128,11 @@ def bounded(process: subprocess.Popen[bytes]) -> Iterator[None]:
 
 
 def settled(document: Document, client: str) -> Any:
-    """The document without what two runs need not agree on."""
+    """The document without the parts that may differ between two runs."""
     text = CLOCK.sub("(time)", BLOB.sub('"blob": "(time)"', json.dumps(document, ensure_ascii=False)))
     document = json.loads(text)
     if client.startswith("ts"):
-        # Progress that shares a read with its response is lost on these SDKs, recorded or not; all that
+        # These SDKs lose progress that shares a read with its response, recorded or not; everything that
         # arrived is under "arrived".
         for step in steps(document):
             step.pop("progressed", None)

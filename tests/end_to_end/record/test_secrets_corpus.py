@@ -1,4 +1,4 @@
-"""The corpus of secrets and look-alikes, through the real recorder: nothing of the first reaches the disk."""
+"""The corpus of secrets and look-alikes, through the real recorder: no secret reaches the disk."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mcp_tape.redaction import shapes
 from tests.support.running import WAIT, python, receive_line, record, send, started, until
 
 CORPUS = Path(__file__).parents[2] / "corpus"
-# Plays a script and waits until each line has arrived, so that the order in which they are recorded is certain.
+# Plays a script and waits until each line has arrived, so that the recorded order is certain.
 SERVER = """
 import json, sys
 script, arrived = open(sys.argv[1]), open(sys.argv[2], "rb")
@@ -35,7 +35,7 @@ Lines = list[tuple[str, bytes]]
 
 
 class Entry(NamedTuple):
-    """One case: lines that cross the wire, words of the command, variables; and the secrets in them."""
+    """One case: lines on the wire, words of the command, variables; and the secrets in them."""
 
     about: str
     secrets: list[str]
@@ -49,7 +49,7 @@ def entries(name: str) -> list[Entry]:
 
 
 def entry(case: dict[str, Any]) -> Entry:
-    """The file holds tokens in pieces, so that no scanner takes them for real ones."""
+    """The file has tokens in pieces, so that no scanner takes them for real ones."""
     secret = "".join(case.get("secret", []))
     return Entry(
         case["about"],
@@ -67,7 +67,7 @@ def wire(content: Any, secret: str) -> bytes:
 
 
 def expand(value: Any, secret: str) -> Any:
-    """`§` is the secret, `§u§` and so on a spelling of it; `$…` builds what would be hard to read as data."""
+    """`§` is the secret, `§u§` and so on a spelling of it; `$…` builds values that would be hard to read as data."""
     if isinstance(value, str):
         for how, spelling in SPELLINGS.items():
             value = value.replace(f"§{how}§", spelling(secret))
@@ -111,12 +111,12 @@ LOOKALIKES = entries("lookalikes.jsonl")
 
 
 class Recording(NamedTuple):
-    meanwhile: bytes  # all files of the cassette's directory, while the recorder still runs
+    meanwhile: bytes  # all files of the cassette's directory, during the recording
     afterwards: bytes
     texts: list[bytes]  # of the frames, in order
     command: list[str]
     tables: str
-    through: Lines  # what the other side received
+    through: Lines  # received by the other side
 
 
 def recorded(directory: Path, corpus: list[Entry], *options: str) -> Recording:
@@ -148,7 +148,7 @@ def recorded(directory: Path, corpus: list[Entry], *options: str) -> Recording:
 
 @contextlib.contextmanager
 def opened(fifo: Path) -> Iterator[int]:
-    """Open for both ways, so that nothing waits for a reader that never comes."""
+    """Open both ways, so that nothing waits for a missing reader."""
     descriptor = os.open(fifo, os.O_RDWR)
     try:
         yield descriptor
@@ -181,7 +181,7 @@ def open_tape(tmp_path_factory: pytest.TempPathFactory) -> Recording:
 
 
 def traces(secret: str) -> list[bytes]:
-    """The secret, and parts of a long one: hiding half of it is not enough."""
+    """The secret, and parts of a long one: half a secret must not stay either."""
     half = len(secret) // 2
     spelled = [secret, secret[half - 6 : half + 6], secret[-12:]] if len(secret) >= 24 else [secret]
     spelled += [spelling(part) for part in spelled for spelling in SPELLINGS.values()]

@@ -1,8 +1,8 @@
-"""Messages and conversations from five protocol documents in the wild, through the real tee.
+"""Messages and conversations from five published protocol documents, through the real recorder.
 
-`seeds/messages.jsonl` has each message as its document prints it, on one line, with what it is as a person
-reads it; what is not JSON as printed is noise. `seeds/conversations.jsonl` puts them in an order that makes
-sense, request before response.
+`seeds/messages.jsonl` has each message on one line, as its document prints it, with its kind according to a person;
+printed text that is not JSON is noise. `seeds/conversations.jsonl` puts the messages in a plausible order, each
+request before its response.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def load(name: str) -> list[Any]:
 MESSAGES = load("messages.jsonl")
 CONVERSATIONS = load("conversations.jsonl")
 
-# Says all of its lines and reads to the end.
+# Sends all of its lines and reads to the end.
 TALKER = """
 import sys
 sys.stdout.buffer.write(open(sys.argv[1], "rb").read())
@@ -36,7 +36,7 @@ sys.stdout.flush()
 sys.stdin.buffer.read()
 """
 
-# Plays the server's part of a conversation: waits for each line of the client before it goes on.
+# Plays the server's part of a conversation: sends each line after the client's previous ones.
 ACTOR = """
 import json, sys
 for step in json.load(open(sys.argv[1])):
@@ -62,7 +62,7 @@ def rows(tape: Path, sql: str) -> list[tuple[Any, ...]]:
 
 
 def record_all(tape: Path, *options: str) -> bytes:
-    """Both sides say everything they have; what came out of the tee."""
+    """Both sides send everything; returns the recorder's output."""
     script = tape.with_suffix(".lines")
     script.write_bytes(as_lines(said_by("server")))
     done = run(record(tape, [*python(TALKER), str(script)], *options), as_lines(said_by("client")))
@@ -120,7 +120,7 @@ def test_every_seed_is_part_of_a_conversation() -> None:
 
 
 def _without_id(text: str) -> str:
-    """A conversation may count its ids in its own way."""
+    """A conversation may have its own ids."""
     try:
         body = json.loads(text)
     except ValueError:
@@ -163,7 +163,7 @@ def _read_line(pipe: Any) -> bytes:
 
 
 def _answers(tape: Path) -> list[tuple[Any, ...]]:
-    """Text of each request with the text of its answer, in the order of the answers."""
+    """The text of each request and of its answer, in the order of the answers."""
     return rows(tape, "SELECT request, response FROM exchanges WHERE answer_seq IS NOT NULL ORDER BY answer_seq")
 
 

@@ -1,4 +1,4 @@
-"""End of file, early leavers and signals pass through as real clients and servers expect; nobody is left behind."""
+"""End of file, early leavers and signals pass through as clients and servers expect; no process is left behind."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ os.close(1)
 open(sys.argv[1], "wb").write(sys.stdin.buffer.read())
 """
     with started(record(tmp_path / "tape.db", [*python(server), str(heard)])) as process:
-        assert receive(process.stdout) == b"bye\n"  # to the end, though the server is there
+        assert receive(process.stdout) == b"bye\n"  # the stream ends, though the server is alive
         send(process.stdin, b"still there?\n")
         process.stdin.close()
         assert process.wait(WAIT) == 0
@@ -163,7 +163,7 @@ def test_a_server_inherits_what_its_client_passes_on_and_nobody_else_holds_it(tm
     server = [*python(f"import os; os.write({writer}, b'here'); os.close({writer}); os.read(0, 1)")]
     with started(record(tmp_path / "tape.db", server), pass_fds=[writer]) as process:
         os.close(writer)
-        assert receive(reader) == b"here"  # to the end, though all of them are there
+        assert receive(reader) == b"here"  # the stream ends, though all of them are alive
         process.stdin.close()
         assert process.wait(WAIT) == 0
     os.close(reader)
@@ -174,10 +174,10 @@ def test_a_server_inherits_what_its_client_passes_on_and_nobody_else_holds_it(tm
 
 @contextlib.contextmanager
 def gate(path: Path) -> Iterator[Path]:
-    """A named pipe that a process may wait at, until somebody writes to it; opened at the end in any case."""
+    """A named pipe at which a process can wait until somebody writes; opened on exit in any case."""
     os.mkfifo(path)
     yield path
-    with contextlib.suppress(OSError):  # nobody waits
+    with contextlib.suppress(OSError):  # no process is waiting
         os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK))
 
 
@@ -227,10 +227,10 @@ def test_what_comes_after_the_end_of_the_recording_is_not_passed_on(tmp_path: Pa
         with started(record(cassette, server, "-q")) as process:
             got = receive(process.stdout, len(b"server\ngrandchild\n"))
             writer = writer_of(process.pid, cassette)
-            os.kill(writer, signal.SIGSTOP)  # so that ending takes a while
+            os.kill(writer, signal.SIGSTOP)  # delays the end
             try:
                 process.stdin.close()
-                # The last to go, when all was drained, is the child that watches over the process group.
+                # After everything is drained, only the child that guards the process group is left.
                 until(lambda: list(children(process.pid)) == [writer], "the end of the conversation")
                 wait_here.write_text("go on")
                 until(done.exists, "the grandchild to speak too late")
@@ -244,7 +244,7 @@ def test_what_comes_after_the_end_of_the_recording_is_not_passed_on(tmp_path: Pa
 
 # Signals -----------------------------------------------------------------------------------------------
 
-# Counts the signals it gets in a file, and takes 600 ms to end after the first.
+# Counts its signals in a file, and takes 600 ms to end after the first.
 COUNTING = """
 import os, signal, sys, threading
 counted = []
@@ -274,13 +274,13 @@ whom = pytest.mark.parametrize("whom", ["process", "group"])
 
 
 def heed_interrupts() -> None:
-    """Whoever started the tests in the background had them ignored."""
+    """Reset ignored signals, inherited from tests that were started in the background."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @contextlib.contextmanager
 def recording(cassette: Path, server: list[str], *options: str, **more: object) -> Iterator[subprocess.Popen[bytes]]:
-    """A recording in a process group of its own, once its server is ready."""
+    """A recording in its own process group, once its server is ready."""
     more = {"preexec_fn": heed_interrupts} | more
     with started(record(cassette, server, *options), start_new_session=True, **more) as process:
         assert receive_line(process.stdout) == b"ready\n"
@@ -337,7 +337,7 @@ def test_different_signals_are_each_passed_on(tmp_path: Path) -> None:
     assert sorted(map(int, log.read_text().split())) == [signal.SIGINT, signal.SIGTERM]
 
 
-# Writes the numbers of all signals it gets, and ends at SIGTERM.
+# Logs the numbers of all its signals, and ends on SIGTERM.
 LOGGING = """
 import os, signal, sys
 log = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -361,7 +361,7 @@ def test_every_other_signal_is_passed_on_and_ends_nobody(tmp_path: Path) -> None
         for so_far, number in enumerate(others, 1):
             process.send_signal(number)
             until(lambda so_far=so_far: log.read_text().split() == numbers[:so_far], f"signal {number}")  # type: ignore[misc]
-        os.killpg(process.pid, signal.SIGUSR1)  # says nothing of the one that follows
+        os.killpg(process.pid, signal.SIGUSR1)  # must not affect the next signal
         process.terminate()
         assert process.wait(WAIT) == 7
     assert log.read_text().split()[-1] == numbers[-1]
@@ -374,7 +374,7 @@ def test_a_signal_is_not_sent_again_with_the_next_one(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         until(lambda: log.read_text() or process.poll() is not None, "the first signal")
         process.terminate()
-        assert process.wait(WAIT) in (7, 128 + signal.SIGKILL)  # killed, on a machine that is slow enough
+        assert process.wait(WAIT) in (7, 128 + signal.SIGKILL)  # killed, if the machine is very slow
     assert log.read_text().split() in (numbers, numbers[:1])
 
 
@@ -427,7 +427,7 @@ signal.pause()
     with recording(tmp_path / "tape.db", server, "-q") as process, in_background(lambda: receive(process.stdout)):
         process.terminate()
         assert process.wait(WAIT) == 128 + signal.SIGTERM
-        # the grandchild finds nobody to talk to any more, and ends
+        # the grandchild's pipes are closed, and it ends
 
 
 @pytest.mark.slow
@@ -456,7 +456,7 @@ def test_nobody_is_left_when_a_recording_ends(tmp_path: Path) -> None:
     with recording(cassette, python(f"print('ready', flush=True)\n{ECHO[2]}")) as process:
         writer_of(process.pid, cassette)
         family = children(process.pid)
-        assert len(family) == 3  # server, writer, and the one that watches over the process group
+        assert len(family) == 3  # server, writer, and the guard of the process group
         process.stdin.close()
         assert process.wait(WAIT) == 0
     assert not any(map(alive, family))

@@ -1,4 +1,4 @@
-"""Recording into text keeps what recording promises: a database beside it becomes its lines when the session ends."""
+"""Recording into text keeps the promises of recording: a database beside it becomes lines when the session ends."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_what_is_being_recorded_is_read_before_it_is_in_the_text(tmp_path: Path)
 
 
 def killed(tape: Path, *, text: bytes = ASKED % 1) -> None:
-    """Record until something is on the tape, and kill the writer, then the rest."""
+    """Record until the tape has something, and kill the writer, then the rest."""
     with started(record(tape, ECHO), start_new_session=True, stderr=subprocess.DEVNULL) as process:
         send(process.stdin, text)
         receive_line(process.stdout)  # type: ignore[arg-type]
@@ -85,7 +85,7 @@ def killed(tape: Path, *, text: bytes = ASKED % 1) -> None:
 
 
 def is_free(tape: Path) -> bool:
-    """Whether nobody records into a text. A process that was killed may have threads that still end."""
+    """Whether no process records into a text. A killed process may still have ending threads."""
     held = replace.lock(f"{tape}.db-lock")
     if held is not None:
         replace.unlock(f"{tape}.db-lock", held)
@@ -136,7 +136,7 @@ def test_two_recorders_at_once_both_get_into_the_text(tmp_path: Path) -> None:
         receive_line(first.stdout)  # type: ignore[arg-type]
         until(lambda: len(sessions(tape)) == 1, "the first session")
         assert run(record(tape, ECHO), ASKED % 2).returncode == 0
-        assert not tape.exists()  # the last one out makes it
+        assert not tape.exists()  # the last recorder creates it
         refused = run([*MCP_TAPE, "rm", str(tape), "--session", "2"])
         assert refused.returncode == 3
         assert b"is in use" in refused.stderr
@@ -169,7 +169,7 @@ def test_recorders_that_end_together_leave_one_text(tmp_path: Path, at_once: int
 
 
 def test_a_session_that_was_folded_in_is_not_read_twice(tmp_path: Path) -> None:
-    """A recorder may be killed between making the text and removing its database."""
+    """A recorder may be killed between writing the text and removing its database."""
     tape = tmp_path / "tape.jsonl"
     killed(tape)
     left = tmp_path / "tape.jsonl.db"
@@ -185,7 +185,7 @@ def test_a_session_that_was_folded_in_is_not_read_twice(tmp_path: Path) -> None:
 
 
 def test_another_text_in_its_place_keeps_its_numbers(tmp_path: Path) -> None:
-    """As when git puts another version there after a recorder was killed."""
+    """For example, git puts another version there after a recorder was killed."""
     tape = tmp_path / "tape.jsonl"
     killed(tape)
     tape.write_bytes(b'{"kind":"session","session":1,"started_at":"2020-01-01T00:00:00Z"}\n')
@@ -208,7 +208,7 @@ def test_what_cannot_become_text_stays_in_the_database(tmp_path: Path) -> None:
         send(process.stdin, ASKED % 1)
         receive_line(process.stdout)  # type: ignore[arg-type]
         until(lambda: len(sessions(tape)) == 1, "the session")
-        tape.mkdir()  # nothing can take its place
+        tape.mkdir()  # prevents a replacement
         (tape / "file").touch()
         assert process.stdin is not None
         process.stdin.close()

@@ -1,4 +1,4 @@
-"""What one side wrote is what the other side reads, and what the tape keeps; starts and exits pass through too."""
+"""Each side reads exactly what the other wrote, and so does the tape; start-up and exits pass through too."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ CHUNK = 1 << 16
 HUNDRED_MB = 100_000_000
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="uses /proc or Linux's own calls")
 
-# Says everything it has to say, then listens: argv is what to say and where to keep what it heard.
+# Writes everything, then reads: argv is the text to write and the file to keep its input in.
 SPEAKER = """
 import os, sys
 said, heard = sys.argv[1:]
@@ -64,7 +64,7 @@ with open(heard, "wb", buffering=0) as target:
 
 
 def kept(cassette: Path, side: str) -> bytes:
-    """One side's stream, through the code of export but without a process of its own."""
+    """One side's stream, through the code of export but in this process."""
     out = io.BytesIO()
     raw.dump([frame for frame in frames(cassette) if frame.sender == side], out)
     return out.getvalue()
@@ -143,7 +143,7 @@ def test_a_line_of_100_megabytes_passes_both_ways(tmp_path: Path) -> None:
     for piece in line():
         sent.update(piece)
     assert got == sent.hexdigest()
-    # One at a time: a line of this size is held only once.
+    # One at a time, because of memory: a line is this large.
     for side in ("client", "server"):
         found = [frame for frame in frames(cassette) if frame.sender == side and frame.kind == "message"]
         assert [hashlib.sha256(frame.text + frame.eol).hexdigest() for frame in found] == [got]
@@ -200,7 +200,7 @@ def test_stderr_passes_byte_for_byte_and_is_kept_as_frames(tmp_path: Path) -> No
     assert stream(cassette, "server") == b"out\n"
 
 
-# Odd ways to be started --------------------------------------------------------------------------------
+# Odd ways to start -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow(quick=2)
@@ -229,7 +229,7 @@ def test_streams_that_somebody_left_non_blocking_are_waited_for(tmp_path: Path) 
 
 
 def test_sockets_serve_as_well_as_pipes(tmp_path: Path) -> None:
-    # This is how Node starts a process.
+    # Node starts a process like this.
     cassette, (ours, theirs) = tmp_path / "tape.db", socket.socketpair()
     with ours, theirs, started(record(cassette, ECHO), stdin=theirs, stdout=theirs) as process:
         theirs.close()
@@ -267,7 +267,7 @@ def test_the_exit_code_is_the_servers(tmp_path: Path, code: int) -> None:
     assert run(record(cassette, python(f"raise SystemExit({code})"))).returncode == code
     (session,) = sessions(cassette)
     assert (session.exit_code, session.incomplete) == (code, None)
-    # The client may be seen to leave before or after that.
+    # The client's end may come before or after that.
     assert b'"code":%d' % code in [frame for frame in frames(cassette) if frame.sender == "server"][-1].text
 
 
@@ -345,7 +345,7 @@ def test_a_wrong_command_line_is_exit_code_2(tmp_path: Path, arguments: list[str
     assert not list(tmp_path.iterdir())
 
 
-# Files that must not be recorded into ------------------------------------------------------------------
+# Files that must not be recorded into ----------------------------------------------------------------------
 
 
 def other_database(path: Path) -> None:

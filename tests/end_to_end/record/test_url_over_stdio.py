@@ -1,4 +1,4 @@
-"""record --url --stdio: a stdio server that speaks to a URL, for real clients and strict servers of both eras."""
+"""record --url --stdio: a stdio server that forwards to a URL, for real clients and strict servers of both eras."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_calls_progress_and_requests_of_the_server_pass_and_are_recorded(live: L
         talk.tell(result(asked["id"], {"roots": []}))
         assert talk.hear()["result"]["value"]["value"] == {"roots": []}
         assert talk.leave() == 0
-    assert live.methods()[-1] == "DELETE"  # the session was ended
+    assert live.methods()[-1] == "DELETE"  # it ended the session
     (session,) = sessions(tape)
     assert (session.transport, json.loads(session.target), session.exit_code) == ("stdio", {"url": live.url}, 0)
     assert session.incomplete is None
@@ -110,7 +110,7 @@ def test_a_modern_cancel_closes_the_stream(live: Live, tmp_path: Path) -> None:
         talk.tell(modern(2, "search"))
         assert talk.hear()["id"] == 2
         assert talk.leave() == 0
-    assert live.methods() == ["hang", "search"]  # no message said so
+    assert live.methods() == ["hang", "search"]  # without a cancelling message
 
 
 def test_a_legacy_cancel_is_a_message(live: Live, tmp_path: Path) -> None:
@@ -205,7 +205,7 @@ class Listening(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def log_message(self, *_: Any) -> None:
-        """Nobody reads it."""
+        """Log nothing."""
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -270,7 +270,7 @@ def test_a_real_client_on_stdio_sees_what_it_sees_over_http(
 
 
 def outline(value: Any) -> Any:
-    """A value without what differs from run to run."""
+    """A value without the parts that differ from run to run."""
     if isinstance(value, dict):
         return {key: outline(inner) for key, inner in value.items()}
     return [outline(inner) for inner in value[:1]] if isinstance(value, list) else type(value).__name__
@@ -278,7 +278,7 @@ def outline(value: Any) -> Any:
 
 def test_a_stream_of_old_that_cannot_be_opened_is_recorded_with_the_reason(tmp_path: Path) -> None:
     tape = tmp_path / "tape.db"
-    done = run(command("http://127.0.0.1:1/sse", tape))  # nobody listens there
+    done = run(command("http://127.0.0.1:1/sse", tape))  # no server listens there
     assert done.returncode == 4
     events = [json.loads(frame.text) for frame in frames(tape)]
     assert "http://127.0.0.1:1/sse" in next(event["why"] for event in events if event["event"] == "failed")

@@ -1,4 +1,4 @@
-"""A real file server, recorded in one temporary directory and replayed in another; and the reports of what bends."""
+"""A real file server, recorded in one temporary directory and replayed in another; and reports of inexact answers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def roots() -> Iterator[list[Path]]:
 
 
 def asked(command: list[str], *calls: tuple[str, dict[str, Any]]) -> list[str]:
-    """The texts that tools answer, each before the next is called, and what stderr says at last."""
+    """The answers of tools, called in turn, and the final stderr."""
     with started(command, env=provision.environment()) as process:
         assert process.stdin and process.stdout and process.stderr
         process.stdin.write(lines(request(0, "initialize", **HELLO), tell("notifications/initialized")))
@@ -125,7 +125,7 @@ def test_new_episodes_asks_the_live_server_only_what_no_rung_answers(tmp_path: P
 
 
 def test_what_was_added_in_another_directory_plays_beside_the_rest(tmp_path: Path) -> None:
-    """Each run has a directory of its own, and so has what each of them adds to a cassette."""
+    """Each run has its own directory, and so do the sessions that it adds to a cassette."""
     server = tmp_path / "server.py"
     server.write_text(
         "import json, sys\n"

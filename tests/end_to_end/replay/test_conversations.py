@@ -1,4 +1,4 @@
-"""Random conversations, replayed to a client that asks in another order, with other ids and other tokens."""
+"""Random conversations, replayed to a client with another order, other ids and other tokens."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ HANDSHAKE: list[Said] = [("client", json.dumps(INITIALIZE)), ("server", json.dum
 
 
 def flat(texts: list[str]) -> list[Body]:
-    """The messages of some frames: those of a batch may go out together or one by one."""
+    """The messages of some frames: a batch may be sent together or in parts."""
     frames = [json.loads(text) for text in texts]
     return [body for frame in frames for body in (frame if isinstance(frame, list) else [frame])]
 
 
 def comparable(body: Body) -> Body:
-    """Ids of the server's requests are its own: they may differ; why a call has no answer is for other tests."""
+    """Remove what may differ: ids of server requests, and the reason for a missing answer."""
     mine = dict(body)
     if protocol.member(body.get("error"), "code") == MISS:
         mine["error"] = {"code": MISS}
@@ -79,7 +79,7 @@ class Wired:
         raise NotImplementedError
 
     def play(self, live: Live) -> None:
-        """Make all steps; what each must bring comes before the next is made, and nothing else comes at all."""
+        """Make all steps. The messages due for one must arrive before the next, and no others at all."""
         for frame, expected in chain(live.steps(), [(PING, [PONG])]):
             self.send(frame)
             got = [self.arrived.get(timeout=WAIT) for _ in expected]
@@ -111,7 +111,7 @@ class OnPipes(Wired):
 
 
 class OnWeb(Wired):
-    """A client of a replay that listens: each message is a POST, and a GET has the rest."""
+    """A client of a listening replay: each message is a POST, and a GET has the rest."""
 
     def __init__(self, running: Running, path: str) -> None:
         super().__init__()
@@ -119,10 +119,10 @@ class OnWeb(Wired):
         self._headers = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
         self._connections: list[http.client.HTTPConnection] = []
         self._threads: list[threading.Thread] = []
-        self.opened: queue.Queue[str] = queue.Queue()  # where to post, of HTTP+SSE
+        self.opened: queue.Queue[str] = queue.Queue()  # the URL for POSTs, with HTTP+SSE
 
     def request(self, verb: str, frame: Any = None) -> http.client.HTTPConnection:
-        """A connection with a request that is on its way: none that is made later overtakes it."""
+        """A connection with a request in progress: later ones do not overtake it."""
         connection = http.client.HTTPConnection(self._netloc, timeout=WAIT)
         self._connections.append(connection)
         body = None if frame is None else json.dumps(frame)
@@ -130,21 +130,21 @@ class OnWeb(Wired):
         return connection
 
     def greet(self) -> None:
-        """Streamable HTTP: the handshake, and a stream for what belongs to no call."""
+        """Streamable HTTP: the handshake, and a stream for messages without a call."""
         with self.request("POST", INITIALIZE).getresponse() as answer:
             answer.read()
             self._headers["Mcp-Session-Id"] = answer.headers["Mcp-Session-Id"]
         self._in_background(self.request("GET"))
 
     def connect(self) -> None:
-        """HTTP+SSE: one stream for everything, which says where to post."""
+        """HTTP+SSE: one stream for everything, which names the URL for POSTs."""
         self._in_background(self.request("GET"))
         self._path = self.opened.get(timeout=WAIT)
         self.send(INITIALIZE)
         self.arrived.get(timeout=WAIT)
 
     def send(self, frame: Any) -> None:
-        """A frame without a request is taken at once; of one with a request, the answer may take its time."""
+        """A frame without a request is accepted at once; an answer may take its time."""
         connection = self.request("POST", frame)
         parts = frame if isinstance(frame, list) else [frame]
         if any("method" in part and "id" in part for part in parts) and "Mcp-Session-Id" in self._headers:
@@ -157,7 +157,7 @@ class OnWeb(Wired):
         self._threads[-1].start()
 
     def _read(self, connection: http.client.HTTPConnection) -> None:
-        gone = OSError, ValueError, AttributeError, http.client.HTTPException  # the server, meanwhile
+        gone = OSError, ValueError, AttributeError, http.client.HTTPException  # the server is gone
         with contextlib.suppress(*gone), connection.getresponse() as response:
             if "event-stream" in response.headers.get("Content-Type", ""):
                 for data in _events(response):
@@ -166,7 +166,7 @@ class OnWeb(Wired):
                 self.arrive(body.decode())
 
     def close(self) -> None:
-        """Once the server is gone, whatever waits for it has ended."""
+        """Once the server is gone, all waiting threads have ended."""
         for thread in self._threads:
             thread.join(WAIT)
         for connection in self._connections:
@@ -197,7 +197,7 @@ def on_web(path: Path, place: str) -> Iterator[Wired]:
             (client.greet if place == "/mcp" else client.connect)()
             yield client
         finally:
-            running.process.kill()  # its exit code tells of misses, which are none of our business
+            running.process.kill()  # its exit code would report misses, which do not matter here
             running.process.wait(WAIT)
             client.close()
 

@@ -1,4 +1,4 @@
-"""A cassette with sessions of both eras: each client is played those of its own, and no answer is of the other."""
+"""A cassette with sessions of both eras: each client gets answers of its own era only."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_each_client_is_answered_in_its_own_era(tmp_path: Path, which: str, sess
     old, new, plain = Visit(path, which), Visit(path, which), Visit(path, which)
     assert [old.say(text) for text in (INITIALIZE, call(1, "a"))] == ["legacy", "legacy"]
     assert [new.say(text) for text in (DISCOVER, modern(1, "a"))] == ["modern", "modern"]
-    assert plain.say(modern(1, "a")) == "modern"  # which need not ask first
+    assert plain.say(modern(1, "a")) == "modern"  # no probe is needed
 
 
 def test_the_commands_of_stdio_and_http_do_too(tmp_path: Path) -> None:
@@ -54,11 +54,11 @@ def test_what_only_the_other_era_has_is_a_miss_that_says_so(tmp_path: Path, whic
     assert visit.say(call(2, "b"))["code"] == -32010
     (miss,) = [fact.text for fact in visit.facts if fact.what == "miss"]
     assert "session 2 has it, but is of the other era" in miss
-    assert ("--session all" in miss) == (which == "all")  # in commands to paste, as it was given
+    assert ("--session all" in miss) == (which == "all")  # in commands to paste, unchanged
 
 
 def test_a_client_of_both_eras_is_told_what_it_was_told_last(tmp_path: Path) -> None:
-    """It asks for the modern one first: the server of the newer recording had it no more, or not yet."""
+    """It tries the modern era first: the server in the newer recording no longer supported it, or not yet."""
     refused: list[Said] = [("client", DISCOVER), ("server", NOT_FOUND), *LEGACY]
     visit = Visit(made(tmp_path, MODERN, refused))
     assert visit.say(DISCOVER)["code"] == -32601
@@ -91,7 +91,7 @@ def test_a_batch_shows_the_era_by_what_is_no_probe(tmp_path: Path) -> None:
     assert {body["id"]: body["result"] for body in texts} == {7: {}, 0: {"value": "legacy"}}
 
 
-# A client that is older than the tape ------------------------------------------------------------------
+# A client that is older than the tape ----------------------------------------------------------------------
 
 ABOUT = {
     "resultType": "complete", "supportedVersions": ["2026-07-28"], "instructions": "Be kind.", "value": "modern",
@@ -114,7 +114,7 @@ def test_an_older_client_is_greeted_with_what_the_tape_knows(tmp_path: Path) -> 
         "protocolVersion": "2025-11-25",
         "capabilities": {
             "tools": {"listChanged": True},
-            "resources": {"subscribe": False},  # what there is no answer to is not declared
+            "resources": {"subscribe": False},  # without recorded answers, nothing is declared
             "completions": {},
         },
         "serverInfo": {"name": "shop", "version": "2"},

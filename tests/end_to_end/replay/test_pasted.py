@@ -1,4 +1,4 @@
-"""Every number and command in the report of a miss works when it is pasted."""
+"""Every number and command in a miss report works when pasted."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ for line in sys.stdin:
 
 
 def said(*calls: str) -> list[Said]:
-    """A session of calls that are all answered."""
+    """A session of answered calls."""
     return [turn for n, text in enumerate(calls, 1) for turn in (("client", text), ("server", result(n)))]  # type: ignore[misc]
 
 
@@ -69,7 +69,7 @@ def unanswered(path: Path) -> None:
 class Case(NamedTuple):
     make: Callable[[Path], object]
     asked: str
-    expected: list[str]  # options of the commands that are suggested
+    expected: list[str]  # options of the suggested commands
     given: tuple[str, ...] = ()
     before: str = ""
 

@@ -91,7 +91,7 @@ def test_noise_without_a_line_end_is_the_last_or_gets_one(tmp_path: Path, asked:
     alter(tape, "UPDATE facts SET eol = '' WHERE id & 4294967295 = 5")
     expected = "\n".join(written) + ("" if written[-1] == "bye" else "\n")
     assert run(replay(tape), lines(*asked)).stdout.decode() == expected
-    with started(replay(tape)) as process:  # the second is asked for when the first was answered
+    with started(replay(tape)) as process:  # the second request follows the first answer
         assert process.stdin and process.stdout
         send(process.stdin, lines(asked[0]))
         first = receive_line(process.stdout)
@@ -121,7 +121,7 @@ def test_a_client_that_sends_everything_before_it_reads_gets_everything(tmp_path
         assert process.stdin and process.stdout
         writer = threading.Thread(target=lambda: (process.stdin.write(script), process.stdin.close()))  # type: ignore[union-attr]
         writer.start()
-        writer.join(WAIT)  # it can write all of it although nobody reads yet
+        writer.join(WAIT)  # it can write everything before anything is read
         assert not writer.is_alive()
         assert process.stdout.read().count(b"\n") == count
 
@@ -157,7 +157,7 @@ def test_the_report_tells_what_happened_as_it_happens(tmp_path: Path) -> None:
         process.stdin.write(lines(call(7, n=1), call(8, n=3)))
         for _ in range(2):
             assert process.stdout.readline()
-        process.kill()  # what happened before is not lost
+        process.kill()  # earlier facts are not lost
         process.wait(WAIT)
     played, miss = report(log)
     assert (played["what"], played["method"], played["name"], played["id"], played["seq"]) == (
@@ -219,7 +219,7 @@ def test_the_newest_session_with_more_than_a_probe_plays(tmp_path: Path) -> None
     assert run(replay(tape, "--session", "1"), lines(call(5))).stdout == lines(result(5, "old"))
     both = run(replay(tape, "--session", "all"), lines(call(5), call(6))).stdout
     assert both == lines(result(5, "new"), result(6, "old"))
-    # the probe is answered from the session that has it
+    # the probe is answered from the session that has one
     assert json.loads(run(replay(tape), lines(request(9, "server/discover"))).stdout)["error"]["code"] == -32601
 
 
@@ -252,7 +252,7 @@ def test_a_fault_may_end_the_session(tmp_path: Path, fault: str, code: int) -> N
     with started(replay(tape, "--fault", f"tools/call@2={fault}")) as process:
         assert process.stdin and process.stdout
         process.stdin.write(lines(call(1, n=1), call(2, n=2)))
-        answers = process.stdout.read()  # to its end, although our end stays open
+        answers = process.stdout.read()  # up to its end, although our end stays open
         assert process.wait(WAIT) == code
     assert answers.startswith(lines(result(1, "one")))
     assert len(answers) == len(lines(result(1, "one"))) + (5 if fault.startswith("truncate") else 0)

@@ -1,4 +1,4 @@
-"""Real SDK clients against replays of real recordings: each sees what the live server showed it, without one."""
+"""Real SDK clients with replays of real recordings: each sees the same as with the live server."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SdkClient = Callable[[str, str], list[str]]
 
 
 ONE_MORE = call("convert_time", source_timezone="UTC", time="12:34", target_timezone="Asia/Tokyo")
-# A client that reads nothing for a while is given up, but not for ever.
+# A client that reads nothing for a while is dropped, but not for ever.
 BUSY = {"do": "together", "steps": [PROGRESSING, {"do": "busy"}]}
 PROGRAMS = {"in turn": [PROGRESSING] * 20, "together": [TOGETHER], "after being busy": [BUSY, TOGETHER]}
 EVERYWHERE = [(client, server) for server in provision.SERVERS for client in provision.ALL_CLIENTS]
@@ -43,7 +43,7 @@ EVERYWHERE = [(client, server) for server in provision.SERVERS for client in pro
 
 class Recording(NamedTuple):
     tape: Path
-    output: bytes  # what the client printed of it
+    output: bytes  # the client's own output
 
 
 Recorded = Callable[[str, str], Recording]
@@ -52,7 +52,7 @@ Play = Callable[..., Replayed]
 
 @pytest.fixture(scope="session")
 def recorded(tmp_path_factory: pytest.TempPathFactory, sdk_client: SdkClient) -> Recorded:
-    """A client's session with a live server, by their names; made on first use."""
+    """A client's session with a live server, by their names; recorded on first use."""
 
     @functools.cache
     def recording(client: str, server: str) -> Recording:
@@ -65,7 +65,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory, sdk_client: SdkClient) ->
 
 @pytest.fixture
 def play(tmp_path: Path, sdk_client: SdkClient) -> Play:
-    """Play a tape to a client, where there is no server."""
+    """Replay a tape to a client, without any server."""
 
     def played(client: str, tape: Path, *options: str, **environment: str) -> Replayed:
         return alone(sdk_client(client, "time"), ["replay", str(tape), *options], tmp_path, **environment)
@@ -81,8 +81,8 @@ def play(tmp_path: Path, sdk_client: SdkClient) -> Play:
 def test_a_client_sees_on_replay_what_it_saw_live(client: str, server: str, recorded: Recorded, play: Play) -> None:
     recording = recorded(client, server)
     again = play(client, recording.tape)
-    assert again.output == recording.output  # to the byte: on tape even the clock stands still
-    # The one that was started last: another may have been started for a probe alone, and leaves all unplayed.
+    assert again.output == recording.output  # identical: on tape, even the clock is fixed
+    # The last process started: an earlier one may have served only a probe, and leaves everything unplayed.
     assert {fact["what"] for fact in again.facts if fact["pid"] == again.facts[-1]["pid"]} == {"played"}
     if server == "everything":
         check_shows_everything(json.loads(again.output))
@@ -114,10 +114,10 @@ def test_every_progress_callback_fires_however_fast_the_answer_is(
 @pytest.mark.skipif(sys.platform != "linux", reason="needs a large pipe")
 def test_a_client_that_reads_nothing_is_not_waited_for_each_time(recorded: Recorded) -> None:
     tape = recorded("mcp1", "everything").tape
-    asked = b"".join(request(n, PROGRESSING) for n in range(150))  # at half a second each, too many
+    asked = b"".join(request(n, PROGRESSING) for n in range(150))  # at half a second each, too many to wait for
     with started([*MCP_TAPE, "replay", str(tape), "--repeats", "cycle"]) as process:
         assert process.stdin and process.stdout
-        fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, 1 << 20)  # holds all of it
+        fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, 1 << 20)  # large enough for all of it
         send(process.stdin, asked)
         process.stdin.close()
         assert process.wait(WAIT) == 0
@@ -260,7 +260,7 @@ def test_rewrite_puts_a_new_recording_in_place(recorded: Recorded, tmp_path: Pat
     assert alone(program, ["replay", str(tape)], tmp_path).output == output
 
 
-# What they share ---------------------------------------------------------------------------------------
+# Helpers ---------------------------------------------------------------------------------------------------
 
 
 def request(number: Any, step: Step) -> bytes:
@@ -274,7 +274,7 @@ def said(recorded: Iterator[Frame]) -> list[tuple[str, dict[str, Any]]]:
 
 
 def made(step: Step) -> Step:
-    """A step as it was asked for, without what came of it."""
+    """A step without its outcome."""
     if "steps" in step:
         return step | {"steps": [made(part) for part in step["steps"]]}
     return {name: value for name, value in step.items() if name not in ("result", "error", "progressed")}

@@ -1,6 +1,6 @@
 """Every step of five protocol documents: recorded, and replayed with other ids, in another order, and over HTTP.
 
-`seeds/flows.txt` has the steps, and says how to read them.
+`seeds/flows.txt` has the steps, and explains its format.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.support.http_running import replaying
 from tests.support.running import MCP_TAPE, WAIT, python, receive, receive_line, record, send, started
 
 FLOWS = Path(__file__).parents[2] / "seeds" / "flows.txt"
-# Plays the server's steps, each after the client's lines before it.
+# Plays the server's steps, each after the client's earlier lines.
 SERVER = """
 import json, os, sys
 for mark, text in json.loads(sys.argv[1]):
@@ -61,12 +61,12 @@ IN_ANY_ORDER = [flow for flow in ALL if flow.any_order]
 
 
 def is_valid(flow: Flow) -> bool:
-    """Return whether every line is one that HTTP takes: a message."""
+    """Return whether every line can be sent over HTTP: whether it is a message."""
     return all(parse(text.encode())[0] == "message" for mark, text in flow.steps if mark in "<>")
 
 
 def exit_code(steps: list[Step], *, within_a_call: bool = False) -> int:
-    """The code that the server ended with; 0 if that was not within a call, and only those ends play."""
+    """The server's exit code; 0 if it did not end within a call, since only such ends are played."""
     if steps[-1].mark != "exit" or (within_a_call and last_line(steps).mark == "<"):
         return 0
     return int(steps[-1].text)
@@ -81,7 +81,7 @@ def names(flow: Flow) -> str:
 
 
 def with_other_ids(steps: list[Step]) -> list[Step]:
-    """The same steps with an id of another type for each request and token of the client."""
+    """The same steps with ids of another type for the client's requests and tokens."""
     renamed: dict[str, str] = {}
 
     def rename(match: re.Match[str]) -> str:
@@ -109,7 +109,7 @@ def _names_known(text: str, renamed: dict[str, str]) -> bool:
 
 
 def in_another_order(steps: list[Step]) -> list[Step]:
-    """The exchanges behind the handshake, the last one first."""
+    """The exchanges after the handshake, in reverse."""
     starts = [n for n, step in enumerate(steps) if step.mark == ">"]
     first = next(n for n in starts[1:] if 'initialized"' not in steps[n].text)
     bounds = [n for n in starts if n >= first] + [len(steps)]
@@ -118,7 +118,7 @@ def in_another_order(steps: list[Step]) -> list[Step]:
 
 
 def talk(command: list[str], steps: list[Step]) -> tuple[int, str]:
-    """Play the client, line by line: nothing may come early, late, or more than once. Return exit code and stderr."""
+    """Play the client line by line: nothing may come early, late or twice. Return exit code and stderr."""
     with started(command) as process:
         assert process.stdin and process.stdout and process.stderr
         for mark, text in steps:

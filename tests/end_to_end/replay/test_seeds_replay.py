@@ -1,4 +1,4 @@
-"""Every conversation of the protocol documents records and replays."""
+"""Every conversation of the protocol documents can be recorded and replayed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.running import MCP_TAPE, python, record, run
 
 SEEDS = Path(__file__).parents[2] / "seeds" / "conversations.jsonl"
 CONVERSATIONS: list[list[dict[str, Any]]] = [json.loads(line) for line in SEEDS.read_text().splitlines()]
-# Says its lines of a conversation, each when the client's lines before it have arrived.
+# Sends its lines of a conversation, each after the client's earlier lines have arrived.
 SERVER = """
 import json, sys
 for turn in json.loads(sys.argv[1]):
@@ -33,7 +33,7 @@ def test_a_conversation_of_the_documents_records_and_replays(tmp_path: Path, sai
     assert recorded.stdout.decode().splitlines() == told
     replayed = run([*MCP_TAPE, "replay", str(tape), "--strict"], asked)
     answered = replayed.stdout.decode().splitlines()
-    # Some documents abbreviate an answer so that it is no JSON: it plays, but it answers nothing.
+    # Some documents abbreviate an answer so that it is not valid JSON: it plays, but answers nothing.
     played = [line for line in answered if "-32010" not in line]
     assert replayed.returncode == int(played != answered), replayed.stderr.decode()
     assert sorted(played) == sorted(told)

@@ -1,4 +1,4 @@
-"""A fault that strikes nothing: a test would pass without it."""
+"""A fault that is never applied: without a warning, its test would pass."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.plugin import Suite
 from tests.support.running import MCP_TAPE, run
 
 ASKED = [request(1, "initialize"), request(2, "tools/list"), call(3, "find", q=1)]
-# A fault, what is said when it begins, and whether it strikes.
+# A fault, the message at its start, and whether it is applied.
 FAULTS = {
     "tools/lst=error:-1": "no session has tools/lst; there is initialize, tools/call, tools/list",
     "tools/call:fnd=drop": "no session has tools/call fnd; there is find",
@@ -82,7 +82,7 @@ def test_use_cassette_warns_of_it(tape: Path) -> None:
         used.__exit__(None, None, None)
     failed = use_cassette(tape, "none", faults=["tools/lst=drop"])
     with warnings.catch_warnings(record=True) as found:
-        failed.__exit__(KeyError, KeyError(), None)  # the test has failed before it could strike
+        failed.__exit__(KeyError, KeyError(), None)  # the test failed before the fault was due
     assert found == []
 
 

@@ -31,7 +31,7 @@ def says(name: str) -> list[str]:
 
 
 def use(tape: Path, mode: str, name: str, *options: str) -> Any:
-    """What the server of that name says to a call, and how the command ends."""
+    """A server's answer to a call, by its name, and the command's exit."""
     command = [*MCP_TAPE, "use", str(tape), "--mode", mode, f"--server={name}", *options, "--", *says(name)]
     done = run(command, ASKED)
     answers = [json.loads(line) for line in done.stdout.splitlines()]
@@ -104,7 +104,7 @@ def test_a_miss_does_not_name_what_only_other_servers_were_asked(tmp_path: Path)
     run(record(tape, says("git"), "--server", "git"), ASKED)
     run(record(tape, says("time"), "--server", "time"), HELLO)
     done = run([*MCP_TAPE, "replay", str(tape), "--server", "time"], ASKED)
-    assert json.loads(done.stdout.splitlines()[-1])["error"]["code"] == -32601  # nobody asked it for a call
+    assert json.loads(done.stdout.splitlines()[-1])["error"]["code"] == -32601  # no call of it was recorded
 
 
 def test_once_records_the_server_that_is_new(two: Path) -> None:

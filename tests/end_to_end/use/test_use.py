@@ -60,7 +60,7 @@ def test_once_does_not_take_a_probe_for_a_recording(vcr: Vcr) -> None:
 
 
 def cut_short(vcr: Vcr) -> None:
-    """Record a client that is killed, with mcp-tape, before it has asked for everything."""
+    """Record a client that is killed together with mcp-tape, before it has made all of its requests."""
     with started(vcr.command("once")) as process:
         assert process.stdin and process.stdout
         process.stdin.write(HELLO + lines(call(1, "a")))
@@ -88,7 +88,7 @@ def test_use_cassette_records_again_what_was_cut_short(vcr: Vcr, capfd: pytest.C
         assert tape.is_recording
     assert "was cut short" in capfd.readouterr().err
     with use_cassette(vcr.tape, "once", command=live, block_live=True) as tape:
-        assert not tape.is_recording  # there is nothing better
+        assert not tape.is_recording  # there is no better recording
 
 
 def test_once_survives_a_client_that_starts_the_command_twice_overlapping(vcr: Vcr) -> None:
@@ -96,7 +96,7 @@ def test_once_survives_a_client_that_starts_the_command_twice_overlapping(vcr: V
         assert first.stdin and first.stdout
         first.stdin.write(HELLO)
         first.stdout.readline()
-        second = vcr.run("once", HELLO + lines(call(1, "a")))  # the first is not finished, so this records too
+        second = vcr.run("once", HELLO + lines(call(1, "a")))  # the first is incomplete, so this records too
         assert values(second)[1] == ["tools/call", 2]
         first.stdin.write(lines(call(1, "a")))
         first.stdout.readline()
@@ -170,12 +170,12 @@ def test_replay_prefix_makes_the_live_server_the_calls_before_the_miss(vcr: Vcr)
     assert [message.get("params", {}).get("name") for message in heard] == [None, None, "a", "b", "c", "d"]
     assert b"the handshake and 2 earlier calls are replayed to it first" in done.stderr
     added = [frame.text for frame in frames(vcr.tape, 2) if b"tools/call" in frame.text and frame.sender == "client"]
-    assert added == [call(4, "c").encode(), call(5, "d").encode()]  # and not what the tape has already
+    assert added == [call(4, "c").encode(), call(5, "d").encode()]  # not the calls that are on the tape already
     assert vcr.run("none", script, "--strict").stdout == done.stdout
 
 
 def test_new_episodes_keeps_the_ids_of_both_servers_apart(vcr: Vcr) -> None:
-    """The tape's server and the live one both ask with id 1 while neither is answered."""
+    """The tape's server and the live one both make a request with id 1, and neither is answered yet."""
     taped = [
         ("client", INITIALIZE), ("server", result(0)), ("client", call(1, "a")), ("server", request(1, "roots/list")),
         ("client", result(1, "taped")), ("server", result(1, "done")),
@@ -222,7 +222,7 @@ def test_a_call_that_the_live_server_died_of_is_asked_again_once_that_is_mended(
 
 @pytest.mark.slow
 def test_a_live_server_may_say_much_while_the_client_asks_much(vcr: Vcr) -> None:
-    """Each of the two pipes to it is full before the other is read to its end."""
+    """Each of the two pipes is full before the other is read to its end."""
     vcr.run("once", HELLO)
     vcr.server = SERVER.replace("calls += 1", """calls += 1
     for number in range(200):
@@ -233,12 +233,12 @@ def test_a_live_server_may_say_much_while_the_client_asks_much(vcr: Vcr) -> None
     assert {number: value[0] for number, value in values(done).items() if number} == dict.fromkeys(
         range(1, 5), "tools/call"
     )
-    assert done.stderr.count(b"Y") == 200 * 5 * 1000  # a note of ours may stand within a line
+    assert done.stderr.count(b"Y") == 200 * 5 * 1000  # our note may be within a line
     assert sessions(vcr.tape)[1].incomplete is None
 
 
 def test_what_a_live_server_logs_passes_on_after_the_end_of_its_output(vcr: Vcr) -> None:
-    """While it ends, it waits for somebody to read what it logs."""
+    """While it ends, it waits until its stderr is read."""
     vcr.run("once", HELLO)
     logs = 'calls == 1 and threading.Thread(target=sys.stderr.write, args=("Y" * 1_000_000,)).start()'
     vcr.server = SERVER.replace("import json, sys", "import json, os, sys, threading")
@@ -257,7 +257,7 @@ def test_what_a_live_server_logs_passes_on_after_the_end_of_its_output(vcr: Vcr)
 
 @pytest.mark.slow
 def test_a_client_that_never_reads_stderr_gets_its_answers_from_the_tape(vcr: Vcr) -> None:
-    """The live server waits in vain for somebody to read what it logs; nobody else does."""
+    """The live server waits in vain until its stderr is read; nothing else waits."""
     vcr.run("once", HELLO + lines(call(1, "a")))
     vcr.server = SERVER.replace("calls += 1", 'calls += 1; sys.stderr.write("y" * 1_000_000)')
     with full_pipe() as jammed, started(vcr.command("new_episodes", "-q"), stderr=jammed) as process:
@@ -303,7 +303,7 @@ def test_a_live_server_that_cannot_be_started_is_told(vcr: Vcr, tmp_path: Path) 
     vcr.run("once", HELLO)
     command = [*MCP_TAPE, "use", str(vcr.tape), "--mode", "new_episodes", "--", "no-such-server"]
     done = run(command, HELLO + lines(call(1)))
-    assert sorted(values(done)) == [0, 1]  # what the tape has is answered all the same
+    assert sorted(values(done)) == [0, 1]  # calls on the tape are still answered
     assert done.returncode == 4
     assert b"no-such-server" in done.stderr
     assert len(sessions(vcr.tape)) == 1
@@ -352,7 +352,7 @@ def test_rewrite_says_that_it_does_not_know_whether_the_test_passed(vcr: Vcr) ->
     make_cassette(vcr.tape, [("client", call(1, "old")), ("server", result(1))])
     told = [vcr.run("rewrite", HELLO + lines(call(1, "new"))).stderr for _ in range(2)]
     assert b"the recording before is gone, whether or not its test passed" in told[0]
-    assert b"the recording before" not in told[1]  # it said the same, and stayed
+    assert b"the recording before" not in told[1]  # it had the same content, and stayed
 
 
 def test_a_mode_that_may_record_needs_the_command() -> None:

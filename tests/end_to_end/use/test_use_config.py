@@ -22,7 +22,7 @@ for line in sys.stdin:
         answer = {"value": [sys.argv[1], *sys.argv[2:]], "said": os.environ.get("ACME_TOKEN")}
         print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": answer}), flush=True)
 """
-# Asks each server of its configuration, in turn, as a client does: puts variables in, passes few on.
+# Calls each server of its configuration in turn, as a client does: fills in variables, passes few on.
 PROGRAM = """
 import json, os, subprocess, sys
 
@@ -98,7 +98,7 @@ def test_a_program_is_recorded_and_replayed(place: Place) -> None:
     _, git, time = said(first)
     assert git == {"git": {"value": ["git", "Bern"], "said": TOKEN}} and time["time"]["value"] == ["time"]
     assert [session.label for session in sessions(place.tape)] == ["git", "time"]
-    second = place.run("--mode", "none")  # no variable is needed
+    second = place.run("--mode", "none")  # no variable is needed for replay
     assert second.returncode == 0
     assert said(second)[1]["git"]["value"] == ["git", "Bern"]
     assert b"4 played, 0 missed" in second.stderr

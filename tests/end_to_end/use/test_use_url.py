@@ -1,4 +1,4 @@
-"""`mcp-tape use --url`: VCR's modes with a server that is reached by HTTP."""
+"""`mcp-tape use --url`: VCR's modes with a server at a URL."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def vcr(tmp_path: Path) -> Iterator[Vcr]:
 
 
 def taped(*texts: str) -> Talk:
-    """A session of the legacy era in which each of these was answered."""
+    """A session of the legacy era with an answer to each of these."""
 
     def talk(http: Http) -> None:
         http.post("post-1", INITIALIZE)
@@ -177,7 +177,7 @@ def test_new_episodes_of_the_modern_era_have_no_handshake(vcr: Vcr) -> None:
 
 
 def test_a_question_of_the_live_server_reaches_the_client_and_its_answer_the_server(vcr: Vcr) -> None:
-    """The tape's server and the live one both ask with id 1 while neither is answered."""
+    """The tape's server and the live one both make a request with id 1, and neither is answered yet."""
 
     def talk(http: Http) -> None:
         taped()(http)
@@ -218,7 +218,7 @@ def test_each_client_in_turn_has_a_session_at_the_live_server(vcr: Vcr) -> None:
             assert client.ask(call(number, "b"))[0] == "b"
             with client.send("DELETE") as response:
                 assert response.status == 200
-            # What one has recorded plays in the next run, not in this one: when it is there is a matter of luck.
+            # Recordings of this run play only in the next one, so their timing does not matter.
             until(lambda n=number: sum('["b",' in text for text in vcr.all_said()) == n, "the answer is recorded")
     sent = [body["headers"].get("mcp-session-id") for body in vcr.live.heard if body["method"] == "tools/call"]
     assert len(set(sent)) == 2
@@ -282,7 +282,7 @@ def test_a_live_server_that_redirects_is_followed(tmp_path: Path) -> None:
         assert vcr.run("new_episodes", call(1, "b")) == [["b", 2]]
 
 
-# Trouble at the live server ----------------------------------------------------------------------------
+# Failures of the live server -------------------------------------------------------------------------------
 
 
 def test_a_live_server_that_is_not_there_is_an_error_and_exit_code_4(vcr: Vcr) -> None:
@@ -292,7 +292,7 @@ def test_a_live_server_that_is_not_there_is_an_error_and_exit_code_4(vcr: Vcr) -
     assert "cannot reach http://127.0.0.1:9/mcp" in told[1]["message"]
     assert "cannot reach http://127.0.0.1:9/mcp" in vcr.stderr
     assert vcr.code == 4
-    assert vcr.run("none", call(1, "a"), call(2, "b"))[1]["code"] == -32010  # and it is no recording of an answer
+    assert vcr.run("none", call(1, "a"), call(2, "b"))[1]["code"] == -32010  # the failure was not recorded as an answer
 
 
 def test_a_live_server_that_dies_leaves_no_call_unanswered(vcr: Vcr) -> None:
@@ -309,7 +309,7 @@ def test_a_live_server_that_dies_leaves_no_call_unanswered(vcr: Vcr) -> None:
         "die",
         "b",
         "die",
-    ]  # asked again, as it never said
+    ]  # retried, since there was no answer
 
 
 def test_a_refusal_of_the_live_server_answers_the_call(vcr: Vcr) -> None:
@@ -348,12 +348,12 @@ def test_a_live_server_of_http_sse_is_asked_in_its_own_way(tmp_path: Path) -> No
                 if mode == "new_episodes":
                     assert posted(client, call(2, "die")) == 202
                     assert next(heard)["error"]["message"] == "the live server ended before the answer"
-        assert len(live.streams) == 2  # one for each use
+        assert len(live.streams) == 2  # one per use
 
 
 # With the official SDK ---------------------------------------------------------------------------------
 
-# Logs its calls, and counts them. `ask` and `rounds` ask the user, as each era does it.
+# Logs and counts its calls. `ask` and `rounds` ask the user, each as in its era.
 SDK_SERVER = """
 import asyncio, itertools, socket, sys, warnings
 import uvicorn
@@ -389,7 +389,7 @@ async def main():
 
 asyncio.run(main())
 """
-# Calls tools, each as name:argument; accepts what it is asked with a name that shows that it was.
+# Calls tools, each as name:argument; accepts requests with a name that shows that.
 SDK_CLIENT = """
 import asyncio, sys, warnings
 import mcp_types as types
@@ -412,7 +412,7 @@ SDK_PROGRAMS = {"client.py": SDK_CLIENT, "server.py": SDK_SERVER}
 
 
 def warm_program(file: Path, text: str) -> list[str]:
-    """The command of a program that begins with the SDK loaded."""
+    """The command of a program that starts with the SDK loaded."""
     file.write_text(text)
     return warm.command(sys.executable, file, provision.SDK)
 

@@ -1,4 +1,4 @@
-"""What verify finds at a server that has changed, and that it finds nothing at one that has not."""
+"""Findings of verify for a server that has changed, and none for one that has not."""
 
 from __future__ import annotations
 

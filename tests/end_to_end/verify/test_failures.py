@@ -1,4 +1,4 @@
-"""Servers that crash, hang, flood or never start: each is told, and nothing waits for ever."""
+"""Servers that crash, hang, flood or never start: each is reported, and nothing waits for ever."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.decks import alter
 from tests.support.running import MCP_TAPE, alive, python, run
 from tests.support.verifying import command, exchanges, moody, moody_tape, play, words
 
-SOON = 2  # seconds in which an answer comes that is not held back, on a busy machine too
+SOON = 2  # seconds for an answer that is not held back, even on a busy machine
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +23,7 @@ def tape(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def answered(path: str) -> list[str]:
-    """What the server said when it was asked to."""
+    """The texts that the server sent on request."""
     calls = [answer for method, _, answer in exchanges(path) if method == "tools/call" and answer]
     return [words(answer) for answer in calls]
 
@@ -62,7 +62,7 @@ def test_a_server_that_ends_badly_after_its_last_answer_is_told(tape: Path, tmp_
 
 
 def accepting(place: Path, *words: str) -> tuple[int, dict[str, Any]]:
-    """Verify once, accept all, and verify again: the exit code and the report."""
+    """Verify, accept everything, and verify again: the exit code and the report."""
     seen = json.loads(command("tape.db", "--json", *words)[1])
     (place / ".mcp-tape-ignore").write_text("\n".join(change["fingerprint"] for change in seen["changes"]))
     code, out, _ = command("tape.db", "--json", *words)
@@ -81,7 +81,7 @@ def test_an_exit_code_after_the_last_answer_is_a_warning_and_can_be_accepted(
         ("server-exit-code-changed", "warn", 1)
     ]
     assert (tmp_path / "tape.db.new").exists()
-    pending = json.loads(run([*MCP_TAPE, "review", "--json"], cwd=tmp_path).stdout)  # the same, and to be decided
+    pending = json.loads(run([*MCP_TAPE, "review", "--json"], cwd=tmp_path).stdout)  # the same changes, to decide on
     assert [one["fingerprint"] for one in pending["changes"]] == [json.loads(out)["changes"][0]["fingerprint"]]
     code, report = accepting(tmp_path, "--fail-on", "warn", "--", *BADLY)
     assert (code, report["changes"], report["unknown"]) == (0, [], [])

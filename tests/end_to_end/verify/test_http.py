@@ -1,4 +1,4 @@
-"""The recorded client plays at a server over HTTP: both eras, the old HTTP+SSE, and from stdio to HTTP."""
+"""The recorded client plays against a server over HTTP: both eras, the old HTTP+SSE, and from stdio to HTTP."""
 
 from __future__ import annotations
 
@@ -95,12 +95,12 @@ def test_a_golden_cassette_is_played_at_the_same_server_over_http(server: str, t
         done = play(path_of("everything"), tmp_path / "new", url)
     assert (done.failures, done.skipped) == ((), ())
     before, after = (
-        Counter(kind(one) for one in found if one[0] != "roots/list")  # asked for once more by a server that is slow
+        Counter(kind(one) for one in found if one[0] != "roots/list")  # a slow server asks once more
         for found in (exchanges(done.path, done.session), exchanges(done.new_path))
     )
     assert after == before
     assert changes(done) == []
-    early = "notifications/tools/list_changed"  # said right after the handshake, to those who listen by then
+    early = "notifications/tools/list_changed"  # sent right after the handshake, to clients that listen by then
     assert {**told(done.new_path, 1), early: 0} == {**told(done.path, done.session), early: 0}
 
 
@@ -117,7 +117,7 @@ def test_a_session_is_ended_when_the_client_leaves(tmp_path: Path) -> None:
 
 
 def small(request: Message, wire: Wire) -> None:
-    """A server that has everything HTTP can do to an answer."""
+    """A server that uses every form of HTTP response."""
     if request.verb != "POST":
         wire.send(answer(status=405))
         return
@@ -131,7 +131,7 @@ def small(request: Message, wire: Wire) -> None:
 
 
 def odd(request: Message, wire: Wire) -> None:
-    """Answers in another way each time."""
+    """Answer in a different form each time."""
     if request.verb == "GET" and request.header("last-event-id") == "mark":
         wire.send(begin() + chunk(event(result(2, said="later"))) + LAST)
         return

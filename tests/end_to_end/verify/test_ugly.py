@@ -1,4 +1,4 @@
-"""Verifying under bad conditions: told to stop, nothing recorded, servers that linger or never come to an end."""
+"""Verifying under bad conditions: interrupts, empty recordings, servers that linger or never end."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_tools_that_were_known_and_are_not_any_more_do_not_pass(tape: Path) -> N
         assert code == expected
 
 
-# Knows one of the eras: it wants a handshake first, or knows no handshake.
+# Supports only one era: it requires a handshake, or has none.
 ONE_ERA = """
 import json, sys
 is_older, greeted = {}, False

@@ -1,4 +1,4 @@
-"""--update: the new recording takes the old one's place, whole or not at all, and beside it nothing changes."""
+"""--update: the new recording replaces the old one, as a whole or not at all, and nothing else changes."""
 
 from __future__ import annotations
 

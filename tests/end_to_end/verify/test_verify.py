@@ -1,4 +1,4 @@
-"""The recorded client plays at a live server: what it sends, what it is answered, and what is recorded of that."""
+"""The recorded client plays against a live server: its messages, the answers, and the new recording."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from tests.support.verifying import (
 MINTING = module("minting")
 
 
-# The servers that made them -----------------------------------------------------------------------------
+# The original servers --------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow(quick=1)
@@ -66,23 +66,23 @@ def test_a_golden_cassette_is_played_at_the_server_that_made_it(
 
 
 def kind(exchange: Exchange) -> tuple[str, ...]:
-    """What was asked, and how it was answered: the members of the result, or of the error."""
+    """The request, and the shape of its answer: the members of the result or of the error."""
     method, _, answer = exchange
     return method, *sorted(answer or ())
 
 
 def told(path: str, session: int) -> Counter[str]:
-    """What the server said of its own accord."""
+    """The server's own messages."""
     with Cassette(path) as cassette:
         sql = "SELECT method FROM messages WHERE session = ? AND sender = 'server' AND kind = 'notification'"
         return Counter(method for (method,) in cassette.rows(sql, (session,)))
 
 
-# What servers make up -----------------------------------------------------------------------------------
+# Made-up values --------------------------------------------------------------------------------------------
 
 
 def use_all(client: Client, modern: bool) -> None:
-    """Lists the tools, makes things, and gets them by what they are called."""
+    """List the tools, create things, and get them by their ids."""
     cursor = client.ask("tools/list")["nextCursor"]
     client.ask("tools/list", cursor=cursor)
     thing = json.loads(words(client.call("create", title="mine")))["things"][1]
@@ -117,7 +117,7 @@ def sent(path: str | Path) -> list[bytes]:
 
 
 def test_only_the_values_are_changed_in_what_is_sent(tmp_path: Path) -> None:
-    """The rest goes out byte for byte, however it is written."""
+    """Everything else is sent byte for byte, in its original spelling."""
     ask = '{ "jsonrpc" : "2.0", "id":2,"params":{"cursor":"%s", "x":1e2, "y":\t1.0},"method":"pages/list"}'
     tape = make_cassette(
         tmp_path / "tape.db",
@@ -155,7 +155,7 @@ def test_a_list_that_has_more_pages_than_recorded_is_read_to_its_end(tmp_path: P
     assert exchanges(done.new_path)[2][1] == {"cursor": "more"}
 
 
-# What the server asks -----------------------------------------------------------------------------------
+# Server requests -------------------------------------------------------------------------------------------
 
 
 def test_a_question_that_the_tape_has_no_answer_to_is_refused_so_that_nothing_hangs(tmp_path: Path) -> None:
@@ -221,10 +221,10 @@ def test_what_needs_the_result_of_a_call_that_is_left_out_is_left_out_too(tmp_pa
 def test_all_calls_left_out_is_a_finding(tmp_path: Path) -> None:
     tape = tmp_path / "tape.db"
     with writing(tape, Moody("good")) as client:
-        client.call("say", what="one")  # no list: nothing is known to be read-only
+        client.call("say", what="one")  # without a list, no tool is known to be read-only
     code, out, said = command(str(tape), "--skip-writes", "--json", "--", *moody())
     assert code == 1
-    assert "call-missing" not in out  # it is told as left out
+    assert "call-missing" not in out  # reported as skipped
     assert "no tool was called" in said
     found = json.loads(out)
     assert found["skipped"] == [{"what": "tools/call say", "why": "the tool is not read-only"}]
@@ -270,7 +270,7 @@ def test_secrets_are_put_back_as_the_json_around_them_needs_it(tmp_path: Path) -
     assert arguments["password"] == 'hun"ter2'
     assert arguments["badge"] == "1234"
     assert json.loads(arguments["inner"]) == {"api_key": 'k"\\1'}
-    assert done.exposed == "MCP_TAPE_SECRET_PARAMS_ARGUMENTS_BADGE"  # a rule of the user's that was not given again
+    assert done.exposed == "MCP_TAPE_SECRET_PARAMS_ARGUMENTS_BADGE"  # a rule of the user's, not given again
 
 
 def test_a_secret_of_the_environment_is_taken_from_its_variable(tmp_path: Path) -> None:
@@ -285,7 +285,7 @@ def test_a_secret_of_the_environment_is_taken_from_its_variable(tmp_path: Path) 
     assert b'"auth": "Basic sesame"' in sent(done.new_path)[0]
 
 
-# Who watches --------------------------------------------------------------------------------------------
+# Progress --------------------------------------------------------------------------------------------------
 
 
 def test_on_a_terminal_one_sees_how_far_it_is(tmp_path: Path) -> None:
@@ -301,7 +301,7 @@ def test_on_a_terminal_one_sees_how_far_it_is(tmp_path: Path) -> None:
     assert "\rverifying tape.db: 3/3 calls" in shown
 
 
-# Several ------------------------------------------------------------------------------------------------
+# Several sessions ------------------------------------------------------------------------------------------
 
 
 def test_each_session_is_played_at_a_server_of_its_own(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def talk(answers: dict[str, bytes], *names: str) -> Frames:
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A page: a tool that says something else, one that fails, one that is gone, and a stranger's."""
+    """A page: a tool with another answer, one that fails, one that is gone, and an untrusted one."""
     place = tmp_path_factory.mktemp("compared")
     old = talk({"same": said(0, "x"), "other": said(0, "warm"), "broken": said(0, "fine")}, "same", "other", "gone")
     new = talk({"broken": said(0, "no", isError=True), "same": said(0, "x"), "other": said(0, "cold")}, "same", "evil")

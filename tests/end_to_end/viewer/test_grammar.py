@@ -1,4 +1,4 @@
-"""The filter of the page keeps and refuses what the command line's does."""
+"""The page's filter keeps and refuses the same as the command line's."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.viewing import numbers, show
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-# Set at once, not typed: each filter is one change of the state.
+# Set at once, not typed: each filter is a single change of the state.
 FILTER = """(text) => {
   document.getElementById("count").textContent = "";
   document.getElementById("problem").hidden = true;
@@ -37,7 +37,7 @@ def test_it_keeps_what_the_command_line_keeps(page: Page, tmp_path: Path) -> Non
         page.evaluate(FILTER, text)
         page.wait_for_function(SETTLED)
         found[text] = numbers(page)
-    # `session:` looks at all of them, as on the command line; the second has frame 1 alone.
+    # `session:` searches all sessions, as on the command line; the second has only frame 1.
     expected = {text: seqs + [1] * (text == "session:>1") for text, seqs in KEEPS}
     assert found == expected
 
@@ -45,7 +45,7 @@ def test_it_keeps_what_the_command_line_keeps(page: Page, tmp_path: Path) -> Non
 @pytest.mark.slow
 def test_it_refuses_what_the_command_line_refuses_in_the_same_words(page: Page, tmp_path: Path) -> None:
     show(page, make(tmp_path / "tape.db", TALK), tmp_path)
-    typed = [text for text, *_ in REFUSES if "\udcff" not in text]  # which nobody can type
+    typed = [text for text, *_ in REFUSES if "\udcff" not in text]  # cannot be typed
     assert len(typed) >= 20
     for text in typed:
         with pytest.raises(FilterError) as refused:

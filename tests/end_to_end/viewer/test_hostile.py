@@ -1,4 +1,4 @@
-"""The page of a stranger's cassette: what was recorded is text, and nothing else."""
+"""The page of an untrusted cassette: recorded content is only text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`mcp-tape view` in a real browser, while something is being recorded."""
+"""`mcp-tape view` in a real browser, during a recording."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def tape(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def url(tape: Path) -> Iterator[str]:
-    """The address of a cassette that is viewed; ended with Ctrl-C."""
+    """The URL of a cassette's viewer, ended with Ctrl-C."""
     command = [*MCP_TAPE, "view", str(tape), "--no-open"]
     with forked.start(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout
@@ -45,7 +45,7 @@ def url(tape: Path) -> Iterator[str]:
 
 @pytest.fixture
 def page(shared_page: Page, url: str) -> Iterator[Page]:
-    """The page, which asks nobody but its server, and does not complain."""
+    """The page. It requests only its own server, and logs no errors."""
     wrong: list[str] = []
     with as_new(
         shared_page,
@@ -114,7 +114,7 @@ def test_a_pause_loses_nothing(page: Page, tape: Path) -> None:
     page.get_by_role("button", name="pause").click()
     recording = Recording(tape)
     recording.write(Frames().client(call(1, "x")))
-    page.evaluate("fetch('updates?from=0')")  # the server has looked since
+    page.evaluate("fetch('updates?from=0')")  # the server has checked since
     assert page.locator("#session option").count() == 1
     page.get_by_role("button", name="go on").click()
     page.wait_for_selector("[data-place='2.1']")

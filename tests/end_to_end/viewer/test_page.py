@@ -1,4 +1,5 @@
-"""The page of a recording in a real browser: list, details, keys, state, views; it asks for nothing and can be read."""
+"""The page of a recording in a real browser: list, details, keys, state, views; it makes no requests and is
+readable."""
 
 from __future__ import annotations
 
@@ -63,7 +64,7 @@ def test_a_line_is_what_show_prints_of_real_ones(page: Page, tmp_path: Path, gol
 
 
 def lines_of(page: Page, tape: Path, directory: Path) -> list[str]:
-    """The contents of all lines, which are those of `show` up to the length at which the page cuts them."""
+    """The contents of all lines, which are those of `show` up to the length at which the page cuts."""
     page.set_viewport_size({"width": 1600, "height": 6000})
     show(page, tape, directory, session=1, all=1)
     page.wait_for_function("() => [...document.querySelectorAll('#rows .line')].some(line => line.textContent)")
@@ -78,7 +79,7 @@ def lines_of(page: Page, tape: Path, directory: Path) -> list[str]:
 
 TABS = {"messages": "#details article", "tools": "#other tbody", "surface": "#other .offer",
         "sessions": "#other tbody", "findings": "#other .finding", "compare": "#compare article"}  # fmt: skip
-VIEWS = {  # of a recording, of one with findings, and of two compared: between them they show everything
+VIEWS = {  # of a recording, of one with findings, and of a comparison: together they show everything
     "everything": ("messages", "tools", "surface", "sessions"),
     "cancelled": ("messages", "tools", "sessions", "findings"),
     "compared": ("messages", "tools", "surface", "sessions", "compare"),
@@ -91,7 +92,7 @@ GITS = [EVERYTHING.parents[1] / "docs" / "examples" / "pairs" / f"git-{side}.db"
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The addresses of the pages with these views."""
+    """The URLs of the pages with these views."""
     place = tmp_path_factory.mktemp("pages")
     files = {name: place / f"{name}.html" for name in VIEWS}
     for name in ("everything", "cancelled"):
@@ -101,7 +102,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 def each_view(page: Page, pages: dict[str, str]) -> Iterator[str]:
-    """Show every view that a page has, one after the other, without loading it anew for each."""
+    """Show every view of a page in turn, without reloading it for each."""
     for name, tabs in VIEWS.items():
         page.goto(f"{pages[name]}#at=1.4")
         page.wait_for_selector(READY)
@@ -133,7 +134,7 @@ def test_every_text_can_be_read(page: Page, pages: dict[str, str], scheme: str) 
 def test_what_is_shown_has_a_role_and_a_name(page: Page, pages: dict[str, str]) -> None:
     for view in each_view(page, pages):
         selected = page.get_by_role("tab", selected=True)
-        panel = page.get_by_role("tabpanel")  # the only one that is not hidden
+        panel = page.get_by_role("tabpanel")  # the only visible one
         assert panel.get_attribute("aria-labelledby") == selected.get_attribute("id"), view
         controls = page.locator("button:visible, select:visible, input:visible")
         assert controls.evaluate_all(NAMELESS) == [], view
@@ -259,7 +260,7 @@ def test_a_range_of_the_waterfall_filters(page: Page, tmp_path: Path, tape: Path
         page.mouse.move(box["x"] + at, box["y"] + 24, steps=4)
         act()
     page.wait_for_selector("#chips button")
-    assert numbers(page) == [8, 9]  # the call that was under way
+    assert numbers(page) == [8, 9]  # the call in progress
     page.locator("#chips button").click()
     page.get_by_text("18 messages", exact=True).wait_for()
 

@@ -1,4 +1,4 @@
-"""Several recordings, several sessions and pieces of work of several requests, in a real browser."""
+"""Several recordings, several sessions, and groups of related requests, in a real browser."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TAPES = {path.stem: path for path in GOLDEN}
 
 
 def places(page: Page) -> list[str]:
-    """Session and number of the frames that the list shows."""
+    """Session and number of the frames in the list."""
     found: list[str] = page.locator("#rows .row").evaluate_all(
         "rows => rows.sort((a, b) => a.dataset.at - b.dataset.at).map(row => row.dataset.place)"
     )
@@ -80,7 +80,7 @@ def test_rounds_of_a_call_and_polls_of_a_task_are_one_span(page: Page, tmp_path:
     page.evaluate("location.hash = 'at=1.21'")
     page.locator("#details h2").get_by_text("tasks/get").wait_for()
     assert len(page.locator(".rounds button").all()) == 5
-    # Of thirteen requests of the client, six are rounds and polls.
+    # Six of thirteen client requests are rounds and polls.
     assert "7 calls" in (page.locator("#waterfall").get_attribute("aria-label") or "")
 
 
