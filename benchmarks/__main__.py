@@ -1,4 +1,4 @@
-"""What mcp-tape costs, beside others: `python benchmarks NAME...`, with the `bench` extra installed."""
+"""The cost of mcp-tape, compared with others: `python benchmarks NAME...`, with the `bench` extra installed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from measure import Bench, compiled, pinned
 
-# In which module each is, and whether it runs pinned to one core.
+# The module of each, and whether it runs pinned to one core.
 BENCHMARKS = {
     "life": ("replay", True),
     "replay": ("replay", True),
@@ -55,7 +55,7 @@ def _arguments() -> argparse.Namespace:
     options = argparse.ArgumentParser(prog="python benchmarks", description=__doc__)
     options.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(BENCHMARKS)}; or all that are pinned")
     options.add_argument("--quick", action="store_true", help="fewer rounds, fewer messages")
-    options.add_argument("--smoke", action="store_true", help=argparse.SUPPRESS)  # only shows that it works
+    options.add_argument("--smoke", action="store_true", help=argparse.SUPPRESS)  # only shows that it runs
     options.add_argument("--only", default="", metavar="WORD", help="kills, http: only the cases with this in the name")
     options.add_argument("--json", metavar="FILE", help="write every sample of every round there")
     options.add_argument("--write", action="store_true", help="put the table into the page that has one")

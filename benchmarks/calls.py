@@ -1,4 +1,4 @@
-"""What a recording holds and in which order it is asked again, as lines on stdio and as requests over HTTP."""
+"""The calls of a recording and the orders of a replay, as lines on stdio and as requests over HTTP."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _INITIALIZED = b'{"jsonrpc":"2.0","method":"notifications/initialized"}\n'
 
 
 class Call(NamedTuple):
-    """A `tools/call` with a text, which is its answer."""
+    """A `tools/call` with a text, which is also its answer."""
 
     id: int
     text: str
@@ -37,7 +37,7 @@ def _numbered(calls: Sequence[Call], first: int) -> list[Call]:
     return [call._replace(id=number) for number, call in enumerate(calls, first)]
 
 
-# A client numbers its requests as it makes them, so that shuffled calls have other ids, too.
+# A client numbers its requests as it makes them, so shuffled calls also get other ids.
 ORDERS: dict[str, Callable[[Sequence[Call]], list[Call]]] = {
     "recorded order": list,
     "shuffled": lambda calls: _numbered(Random(15).sample(calls, len(calls)), 1),
@@ -52,13 +52,13 @@ def line(call: Call) -> bytes:
 
 
 def lines(calls: Sequence[Call]) -> list[bytes]:
-    """The handshake and the calls, as they cross a pipe."""
+    """The handshake and the calls, as lines for a pipe."""
     first, *rest = map(line, calls)
-    return [HELLO, _INITIALIZED + first, *rest]  # as clients send it, unanswered
+    return [HELLO, _INITIALIZED + first, *rest]  # clients send it without waiting for an answer
 
 
 def check(answers: bytes, calls: Sequence[Call]) -> None:
-    """Refuse answers that are not those of the server, in their order. The handshake is among them if there is one."""
+    """Refuse answers that are not the server's, in order. They include the handshake's, if there is one."""
     found = [json.loads(line) for line in answers.splitlines()]
     for answer, call in zip(found[-len(calls) :] if calls else (), calls, strict=True):
         if answer["id"] != call.id or answer.get("result", {}).get("content", [{}])[0].get("text") != call.text:
@@ -66,7 +66,7 @@ def check(answers: bytes, calls: Sequence[Call]) -> None:
 
 
 class Way(NamedTuple):
-    """How calls are made over HTTP, and answered: by JSON or a stream, with steps of progress or without."""
+    """The form of calls over HTTP: answered by JSON or a stream, with progress or without."""
 
     name: str
     version: str = MODERN
@@ -83,7 +83,7 @@ WAYS = (
 
 
 class Talk:
-    """One client over HTTP: what it sends, and whether the answers are right."""
+    """One client over HTTP: its requests, and the check of their answers."""
 
     def __init__(self, url: str, way: Way) -> None:
         place = urlsplit(url)
@@ -91,7 +91,7 @@ class Talk:
         self._where = f"{place.path} HTTP/1.1\r\nHost: {place.netloc}\r\n"
 
     def begin(self, connection: Connection) -> None:
-        """The handshake, where the era has one."""
+        """Make the handshake, if the era has one."""
         if self._way.version == MODERN:
             return
         params = {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": _CLIENT}
@@ -117,7 +117,7 @@ class Talk:
         ]
 
     def check(self, answers: Sequence[bytes], calls: Sequence[Call]) -> None:
-        """Refuse answers that are not those of the server, be it in the progress before them."""
+        """Refuse answers that are not the server's, including the progress before them."""
         for call, answer in zip(calls, answers, strict=True):
             try:
                 *before, last = _messages(answer)
@@ -153,7 +153,7 @@ class Talk:
 
 
 def _messages(answer: bytes) -> list[Any]:
-    """The JSON-RPC messages in an answer, be it JSON or a stream of events. Only of status 200."""
+    """The JSON-RPC messages in an answer, as JSON or a stream of events. The status must be 200."""
     head, _, body = answer.partition(b"\r\n\r\n")
     if b" 200 " not in head[:16]:
         raise ValueError(head)

@@ -1,4 +1,4 @@
-"""Cassettes that are written without a recorder: large ones, pairs to compare. Nothing in them is random."""
+"""Cassettes written without a recorder: large ones, and pairs to compare. Nothing in them is random."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from mcp_tape.cassette.writer import Writer
 from mcp_tape.record.tape import Tape
 from mcp_tape.wire.frames import Side
 
-_WRITTEN = 10_000  # frames in one transaction
+_WRITTEN = 10_000  # frames per transaction
 _FACTS = {"transport": "stdio", "target": {"command": ["server"]}, "recorder": "benchmark", "note": None, "run": None}
 _ASKED = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "bench", "version": "1"}}
 
-Said = tuple[Side, dict[str, Any], int]  # with the microseconds since the message before
+Said = tuple[Side, dict[str, Any], int]  # with the microseconds since the previous message
 
 
 def write(path: str, said: Iterable[tuple[Any, bytes, int]]) -> None:
-    """One session of these lines, each with its side and the microseconds since the one before."""
+    """Write one session of these lines, each with its side and the microseconds since the previous one."""
     writer = Writer(path)
     session = writer.begin({"started_at": "2026-01-01T00:00:00Z"} | _FACTS)
     batch: list[Any] = []
@@ -50,8 +50,8 @@ def _exchange(number: int, method: str, params: Any, result: Any, took: int = 90
     yield "server", {"id": number, "result": result}, took
 
 
-# A long session of a server with a few tools. Of eight calls one is slow and reports progress; of fifty one fails;
-# one city is asked for once.
+# A long session of a server with a few tools. One call in eight is slow and reports progress, one in fifty fails, and
+# one city occurs only once.
 
 RARE, COMMON, SLOW = "Zuoz", "weather", "read_page"
 _CITIES = "Bern Zürich Genf Basel Lugano Chur Sion Aarau Olten Thun".split()
@@ -87,14 +87,14 @@ def _long(messages: int) -> Iterator[Said]:
         yield answered
 
 
-# The same calls recorded twice, a hundredth of them answered differently in one place.
+# The same calls recorded twice; one in a hundred has another answer in one place.
 
 EVERY = 100
 _WORDS = "lease queue retry cursor batch socket frame header stream token index shard quorum replica snapshot".split()
 
 
 def make_pair(place: Path, calls: int, first_id: int = 2, made_up: bool = False) -> tuple[Path, Path]:
-    """The old cassette and the new one, whose client counts from another id, or whose server made up other ids."""
+    """The old cassette and the new one: its client starts at another id, or its server makes up other ids."""
     old = _write(place / f"{calls}-old-{made_up}.db", _tracked(calls, 2, made_up, False))
     return old, _write(place / f"{calls}-new-{made_up}-{first_id}.db", _tracked(calls, first_id, made_up, True))
 
@@ -107,13 +107,13 @@ def _tracked(calls: int, first: int, made_up: bool, new: bool) -> Iterator[Said]
     yield from _exchange(first + 1, "tools/list", {}, {"tools": [tool]})
     for number in range(calls):
         arguments: dict[str, Any] = {"query": f"{_word(number)} {number}", "limit": 3}
-        if made_up:  # each request has the id that the server made up in the answer before
+        if made_up:  # each request has the made-up id of the previous answer
             arguments = {"after": _made_up(number - 1, new) if number else None, "limit": 3}
         issues = [_issue(3 * number + at) for at in range(3)]
         if new and number % EVERY == EVERY // 2:
             issues[1]["comments"] += 1
         content = {"id": _made_up(number, new and made_up), "total": number % 97, "issues": issues}
-        # As the SDKs do it: the structured content once more, as text.
+        # Like the SDKs: the structured content repeated as text.
         result = {"content": [{"type": "text", "text": json.dumps(content)}], "structuredContent": content}
         yield from _exchange(first + 2 + number, "tools/call", {"name": "search", "arguments": arguments}, result)
 

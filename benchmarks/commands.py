@@ -1,4 +1,4 @@
-"""Commands on large cassettes, each in a process of its own: reading one, and comparing two."""
+"""Commands on large cassettes, each in a separate process: reading one, and comparing two."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from processes import Cost, cost, ours, python
 from cassettes import COMMON, EVERY, RARE, SLOW, make_long, make_pair
 
 READ = "every text read"
-# The words of each command, and the most that it may take, by what Python takes to read every text. None: it takes the
-# same time however large the cassette is.
+# The words of each command, and its limit relative to the time in which Python reads every text. None: its time must
+# not depend on the size of the cassette.
 COMMANDS: dict[str, tuple[list[str], float | None]] = {
     "ls": (["ls"], 4),
     "show, ten lines": (["show"], None),
@@ -34,7 +34,7 @@ _SECONDS = 600
 
 
 def reading(bench: Bench) -> None:
-    """Seconds from start to end, and the peak of memory, on a cassette and on one a tenth as large."""
+    """Total seconds and peak memory, on a cassette and on one a tenth as large."""
     messages = bench.pick(1_000_000, 100_000, 400)
     few = f"{TAPE}, a tenth"
     files = {few: make_long(bench.place, messages // 10), TAPE: make_long(bench.place, messages)}
@@ -68,7 +68,7 @@ def _open_text(bench: Bench) -> None:
 
 
 def diff(bench: Bench) -> None:
-    """Seconds, with modules loaded, and the peak of memory, beside deepdiff on each pair of answers."""
+    """Seconds with modules loaded, and peak memory, compared with deepdiff on each pair of answers."""
     calls = bench.pick(10_000, 2_000, 100)
     cases: dict[str, dict[str, Any]] = {
         "the same ids": {},

@@ -1,6 +1,6 @@
-"""What commands are measured beside, each in a process of its own: `python commands_programs.py WAY FILE...`.
+"""Comparisons for the commands, each in a separate process: `python commands_programs.py WAY FILE...`.
 
-`read` and `open` take one cassette. All other ways compare two, and print JSON: the seconds, and the calls that differ.
+`read` and `open` take one cassette. All others compare two, and print JSON: the seconds, and the calls that differ.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 
 def read(file: str) -> None:
-    """Every text once, in order, and none of them kept."""
+    """Read every text once, in order, without keeping any."""
     import sqlite3
 
     db = sqlite3.connect(file)
@@ -40,7 +40,7 @@ def compare(way: str, old: str, new: str) -> None:
     from mcp_tape.replay.selection import select
 
     def answers(one: Cassette, other: Cassette) -> Iterator[tuple[Any, Any]]:
-        """The answers of both, call by call, read as mcp-tape reads them."""
+        """The answers of both, call by call, read with mcp-tape's reader."""
         recordings = [Recording(cassette, select(cassette, "latest").sessions) for cassette in (one, other)]
         for pair in zip(*(recording.asked() for recording in recordings), strict=True):
             if pair[0].method == "tools/call":
@@ -59,7 +59,7 @@ def compare(way: str, old: str, new: str) -> None:
             found = sum(bool(DeepDiff(was, now)) for was, now in answers(one, other))
         elif way == "deepdiff, unequal pairs":
             found = sum(was != now and bool(DeepDiff(was, now)) for was, now in answers(one, other))
-        else:  # all answers held
+        else:  # all answers in memory
             found = sum(was != now for was, now in list(answers(one, other)))
     print(json.dumps([perf_counter() - before, found]))
 

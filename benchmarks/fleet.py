@@ -1,7 +1,7 @@
-"""Many small cassettes into a bucket, back, into a lake, and asked, beside plain copies that look at nothing.
+"""Many small cassettes: into a bucket, back, into a lake, and queried; compared with plain copies.
 
-The bucket is a small server that keeps all in memory (fleet_server.py), so that it is not what is measured. Needs the
-extras `remote` and `lake`, and DuckDB.
+The bucket is a small server that keeps everything in memory (fleet_server.py), so that it is not the bottleneck. Needs
+the extras `remote` and `lake`, and DuckDB.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from processes import Served, cost, ours, python
 
 from cassettes import make_long
 
-_MESSAGES = 27  # of each small cassette
+_MESSAGES = 27  # in each small cassette
 _SERVERS = ("github", "files", "time")
 _DAYS, _SECONDS = 28, 1_800
-_GROWTH, _JOBS = 1.5, 0.83  # memory, times a tenth as many; time, times that of one process
+_GROWTH, _JOBS = 1.5, 0.83  # memory relative to a tenth of the cassettes; time relative to one process
 _FLAT = ("push", "pull", "lake")  # memory must not grow with the number of cassettes
 _ONE, _OBSTORE, _CP, _SQLITE = "one cassette", "plain obstore", "cp", "SQLite"
 
 
 def fleet(bench: Bench) -> None:
-    """Seconds and the largest process; how memory grows with ten times as many cassettes."""
+    """Seconds and the largest process; and the growth of memory with ten times as many cassettes."""
     many = bench.pick(10_000, 1_000, 20)
     few = many // 10
     with Served(python("fleet_server.py"), 10 * _SECONDS) as server:
@@ -79,7 +79,7 @@ def _measure(bench: Bench, count: int, few: int, url: str) -> None:
 
 
 def _small(place: Path, count: int) -> Path:
-    """Cassettes of a few calls, of some servers on some days; no two are the same."""
+    """Different cassettes of a few calls each, of several servers and days."""
     first = make_long(place.parent, _MESSAGES)
     place.mkdir()
     for number in range(count):

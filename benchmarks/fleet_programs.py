@@ -1,4 +1,4 @@
-"""What everybody could do without mcp-tape: `python fleet_programs.py WHAT ARGUMENTS`, each in a process of its own."""
+"""The same work without mcp-tape: `python fleet_programs.py WHAT ARGUMENTS`, each in a separate process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OF_ONE = "SELECT name, count(*), max(microseconds) FROM exchanges WHERE method 
 
 
 async def put(source: str, url: str) -> None:
-    """Every file of a directory into a bucket, many at once: obstore and nothing else."""
+    """Put every file of a directory into a bucket, many at once, with only obstore."""
     import obstore
     from obstore.store import S3Store
 
@@ -32,7 +32,7 @@ async def put(source: str, url: str) -> None:
 
 
 async def get(url: str, target: str) -> None:
-    """All that is below a URL into a directory."""
+    """Get everything below a URL into a directory."""
     import obstore
     from obstore.store import S3Store
 
@@ -49,14 +49,14 @@ async def get(url: str, target: str) -> None:
 
 
 def query(pattern: str) -> None:
-    """The calls and the slowest of each tool, by DuckDB."""
+    """The number of calls and the slowest call of each tool, with DuckDB."""
     import duckdb
 
     print(duckdb.sql(_SLOWEST.format(pattern)).fetchall())
 
 
 def scan(source: str) -> None:
-    """The same by SQLite, in one cassette after the other."""
+    """The same with SQLite, one cassette at a time."""
     number, slowest = Counter[str](), Counter[str]()
     for path in Path(source).iterdir():
         with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as db:
@@ -70,6 +70,6 @@ if __name__ == "__main__":
     what, *arguments = sys.argv[1:]
     if what in ("put", "get"):
         asyncio.run({"put": put, "get": get}[what](*arguments))
-        os._exit(0)  # the threads of obstore may abort a Python that ends
+        os._exit(0)  # obstore's threads may abort a normal exit
     else:
         {"query": query, "scan": scan}[what](*arguments)

@@ -1,6 +1,6 @@
-"""A bucket that does as little as one can, in memory: `python fleet_server.py` prints its address.
+"""A minimal bucket in memory: `python fleet_server.py` prints its address.
 
-Puts (also in parts, and only if absent), gets, heads and lists of S3's REST interface, with no signature checked:
+Puts (also in parts, and only if absent), gets, heads and lists of S3's REST interface, without checking signatures:
 https://docs.aws.amazon.com/AmazonS3/latest/API/Welcome.html. For one process at a time, and for benchmarks only.
 """
 
@@ -66,7 +66,7 @@ def answer(verb: str, target: str, headers: dict[str, str], body: bytes) -> byte
 
 
 def _put(name: str, headers: dict[str, str], body: bytes | None) -> bytes:
-    """Keep an object; without a body, one whose parts have come."""
+    """Store an object; without a body, join its parts."""
     if name in OBJECTS and headers.get("if-none-match") == "*":
         return _response(412)
     data = b"".join(part for _, part in sorted(PARTS.pop(name).items())) if body is None else body

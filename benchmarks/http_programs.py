@@ -1,6 +1,6 @@
-"""The programs that are measured over HTTP beside mcp-tape. Each prints the URL it listens on, and ends on SIGTERM.
+"""The programs that mcp-tape is compared with over HTTP. Each prints the URL it listens on, and ends on SIGTERM.
 
-python http_programs.py upstream PATH            answers at once, without reading more than it must
+python http_programs.py upstream PATH            answers at once, and parses as little as possible
 python http_programs.py proxy URL                passes everything through and keeps nothing
 python http_programs.py sdk json|stream          the MCP SDK's own server
 python http_programs.py bare json|stream         an application that only reads and writes
@@ -17,7 +17,7 @@ from typing import Any
 
 Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[Any], Awaitable[None]]
-STEPS = 5  # notifications of progress before an answer
+STEPS = 5  # progress notifications before an answer
 STREAMS = "/streams"
 _HELD_BACK = {b"host", b"connection", b"keep-alive", b"te", b"trailer", b"transfer-encoding", b"upgrade"}
 
@@ -38,7 +38,7 @@ _LISTENING = (
 
 
 class Upstream(asyncio.Protocol):
-    """Answers a `tools/call` with its text, as the path says: /json, /sse, /progress; /streams stays open."""
+    """Answers a `tools/call` with its text, in the form of the path: /json, /sse, /progress; /streams stays open."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport: Any = transport
@@ -65,7 +65,7 @@ class Upstream(asyncio.Protocol):
             return
         if path == b"/progress":
             for step in range(1, STEPS + 1):
-                write(_chunk(_PROGRESS % (number, step, STEPS)))  # one write for each event, as servers do
+                write(_chunk(_PROGRESS % (number, step, STEPS)))  # one write per event, like real servers
         write(_chunk(result) + b"0\r\n\r\n")
 
 
@@ -88,16 +88,16 @@ async def upstream(path: str) -> None:
 
 
 def proxy(target: str) -> None:
-    """As little as a reverse proxy that streams can do with the libraries that the recording one is made of."""
+    """A minimal streaming reverse proxy on the same libraries as the recording one."""
     import httptools
     import httpx2
 
     origin, _, path = target.rpartition("/")
-    # By default a hundred connections are the most, and a quiet stream is given up.
+    # The defaults allow only a hundred connections, and drop a quiet stream.
     unbounded = httpx2.Limits(max_connections=None, max_keepalive_connections=None)
 
     class Proxy(asyncio.Protocol):
-        """One connection: a request at a time is read whole, and its answer is streamed."""
+        """One connection: reads one request at a time as a whole, and streams its answer."""
 
         def connection_made(self, transport: asyncio.BaseTransport) -> None:
             self._transport: Any = transport
@@ -164,7 +164,7 @@ async def _body(receive: Receive) -> bytes:
 
 
 def sdk(as_json: bool) -> None:
-    """The least that a tool can do in the SDK's low-level server, with no tools to look up for each call."""
+    """A minimal tool in the SDK's low-level server, without a look-up of tools for each call."""
     import mcp_types as types
     from mcp.server.lowlevel import Server
     from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
@@ -191,13 +191,13 @@ def sdk(as_json: bool) -> None:
         on_subscriptions_listen=ListenHandler(InMemorySubscriptionBus()),
         get_tool_input_schema=lambda _: schema,
     )
-    # As it is by default on this address, but that a host without a port will do: a peer sends no other.
+    # The default for this address, but a host without a port is allowed: a peer sends no other.
     hosts = TransportSecuritySettings(allowed_hosts=["127.0.0.1:*", "127.0.0.1"])
     serve(server.streamable_http_app(json_response=as_json, transport_security=hosts), "/mcp")
 
 
 def bare(as_json: bool) -> None:
-    """An application that only reads the call and writes the answer: what uvicorn itself costs, and a JSON parser."""
+    """An application that only reads the call and writes the answer: the cost of uvicorn and a JSON parser."""
     import orjson
 
     async def app(_: Any, receive: Receive, send: Send) -> None:
@@ -226,8 +226,8 @@ def serve(app: Any, path: str, **more: Any) -> None:
 
 
 def _listening(path: str) -> socket.socket:
-    """A socket that takes connections from now on, and tells so."""
-    # With its protocol named: only then asyncio turns off Nagle's delay, which costs 40 ms an answer.
+    """A listening socket; prints its URL."""
+    # asyncio turns off Nagle's algorithm, which costs 40 ms per answer, only for sockets that name this protocol.
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.bind(("127.0.0.1", 0))
     listening.listen(2048)
@@ -236,7 +236,7 @@ def _listening(path: str) -> socket.socket:
 
 
 def main(program: str, *arguments: str) -> None:
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # also when uvicorn has caught it: it raises it again
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # uvicorn catches it and raises it again
     if program == "upstream":
         asyncio.run(upstream(arguments[0]))
     elif program == "proxy":

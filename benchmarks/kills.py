@@ -1,8 +1,8 @@
-"""How soon all that was received is on the cassette when the recorder is killed.
+"""The time from a kill of the recorder until everything received is on the cassette.
 
-A client sends calls as fast as they are taken. When enough answers have come back, the relay (or its whole process
-group) is killed with SIGKILL, what still comes is read to its end, and the cassette is read until it has each request
-and each answer that was received. That time is measured from the kill.
+A client sends calls as fast as they are accepted. After enough answers, the relay (or its whole process group) is
+killed with SIGKILL, the remaining output is read to its end, and the cassette is read until it has every request and
+answer that was received. The time is measured from the kill.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from processes import Client, Connection, Served, ours, python
 from programs import CHATTER, NOISE
 
 _PROMISED = 1_000.0  # milliseconds
-_CONNECTIONS = 8  # over HTTP, each with one call on its way
-_SECONDS = 60.0  # the most that anything may take
-_TURN = 0.005  # between two looks at the cassette
+_CONNECTIONS = 8  # over HTTP, each with one call in flight
+_SECONDS = 60.0  # the limit of every wait
+_TURN = 0.005  # seconds between two checks of the cassette
 _IN_A_BATCH, _PARTS, _KEYS = 200, 150, 20
 
 
 class Storm(NamedTuple):
-    """Calls that are each answered with several lines."""
+    """Calls with several lines in each answer."""
 
     call: Callable[[int], bytes]
     lines: int = 1
-    most: int = 10_000  # answers before the kill; few where a line is worth many others
+    most: int = 10_000  # answers before the kill; fewer if each is large
 
 
 def kills(bench: Bench) -> None:
-    """The slowest of all kills, relay and group in turns."""
+    """The slowest of all kills, of the relay and of the group in turns."""
     for name, storm in STORMS.items():
         for burst in bench.pick((10, 1_000, 10_000), (10, 1_000, 10_000), (10,)):
             if burst <= storm.most and bench.only in name:
@@ -59,12 +59,12 @@ def kills(bench: Bench) -> None:
 
 def _keep_slowest(bench: Bench, figure: str, kill: Callable[[Path], float]) -> None:
     with bench.measure(figure, TAPE), TemporaryDirectory(dir=bench.place, ignore_cleanup_errors=True) as place:
-        before = bench.samples.pop((figure, TAPE), [0])  # the recorder may still be at work in the place of another
+        before = bench.samples.pop((figure, TAPE), [0])  # the recorder may still be busy elsewhere
         bench.add(figure, TAPE, max(*before, kill(Path(place, "tape.db")) * 1e3))
 
 
 def _kill_stdio(whole_group: bool, storm: Storm, burst: int, file: Path) -> float:
-    """Seconds from the kill until all that was received is kept."""
+    """Seconds from the kill until everything received is stored."""
     command = ours("record", "-q", "-o", str(file), "--", *python("programs.py", "server"))
     with suppress(BrokenPipeError), Client(command, _SECONDS, start_new_session=True) as client:
         assert client.process.stdin and client.process.stdout
@@ -83,7 +83,7 @@ def _kill_stdio(whole_group: bool, storm: Storm, burst: int, file: Path) -> floa
 
 
 def _send_all(to: int, call: Callable[[int], bytes]) -> None:
-    """Calls without end, several with one write as they come from a pipe that is full."""
+    """Send calls without end, several per write, as from a full pipe."""
     with suppress(OSError):
         for first in count(1, 20):
             rest = memoryview(b"".join(call(number) + b"\n" for number in range(first, first + 20)))
@@ -92,7 +92,7 @@ def _send_all(to: int, call: Callable[[int], bytes]) -> None:
 
 
 def _kill_http(burst: int, file: Path) -> float:
-    """The same of a recorder that is a proxy."""
+    """The same for a recorder that is a proxy."""
     with (
         Served(python("http_programs.py", "upstream", "/json"), _SECONDS) as server,
         Served(ours("record", "-q", "--url", server.url, "-o", str(file)), _SECONDS) as proxy,
@@ -122,7 +122,7 @@ def _kill_http(burst: int, file: Path) -> float:
 
 
 def _kept_after(killed: float, file: Path, asked: int, answered: int) -> float:
-    """Seconds until the cassette has that many frames of the client and of the server."""
+    """Seconds until the cassette has these numbers of client and server frames."""
     while monotonic() < killed + _SECONDS:
         kept = _kept(file)
         if kept.get("client", 0) >= asked and kept.get("server", 0) >= answered:
@@ -177,6 +177,6 @@ STORMS = {
     "20 kB in each": Storm(lambda number: _call(number, b'"text":"%b"' % (b"lorem ipsum dolor " * 1_100)), most=1_000),
     "150 objects in each": Storm(_structured, most=1_000),
     "batches of 200": Storm(_batch, most=1_000),
-    # What was learned of the pace from the calm is wrong for what follows.
+    # The pace learned during the calm is wrong for the rest.
     "calm, then 150 objects in each": Storm(lambda number: (_plain if number < 5_000 else _structured)(number)),
 }

@@ -16,19 +16,19 @@ from typing import Any, NamedTuple, TypeVar
 
 TAPE = "mcp-tape"
 HERE = Path(__file__).parent
-PAGE = HERE / "README.md"  # where `--write` puts tables
+PAGE = HERE / "README.md"  # `--write` puts tables there
 Any_ = TypeVar("Any_")
 
 
 class FailedError(Exception):
-    """A contestant gave no answer, or the wrong one."""
+    """A contestant gave no answer, or a wrong one."""
 
 
 class Figure(NamedTuple):
-    """A row of a table, and the floor that we promise for it.
+    """A row of a table, and its promised floor.
 
-    The floor is a multiple of what `of` needs, or a number in the unit. A rate must be at least that, all else at most.
-    With `base`, what counts is what is added to that contestant.
+    The floor is a multiple of the result of `of`, or a number in the unit. A rate must be at least that, everything
+    else at most. With `base`, only the difference to that contestant counts.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Figure(NamedTuple):
 
 
 class Bench:
-    """One run of one benchmark. `size` is full, quick or smoke; the smallest only shows that it works."""
+    """One run of one benchmark. `size` is full, quick or smoke; the last only shows that it runs."""
 
     def __init__(self, name: str, size: str, place: Path, only: str = "") -> None:
         self.name, self.size, self.place, self.only = name, size, place, only
@@ -58,7 +58,7 @@ class Bench:
         return {"full": full, "quick": quick, "smoke": smoke}[self.size]
 
     def rounds(self, number: int, who: Sequence[Any_]) -> Iterator[Any_]:
-        """Every contestant once in each round, each round beginning with another."""
+        """Yield every contestant once per round, starting each round with another."""
         for turn in range(number):
             first = turn % len(who)
             yield from (*who[first:], *who[:first])
@@ -68,7 +68,7 @@ class Bench:
 
     @contextlib.contextmanager
     def measure(self, figure: str, who: str) -> Iterator[None]:
-        """Keep a failure as the result: it counts as infinite, so that it meets no floor."""
+        """Store a failure as an infinite result, which meets no floor."""
         try:
             yield
         except (FailedError, OSError) as error:
@@ -83,7 +83,8 @@ class Bench:
         return median(found) if found else None
 
     def result(self, figure: Figure) -> float | None:
-        """What is held against the floor: a median over the rounds, of quotients within each where there is no base."""
+        """The value to compare with the floor: a median over the rounds; without a base, of the quotients in each
+        round."""
         ours, theirs, base = (
             self.samples.get((figure.name, who), []) if who else [] for who in (figure.who, figure.of, figure.base)
         )
@@ -140,7 +141,7 @@ class Bench:
         return {"benchmark": self.name, "results": samples, "missed": self.missed}
 
     def write(self) -> None:
-        """Put the report between the marks of this benchmark."""
+        """Write the report between the marks of this benchmark."""
         mark, end = f"<!-- printed by {self.name} -->\n", "<!-- end -->\n"
         before, found, rest = PAGE.read_text("utf-8").partition(mark)
         if found:
@@ -169,7 +170,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 @contextlib.contextmanager
 def pinned() -> Iterator[None]:
-    """This process and all that it starts on one core, where the system can."""
+    """Pin this process and its children to one core, if the system can."""
     if not hasattr(os, "sched_setaffinity"):
         yield
         return
@@ -183,7 +184,7 @@ def pinned() -> Iterator[None]:
 
 @contextlib.contextmanager
 def compiled(smoke: bool) -> Iterator[None]:
-    """Processes find compiled modules, as those of installed packages are, and no settings of this shell's Python."""
+    """Give processes compiled modules, like installed packages, and ignore this shell's Python settings."""
     if smoke:  # compiling takes longer than the smallest run
         yield
         return

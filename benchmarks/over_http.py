@@ -1,4 +1,4 @@
-"""Over HTTP: a replay beside the SDK's server, and a recording proxy beside a plain one."""
+"""Over HTTP: a replay compared with the SDK's server, and the recording proxy with a plain one."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from processes import Connection, Served, ask_on_all, cpu, family, open_files, o
 SDK, PLAIN, RECORDED, SAMPLED = "mcp SDK", "plain proxy", "record", "record --sample 0%"
 _SECONDS = 90
 _CONNECTIONS = 8
-_FASTER = 4.0  # times the SDK's server
-_CPU, _SAMPLED_CPU = 1.25, 1.1  # times the plain proxy
+_FASTER = 4.0  # relative to the SDK's server
+_CPU, _SAMPLED_CPU = 1.25, 1.1  # relative to the plain proxy
 
 
 def http(bench: Bench) -> None:
@@ -55,7 +55,7 @@ def http(bench: Bench) -> None:
 
 
 def proxy(bench: Bench) -> None:
-    """Processor time of a call through a proxy, its round trip, and the memory of open streams."""
+    """Processor time per call through a proxy, round trip, and memory of open streams."""
     count, streams = bench.pick((4_000, 1_000), (1_500, 300), (20, 20))
     for path, answer in (("/json", "JSON"), ("/sse", "SSE"), ("/progress", f"{STEPS} steps and the answer")):
         bench.figures += [
@@ -137,7 +137,7 @@ def _proxy(bench: Bench, who: str, url: str) -> list[str]:
 
 
 def _recorded(bench: Bench, way: Way, count: int) -> str:
-    """Let the SDK's server be recorded."""
+    """Record the SDK's server."""
     file: Path = bench.place / f"{way.name}.db"
     with (
         Served(_sdk(way), _SECONDS) as live,

@@ -1,6 +1,6 @@
-"""How every contestant is started, asked, watched and ended: over pipes, over HTTP, or as a command that runs alone.
+"""Start, query, watch and end every contestant: over pipes, over HTTP, or as a command that runs alone.
 
-Every wait is bounded: a timer kills the process that is measured, which ends the read.
+Every wait is bounded: a timer kills the measured process, which ends the read.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from urllib.parse import urlsplit
 from measure import HERE, TAPE, FailedError
 from programs import CHUNK, write
 
-# Requests on their way at once, sent in groups. Few enough to fit into a pipe: a recorder with a
-# single thread would otherwise wait for the server while the server waits for it.
+# Requests in flight, sent in groups. Few enough to fit into a pipe: a single-threaded recorder would otherwise wait
+# for the server while the server waits for it.
 _WINDOW, _GROUP = 256, 64
 
 
 def ours(*words: str) -> list[str]:
-    """A command line of mcp-tape; the one beside this Python first, as in an environment that is not activated."""
+    """A command line of mcp-tape; prefers the one next to this Python, as in an environment that is not activated."""
     return [program(TAPE) or TAPE, *words]
 
 
@@ -44,7 +44,7 @@ def python(script: str, *words: str) -> list[str]:
 
 
 class Running:
-    """A process that is killed when its time is up, and waited for with all its helpers."""
+    """A process that is killed when its time is up; its helpers are waited for as well."""
 
     def __init__(self, command: Sequence[str], seconds: float, stdin: int, **more: Any) -> None:
         self._seconds, self._late = seconds, False
@@ -75,7 +75,7 @@ class Running:
         self.process.kill()
 
     def ended(self, helpers: Sequence[tuple[int, str]] = ()) -> None:
-        """Wait for the process and its helpers: nobody pays for what somebody else put off."""
+        """Wait for the process and its helpers, so that deferred work does not slow the next contestant."""
         if self.process.wait() != 0:
             raise FailedError(f"ended with {self.process.returncode}")
         while left := [pid for pid, born in helpers if born and _born(pid) == born]:
@@ -90,7 +90,7 @@ class Running:
 
 
 class Client(Running):
-    """A contestant over pipes, with this process as its client."""
+    """A contestant over pipes, with this process as the client."""
 
     def __init__(self, command: Sequence[str], seconds: float, **more: Any) -> None:
         super().__init__(command, seconds, subprocess.PIPE, **more)
@@ -98,7 +98,7 @@ class Client(Running):
         self._to, self._from = self.process.stdin.fileno(), self.process.stdout.fileno()
 
     def ask(self, requests: Sequence[bytes], times: list[int] | None = None) -> bytes:
-        """The answers to requests, each sent when the one before is answered; the nanoseconds of each."""
+        """The answers to requests, each sent after the previous answer; `times` receives the nanoseconds of each."""
         answers = []
         for request in requests:
             before = perf_counter_ns()
@@ -112,7 +112,7 @@ class Client(Running):
         return b"".join(answers)
 
     def ask_at_once(self, requests: Sequence[bytes]) -> bytes:
-        """The same with many on their way at once."""
+        """The same with many in flight."""
         groups = [b"".join(requests[at : at + _GROUP]) for at in range(0, len(requests), _GROUP)]
         groups.reverse()
         answers, sent, answered = [], 0, 0
@@ -126,7 +126,7 @@ class Client(Running):
         return b"".join(answers)
 
     def close(self, watch: bool = True) -> None:
-        """End of file for the contestant. `watch`: it may have helpers to wait for."""
+        """Close the contestant's input. `watch`: it may have helpers to wait for."""
         assert self.process.stdin
         helpers = self.helpers() if watch else []
         self.process.stdin.close()
@@ -151,14 +151,14 @@ class Served(Running):
             raise FailedError(f"it printed no address, and ended with {self.process.returncode}")
 
     def stop(self) -> None:
-        """Ask it to end, and wait until it and all its helpers have; what it kept is on the disk then."""
+        """Ask it to end, and wait for it and all its helpers; by then its recording is on disk."""
         helpers = self.helpers()
         self.process.send_signal(signal.SIGTERM)
         self.ended(helpers)
 
 
 class Connection:
-    """One connection that is kept alive; requests are whole, with their headers."""
+    """One keep-alive connection; requests are complete, with headers."""
 
     def __init__(self, url: str) -> None:
         place = urlsplit(url)
@@ -179,7 +179,7 @@ class Connection:
         self._socket.sendall(request)
 
     def receive(self) -> bytes | None:
-        """Read once; the answer, with its headers, if it is whole now."""
+        """Read once; return the answer with its headers if it is complete."""
         data = self._socket.recv(CHUNK)
         if not data:
             raise FailedError(f"it closed the connection after {self._answer[:200]!r}")
@@ -191,7 +191,7 @@ class Connection:
 
     @property
     def unread(self) -> bytes:
-        """The start of an answer that is not whole yet."""
+        """The start of an incomplete answer."""
         return self._answer
 
     def ask(self, request: bytes) -> bytes:
@@ -207,13 +207,13 @@ def _is_whole(answer: bytes) -> bool:
         return False
     head = answer[:end].lower()
     if b"\r\ntransfer-encoding: chunked" in head:
-        return answer.endswith(b"\r\n0\r\n\r\n")  # no event that is sent here ends like that
+        return answer.endswith(b"\r\n0\r\n\r\n")  # no event here ends like that
     length = head.partition(b"\r\ncontent-length:")[2].partition(b"\r\n")[0]
     return len(answer) - end - 4 >= int(length or 0)
 
 
 def ask_on_all(connections: Sequence[Connection], requests: Sequence[bytes]) -> list[bytes]:
-    """The answers to requests over several connections, one on its way on each."""
+    """The answers to requests over several connections, with one in flight on each."""
     answers = [b""] * len(requests)
     ready = select.poll()
     pending: dict[int, tuple[Connection, int]] = {}
@@ -240,10 +240,10 @@ def ask_on_all(connections: Sequence[Connection], requests: Sequence[bytes]) -> 
 
 
 class Cost(NamedTuple):
-    """What a command took from its start to its end."""
+    """The resources that a command used."""
 
     seconds: float
-    cpu: float  # seconds, of all that it started
+    cpu: float  # seconds, including its children
     peak: float  # megabytes of its largest process
     output: str
 
@@ -259,9 +259,9 @@ sys.exit(status if status >= 0 else 128 - status)
 
 
 def cost(command: Sequence[str], seconds: float, env: dict[str, str] | None = None, head: int = 0) -> Cost:
-    """Run a command. `head`: as in `| head -n`, only so many lines of its output are read.
+    """Run a command. `head`: read only this many lines of its output, like `| head -n`.
 
-    A small Python stands between, so that the peak is not that of this process: a child begins as a copy of its parent.
+    A small Python runs it, because a child starts as a copy of its parent and would inherit this process's peak.
     """
     before = perf_counter()
     with subprocess.Popen(
@@ -288,7 +288,7 @@ def cost(command: Sequence[str], seconds: float, env: dict[str, str] | None = No
 
 @contextmanager
 def open_files(wanted: int) -> Iterator[None]:
-    """Room for many descriptors, here and in those that are started."""
+    """Allow many open descriptors, for this process and its children."""
     allowed, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     if allowed != resource.RLIM_INFINITY and allowed < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(wanted, most) if most >= 0 else wanted, most))
@@ -296,12 +296,12 @@ def open_files(wanted: int) -> Iterator[None]:
 
 
 def family(pid: int) -> list[int]:
-    """A process and all below it."""
+    """A process and all of its descendants."""
     parents = {
         int(place.name): int(fields[1]) for place in Path("/proc").glob("[0-9]*") if (fields := _stat(int(place.name)))
     }
     found = [pid] if pid in parents else []
-    for member in found:  # grows while it is walked
+    for member in found:  # grows during the loop
         found += [child for child, parent in parents.items() if parent == member]
     return found
 
@@ -313,7 +313,7 @@ def cpu(pids: Sequence[int]) -> float:
 
 
 def resident(pids: Sequence[int], seconds: float = 5) -> float:
-    """Megabytes that they hold together once they have nothing left to do."""
+    """Their total memory in megabytes, once they are idle."""
     until, before = monotonic() + seconds, -1.0
     while (now := cpu(pids)) > before + 0.02 and monotonic() < until:
         before = now
@@ -322,7 +322,7 @@ def resident(pids: Sequence[int], seconds: float = 5) -> float:
 
 
 def proportional(pid: int) -> float:
-    """Megabytes of a process, where a page that several have counts once."""
+    """A process's memory in megabytes, with shared pages divided among their users."""
     return _size(pid, "smaps_rollup", "Pss:")
 
 
@@ -335,13 +335,13 @@ def _size(pid: int, file: str, name: str) -> float:
 
 
 def _born(pid: int) -> str:
-    """When a process started, which tells it from a later one of the same number; "" if it has ended."""
+    """When a process started, which distinguishes it from a later one with its number; "" if it has ended."""
     fields = _stat(pid)
     return fields[19] if fields and fields[0] != "Z" else ""
 
 
 def _stat(pid: int) -> list[str]:
-    """The fields behind the name, which may itself hold spaces."""
+    """The fields after the name, which may itself contain spaces."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

@@ -1,11 +1,11 @@
-"""The programs that are measured beside mcp-tape: two small servers, and a relay that records nothing.
+"""The programs that mcp-tape is compared with: two small servers, and a relay that records nothing.
 
-    python programs.py server
-    python programs.py orjson
-    python programs.py relay COMMAND...
+python programs.py server
+python programs.py orjson
+python programs.py relay COMMAND...
 
-All do as little as they can. The first server does not even parse, so that what is measured is what stands
-between client and server; the second reads and writes JSON as fast as Python can, as a yardstick for replays.
+All are minimal. The first server does not even parse, so that the measured time is that of the program between client
+and server. The second reads and writes JSON as fast as Python can, as a yardstick for replays.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import os
 import sys
 
 CHUNK = 1 << 16
-CHATTER, NOISE = 6, 200  # lines of a server that has much to say, and of one that prints what is no message
+CHATTER, NOISE = 6, 200  # lines of a chatty server, and of one that prints invalid messages
 _NOTE = b'{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"%b, %d"}}\n'
 
 
 def server() -> None:
-    """Answer each `tools/call` with its own text, some with more besides. A batch is answered with a batch."""
+    """Answer each `tools/call` with its own text, sometimes with more messages. A batch is answered with a batch."""
     with open(0, "rb", buffering=CHUNK) as lines:
         for line in lines:
             if line.startswith(b"["):
@@ -33,11 +33,11 @@ def server() -> None:
                 write(1, b"".join([_NOTE % (number, step) for step in range(CHATTER - 1)]))
             elif tool == b"noise":
                 write(1, b"ok\n" * (NOISE - 1))
-            result = line.partition(b'"arguments":')[2].rstrip()[:-2]  # of a mirror: what it was given
+            result = line.partition(b'"arguments":')[2].rstrip()[:-2]  # the mirror answers with its arguments
             if tool != b"mirror":
                 said = line.partition(b'"text":"')[2].partition(b'"')[0]
                 result = b'{"content":[{"type":"text","text":"%b"}]}' % said
-            # one write for each message, as servers do
+            # one write per message, like real servers
             write(1, b'{"jsonrpc":"2.0","id":%b,"result":%b}\n' % (number, result))
 
 
@@ -50,7 +50,7 @@ def orjson_server() -> None:
             request = orjson.loads(line)
             if "id" in request:
                 answer = {"jsonrpc": "2.0", "id": request["id"], "result": _result(request)}
-                os.write(1, orjson.dumps(answer) + b"\n")  # one write for each message, as servers do
+                os.write(1, orjson.dumps(answer) + b"\n")  # one write per message, like real servers
 
 
 def _result(request) -> dict[str, object]:  # type: ignore[no-untyped-def]  # typing costs start-up
@@ -66,7 +66,7 @@ def _result(request) -> dict[str, object]:  # type: ignore[no-untyped-def]  # ty
 
 
 def relay(command: list[str]) -> int:
-    """Move bytes both ways, one thread each, and keep nothing."""
+    """Move bytes both ways, with a thread for each, and keep nothing."""
     import subprocess
     import threading
 
@@ -84,7 +84,7 @@ def _pump(source: int, target: int, at_end) -> None:  # type: ignore[no-untyped-
 
 
 def write(target: int, data: bytes) -> None:
-    """All of it: a pipe may take less at a time."""
+    """Write everything: a pipe may accept less at once."""
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(target, rest) :]

@@ -1,4 +1,4 @@
-"""What recording adds to a server behind pipes."""
+"""The overhead of recording a server over pipes."""
 
 from __future__ import annotations
 

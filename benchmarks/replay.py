@@ -1,4 +1,4 @@
-"""How fast a recording plays over pipes: the whole life of a process, and sustained."""
+"""The speed of a replay over pipes: the whole life of a process, and the sustained rate."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SHARE = 0.35  # of the rate of a server that only parses and writes
 
 
 def life(bench: Bench) -> None:
-    """Start, handshake, N calls one after the other, end of input, exit."""
+    """Start, handshake, N calls in turn, end of input, exit."""
     whole, large = bench.pick((1_000, 100_000), (1_000, 100_000), (20, 200))
     counts = [count for count in (1, 10, 100, 1_000) if count <= whole]
     tapes = _recordings(bench, whole)
@@ -49,7 +49,7 @@ def _live(bench: Bench, name: str, who: str, file: str, requests: Sequence[bytes
 
 
 def replay(bench: Bench) -> None:
-    """Requests per second, one after the other and with many on their way."""
+    """Requests per second, one at a time and with many in flight."""
     warm, alone, count = bench.pick((300, 4_000, 20_000), (100, 1_000, 4_000), (3, 10, 40))
     tapes = {LIVE: "", **_recordings(bench, count)}
     for order, ordered in ORDERS.items():
@@ -77,7 +77,7 @@ def _replayer(who: str, file: str) -> list[str]:
 
 
 def _recordings(bench: Bench, count: int) -> dict[str, str]:
-    """Made by the recorders themselves; by contestant."""
+    """Recordings by contestant, made by the recorders themselves."""
     files = {}
     rival = program(RIVAL)
     for who in (TAPE, RIVAL):
@@ -93,7 +93,7 @@ def _recordings(bench: Bench, count: int) -> dict[str, str]:
 
 
 def _large(bench: Bench, count: int) -> dict[str, str]:
-    """The same of many calls, without waiting for the recorders."""
+    """Recordings of many calls, made without running the recorders."""
     requests = lines(recorded(count))
     with Client(_SERVER, _SECONDS) as client:
         answers = client.ask_at_once(requests).splitlines(keepends=True)

@@ -1,4 +1,4 @@
-"""What a test costs: the same tests with tapes, and with live servers, each suite run by pytest in a process."""
+"""The cost of a test: the same tests with tapes and with live servers; pytest runs each suite in a process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from processes import Served, cost
 NOTHING, MEMORY = "a test that does nothing", "SDK's server in memory"
 LIVE, LIVE_URL = "live server, started", "live server, at a URL"
 _CASES = "suites_cases.py"
-# The tests of this name in that file.
+# The name of each test in that file.
 OTHERS = {NOTHING: "test_nothing", MEMORY: "test_memory", LIVE: "test_live_command", LIVE_URL: "test_live_url"}
 TAPES = {
     "tape.streams()": "test_tape_streams",
@@ -29,7 +29,7 @@ _SECONDS = 400
 
 
 def suites(bench: Bench) -> None:
-    """Milliseconds of a test that initializes, lists the tools and calls one, all that pytest does for it included."""
+    """Milliseconds of a test that initializes, lists the tools and calls one, including pytest's own time."""
     bench.figures += [
         Figure(name, "ms", _ABOVE, base=NOTHING) if name.startswith("tape.streams") else Figure(name, "ms", 1.0, LIVE)
         for name in TAPES
@@ -46,12 +46,12 @@ def suites(bench: Bench) -> None:
                     took = _pytest(bench, (OTHERS | TAPES)[name], 1 if warm_up else tests, live.url)
                     if not warm_up:
                         bench.say(f"{name}: {took:.1f} ms")
-                        for tape in [name] if name in TAPES else TAPES:  # a row each; all others are columns
+                        for tape in [name] if name in TAPES else TAPES:  # a row each; the others are columns
                             bench.add(tape, TAPE if name in TAPES else name, took)
 
 
 def _record(bench: Bench, url: str, tests: int) -> None:
-    """One test, whose cassette all others get a copy of."""
+    """Record one test; the others get copies of its cassette."""
     _pytest(bench, TAPES["tape.command"], 1, url, SUITE_MODE="rewrite")
     (recorded,) = bench.place.glob("cassettes/*/*.db")
     kept = recorded.rename(bench.place / "cassettes" / "suite.db")
@@ -61,10 +61,10 @@ def _record(bench: Bench, url: str, tests: int) -> None:
 
 
 def _pytest(bench: Bench, test: str, tests: int, url: str, **more: str) -> float:
-    """The median of the tests."""
+    """The median time of the tests."""
     times = bench.place / "times.json"
     facts = {"SUITE_URL": url, "SUITE_TIMES": str(times), "SUITE_TESTS": str(tests)}
-    plain = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(bench.place)}  # no other plugin is measured
+    plain = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(bench.place)}  # without other plugins
     plugins = ["-p", "no:cacheprovider", "-p", "mcp_tape.pytest_plugin", "-p", Path(_CASES).stem]
     where = ["--rootdir", str(bench.place), f"{bench.place / _CASES}::{test}"]
     command: Sequence[str] = [sys.executable, "-m", "pytest", "-q", *plugins, *where]

@@ -1,4 +1,4 @@
-"""The tests that suites.py runs, the plugin that times them, and their live server: `python suites_cases.py [http]`."""
+"""The tests for suites.py, the plugin that times them, and their live server: `python suites_cases.py [http]`."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ def check(server: Any) -> None:
 
 @times
 def test_nothing(number: int) -> None:
-    """What pytest itself takes."""
+    """The cost of pytest itself."""
 
 
 @times
 def test_memory(number: int) -> None:
-    """In this process, as the SDK's own tests do it."""
+    """In this process, like the SDK's own tests."""
     check(make_server())
 
 

@@ -1,7 +1,7 @@
 """The page of a large cassette in a real browser. Needs playwright and Chromium.
 
-How long it takes until the page can be used, from the start of loading on; how long filters take, by columns and by
-texts, the first of which opens every block; whether rows are blank after a jump; and how large the file is.
+Measures the time from the start of loading until the page is usable; the time of filters by column and by text, the
+first of which opens every block; blank rows after a jump; and the size of the file.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _FILTERS = {
     "filter: a rare word, the first": RARE,
     "filter: a common word": COMMON,
 }
-_MOST = {20_000: 500.0}  # milliseconds until it is ready; of larger ones, _LATE
+_MOST = {20_000: 500.0}  # milliseconds until it is usable; larger ones have _LATE
 _LATE, _MOST_FILTER, _MOST_SIZE = 2_000.0, 300.0, 1.3
 _WAIT = 60_000  # milliseconds
 
@@ -68,7 +68,7 @@ _SCROLL = """async () => {
 
 
 def viewing(bench: Bench) -> None:
-    """Each size is a contestant of its own."""
+    """Each size is a separate contestant."""
     from playwright.sync_api import sync_playwright
 
     program = which("chromium") or which("chromium-browser") or which("google-chrome")
@@ -93,7 +93,7 @@ def viewing(bench: Bench) -> None:
 
 
 def _exported(tape: Path) -> tuple[Path, float]:
-    """The page, and its size as a multiple of the gzip of its texts in base64."""
+    """The page, and its size relative to its gzipped texts in base64."""
     file = tape.with_suffix(".html")
     with Cassette(tape) as cassette, file.open("wb") as out:
         out.writelines(export(cassette, [1], EVERYTHING, tape.name))

@@ -1,6 +1,8 @@
-"""One cassette for many clients: wrk asks one, two and four workers the same. Needs wrk (`apt-get install wrk`).
+"""One cassette for many clients: wrk puts the same load on one, two and four workers. Needs wrk (`apt-get install
+wrk`).
 
-wrk shares the cores, so the processor time of a request says more than the rate: it is what another core would give.
+wrk shares the cores, so the processor time of a request is more telling than the rate: it predicts another core's
+gain.
 """
 
 from __future__ import annotations
@@ -20,8 +22,8 @@ _CALLS, _CONNECTIONS = 50, 32
 _MODERN, _SESSIONS, _SHARED = "no session", "a session a connection", "sessions, connections shared"
 _WAYS = {_MODERN: Way("modern"), _SESSIONS: Way("legacy", LEGACY), _SHARED: Way("legacy", LEGACY)}
 _BARE, _ONE = "bare app", "1 worker"
-_MOST_CPU, _LEAST_RATE = 1.25, 1.0  # times those of one worker, which has more to do each time that it is woken
-# wrk gives each thread a Lua of its own: https://github.com/wg/wrk/blob/master/SCRIPTING
+_MOST_CPU, _LEAST_RATE = 1.25, 1.0  # relative to one worker, which does more each time it wakes
+# wrk gives each thread its own Lua: https://github.com/wg/wrk/blob/master/SCRIPTING
 _SCRIPT = """
 local every, threads, at = {%s}, 0, 0
 function setup(thread) thread:set("number", threads); threads = threads + 1 end
@@ -32,7 +34,7 @@ _PAUSE = "function delay() return 2 end\n"
 
 
 def workers(bench: Bench) -> None:
-    """Requests per second, processor time of a request and memory of a worker."""
+    """Requests per second, processor time per request, and memory per worker."""
     wrk = which("wrk")
     if wrk is None:
         sys.exit("this needs wrk; on Debian: apt-get install wrk")
@@ -75,10 +77,10 @@ def _load(bench: Bench, name: str, way: Way, command: list[str], who: str, wrk: 
 
 
 def _write_script(bench: Bench, name: str, way: Way, url: str, many: int, stack: ExitStack) -> str:
-    """What each of wrk's threads asks: all the same, one session each, or of all sessions in turn."""
+    """The requests of wrk's threads: all the same, one session each, or all sessions in turn."""
     talks = [Talk(url, way) for _ in range(1 if name == _MODERN else many)]
     for talk in talks:
-        talk.begin(stack.enter_context(Connection(url)))  # each of its own, as clients have
+        talk.begin(stack.enter_context(Connection(url)))  # separate connections, as clients have
     each = [talk.requests(recorded(_CALLS)) for talk in talks]
     if name == _SHARED:
         each = [[requests[number] for number in range(_CALLS) for requests in each]]
