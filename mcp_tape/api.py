@@ -150,18 +150,16 @@ def check_writable(path: str) -> None:
 
 def replay(path: str, options: Replay, *, say: Callable[[str], None]) -> Played:
     """Be the recorded server, on this process's own stdin and stdout, until the client leaves."""
-    from .cassette.file import ReadLock
     from .cassette.reader import Cassette
     from .replay.stage import Stage
     from .transports import signals
     from .transports.stdio import serve
 
     with Cassette(path, options.label) as cassette:
-        lock = ReadLock(cassette.connection)
-        lock.hold(monotonic())
+        cassette.lock.hold(monotonic())
         stage = Stage(cassette, options, say, clients=counting(path, options, say))
         player, _ = stage.player()
-        return stage.finish(signals.until_stopped(lambda: serve.serve(player, lock=lock)))
+        return stage.finish(signals.until_stopped(lambda: serve.serve(player, lock=cassette.lock)))
 
 
 def replay_web(

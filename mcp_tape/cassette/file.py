@@ -144,7 +144,8 @@ class ReadLock:
     def release(self) -> None:
         if self.is_held and self._db is not None:
             self.is_held = False
-            self._db.execute("COMMIT")
+            with suppress(sqlite3.Error):  # it has ended: after an error of SQLite's, or with the connection
+                self._db.execute("COMMIT")
 
 
 def switch_to_wal(db: sqlite3.Connection) -> bool:

@@ -163,6 +163,8 @@ class Cassette:
             self._drop_copy()
             raise
 
+        self.lock = file.ReadLock(self._db)
+
     def __enter__(self) -> Cassette:
         return self
 

@@ -153,26 +153,24 @@ class Deck:
         """Take in a frame of the client; `parsed`, if somebody has parsed it. `headers`: of MCP, over HTTP."""
         self._discreet.hear(text)
         kind, messages = parsed or frames.parse(text)
-        if kind == "noise":
+        if not messages:
             if text.strip():
                 self._happen(self._malformed(text, channel), now)
             return
         texts = rewrite.elements(text) if kind == "batch" else (text,)
-        requests, others = [], []
-        for part, message in enumerate(messages):
-            if message.kind == "request":
-                requests.append(self._request(message, text, part, texts[part], channel, headers))
-            else:
-                others.append(message)
+        requests = [
+            self._request(message, text, part, texts[part], channel, headers)
+            for part, message in enumerate(messages)
+            if message.kind == "request"
+        ]
         for request in requests:
             self._happen(request, now)
-        for message in others:
+        for message in messages if len(requests) < len(messages) else ():
             if message.kind == "response":
                 self._happen(self._response(message), now)
-            elif message.method == protocol.CANCELLED:
-                self._happen(self._cancel(message, channel), now)
-            else:
-                self._happen(self._notification(message), now)
+            elif message.kind == "notification":
+                is_cancel = message.method == protocol.CANCELLED
+                self._happen(self._cancel(message, channel) if is_cancel else self._notification(message), now)
 
     def _happen(self, arrival: Arrival, now: float) -> None:
         for step in self._steps[arrival[:2]]:
@@ -379,6 +377,7 @@ class Deck:
     def apart(self, now: float) -> list[Action]:
         """Return what is to be sent now, the messages of a batch one by one."""
         actions, self._replies = self._replies, []
+        playback, ladder = self._playback, self.finder.ladder
         while ready := self._schedule.take(now):
             for recorded, call in ready:
                 if call is not None and call.behind and (recorded is None or recorded.kind == "response"):
@@ -390,13 +389,12 @@ class Deck:
                 if recorded is None:
                     assert call is not None
                     actions += self._end_unanswered(call)
-                elif send := self._playback.send(recorded, call):
-                    ladder = self.finder.ladder
+                elif send := playback.send(recorded, call):
                     actions.append(send.fitted(ladder.put_back) if ladder and ladder.put_back else send)
                     if send.answers and call is not None:
                         self._calls.close(call)
-            while self._playback.withdrawn:
-                answer = self._selection.answer(self._playback.withdrawn.pop(0))
+            while playback.withdrawn:
+                answer = self._selection.answer(playback.withdrawn.pop(0))
                 if answer is not None:  # the client owes none any more
                     self._happen(Arrival("response", "the question and an answer", answer), now)
         return actions
@@ -679,11 +677,12 @@ class Calls:
             del self._live[at]
         if recorded is None:
             return
-        past.pop(recorded[:3], None)
-        past[recorded[:3]] = call
+        place = recorded[:3]
+        past.pop(place, None)
+        past[place] = call
         if len(past) > 2 * _REMEMBERED:  # seldom, as the first of a dict is slow to find where many were taken out
             self._past = dict(list(past.items())[_REMEMBERED:])
-        together = self._recorded.get(recorded[:2])
+        together = self._recorded.get(recorded[:2]) if self._recorded else None
         if together is not None:
             together.remove(call, recorded.rpc_id)
             if not together.calls:
@@ -939,9 +938,9 @@ class Schedule:
         heapq.heappush(self._later, (due, pending.place, next(self._numbers), pending))
 
     def take(self, now: float) -> list[Pending]:
-        while self._later and self._later[0][0] <= now:
-            self._ready.append(heapq.heappop(self._later)[-1])
         ready, self._ready = self._ready, []
+        while self._later and self._later[0][0] <= now:
+            ready.append(heapq.heappop(self._later)[-1])
         return self._in_order(ready, now) if self._is_ordered else ready
 
     def drop(self, goes: Callable[[Pending], bool]) -> None:
@@ -1005,6 +1004,7 @@ class Playback:
         self._asked: dict[str, Recorded] = {}  # questions in flight, by the id that each went out with
         self._taken_back: set[str] = set()  # ids of those that the server has cancelled
         self.withdrawn: list[Recorded] = []  # those that were cancelled just now
+        self._has_batches = False  # sent messages of one
 
     def is_asking(self, rpc_id: str) -> bool:
         """Return whether a question with this id waits for the client's answer."""
@@ -1022,10 +1022,7 @@ class Playback:
 
     def joined(self, actions: Sequence[Action]) -> Sequence[Action]:
         """Put batches together again, of which all messages go out at once and to one place."""
-        for action in actions:
-            if isinstance(action, Send) and action.recorded is not None and action.recorded.frame_kind == "batch":
-                break
-        else:
+        if not self._has_batches:
             return actions
         return [done for _, together in groupby(actions, _batch_of) for done in self._batch(list(together))]
 
@@ -1047,6 +1044,7 @@ class Playback:
         live: bytes | None
         text = recorded.text
         if recorded.frame_kind == "batch":
+            self._has_batches = True
             text = self._tape.element(recorded)
         elif text is None:
             text = self._tape.text(recorded)

@@ -94,12 +94,13 @@ class Playthrough:
 
 
 class _Asked(NamedTuple):
-    """A live request: its key, what it states besides; the recorded ones that rules take for it, if there are rules."""
+    """A live request, its key and its headers; the recorded ones that rules take for it, if there are rules."""
 
     key: bytes
     method: str
     params: object
-    stated: match.Stated | None
+    message: Message
+    headers: Headers
     accepted: list[Recorded] | None
 
 
@@ -154,9 +155,10 @@ class Finder:
             params = match.exact_params(message, text, part)
             key = match.request_key(method, params)
         accepted = self._accepted(message) if self._rules else None
-        asked = new(_Asked, (key, method, params, match.stated(message, headers), accepted))
-        found = self._exact(asked)
-        if found.recorded is None and accepted:
+        found = self._exact(new(_Asked, (key, method, params, message, headers, accepted)))
+        if found.recorded is not None:
+            return found
+        if accepted:
             found = self._choose(method, accepted)._replace(bent=Bent("match_on"))
         if found.recorded is None and self.ladder is not None:
             found = self.ladder.find(message, params, self._choose) or found
@@ -180,7 +182,8 @@ class Finder:
             was_bent, is_new = place in played.bent, place not in played.taken
             played.newest = new(Turn, (place, is_new, turn, played.last.get(turn), was_bent))
             played.taken.add(place)
-            played.bent.discard(place)
+            if was_bent:
+                played.bent.remove(place)
             played.last[turn] = place
             again, plays_anew = not is_new and not was_bent, was_bent or place in played.given_back
             return new(Found, (recorded, again, answer, None, plays_anew))
@@ -198,25 +201,27 @@ class Finder:
             found = self._selection.next_request(asked.key, START if again or last is None else last)
         else:
             found = _behind(turns, None if again else last)
-        if asked.stated is not None and (found is None or found.is_one_of_several):
-            alike = self._alike(asked, turns)
-            if alike:
-                turn = asked.key, asked.stated
-                last = self._played.last.get(turn)
-                found = _behind(alike, None if again else last)
+        if found is not None and not found.is_one_of_several:
+            return turn, last, found
+        stated = match.stated(asked.message, asked.headers)
+        alike = None if stated is None else self._alike(asked, stated, turns)
+        if stated is not None and alike:
+            turn = asked.key, stated
+            last = self._played.last.get(turn)
+            found = _behind(alike, None if again else last)
         return turn, last, found
 
-    def _alike(self, asked: _Asked, turns: _Turns | None) -> _Turns:
+    def _alike(self, asked: _Asked, live: match.Stated | None, turns: _Turns | None) -> _Turns:
         """Those of equal requests that were asked for as the live one is; none where that tells nothing apart."""
-        known = self._stated.get((asked.key, asked.stated))
+        known = self._stated.get((asked.key, live))
         if known is not None and asked.accepted is None:
             return known
         rows = self._selection.all_of_key(asked.key) if turns is None else [*turns.values()]
         stated = [self._selection.stated(row) for row in rows]
-        fitting = [_fitness(one, asked.stated) for one in stated]
+        fitting = [_fitness(one, live) for one in stated]
         best = max(fitting, default=0)
         alike = [row for row, fits in zip(rows, fitting, strict=True) if fits == best]
-        found = self._stated[asked.key, asked.stated] = _in_turn(alike if len(alike) < len(rows) else ())
+        found = self._stated[asked.key, live] = _in_turn(alike if len(alike) < len(rows) else ())
         return found
 
     def _is_early(self, method: str, last: Position, found: Recorded) -> bool:

@@ -111,6 +111,7 @@ class Stage:
         from . import report, selection
 
         self._cassette = cassette
+        self.lock = cassette.lock  # for transports to hold while requests come
         self._options = options
         self._listener = listener
         self._stand_in = stand_in

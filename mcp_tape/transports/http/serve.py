@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Callable, Iterable, Mapping
 from itertools import count
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 MESSAGES_PATH = "/messages"
 MAX_BODY = 64_000_000  # bytes
+_HOLDING = 0.01  # seconds that SQLite's read lock is held, for all requests that come meanwhile
 _NAME = "tape"  # of sessions whose recording has no id
 _MOST_SESSIONS = 10**6  # of a worker
 _COUNTED = re.compile("[1-9][0-9]{0,17}")
@@ -113,6 +115,10 @@ class Server:
         self.failure: CassetteError | None = None  # why the tape could not be played
 
     def __call__(self, request: HttpRequest) -> None:
+        if not self._stage.lock.is_held:
+            loop = asyncio.get_running_loop()
+            self._stage.lock.hold(loop.time())
+            loop.call_later(_HOLDING, self._stage.lock.release)
         try:
             self._route(request)
         except CassetteError as failure:

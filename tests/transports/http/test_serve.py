@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import sqlite3
+import threading
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -101,6 +104,41 @@ def test_of_a_session_that_ended_only_numbers_are_kept(tmp_path: Path) -> None:
         play(client, 100)
         assert {name: number for name, number in (kept() - before).items() if number >= 100} == {}
     assert stages[0].finish(None).played == 2 * 120
+
+
+@pytest.mark.parametrize("goes_on", [False, True], ids=["silent", "busy"])
+def test_a_writer_gets_its_turn_while_clients_are_there(tmp_path: Path, goes_on: bool) -> None:
+    path = cassette(tmp_path / "tape.db", one_call)
+    asked, is_written = threading.Event(), threading.Event()
+
+    @contextlib.contextmanager
+    def application() -> Iterator[Server]:
+        with Cassette(path) as tape:
+            yield Server(Stage(tape, Replay(repeats="cycle"), lambda text: None), site.stop)
+
+    def ask(origin: str) -> None:
+        with Client(f"{origin}/mcp") as client:
+            client.ask(INITIALIZE)
+            own = {"mcp_session_id": client.answer().header("mcp-session-id") or ""}
+            while not (asked.is_set() and is_written.is_set()):
+                client.ask(call(7, "a").encode(), **own)
+                assert client.answer().document["result"] == {"value": "ok"}
+                asked.set()
+                if not goes_on:
+                    is_written.wait(2 * WAIT)
+
+    site = Site(Address("127.0.0.1", 0), lambda error: None)
+    with site_in_thread(site, application) as origin, ThreadPoolExecutor(1) as pool:
+        client = pool.submit(ask, origin)
+        try:
+            assert asked.wait(WAIT)
+            with contextlib.closing(sqlite3.connect(path, timeout=WAIT)) as writer:
+                writer.execute("BEGIN EXCLUSIVE")  # for which no reader may have the file
+                writer.execute("UPDATE sessions SET note = 'written'")
+                writer.commit()
+        finally:
+            is_written.set()
+        client.result(WAIT)
 
 
 def each_kind(http: Http) -> None:
