@@ -83,9 +83,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _try_some(test: Any) -> None:
-    """Keep a quarter of the cases that hypothesis would generate for a test; other tests are unaffected."""
+    """Keep a tenth of the cases that hypothesis would generate for a test; other tests are unaffected."""
     if given := getattr(test, "_hypothesis_internal_use_settings", None):
-        test._hypothesis_internal_use_settings = type(given)(given, max_examples=max(1, given.max_examples // 4))
+        test._hypothesis_internal_use_settings = type(given)(given, max_examples=max(1, given.max_examples // 10))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -173,6 +173,13 @@ def sdk_client(node: Callable[[], Path]) -> Callable[[str, str], list[str]]:
         return provision.client(client)
 
     return command
+
+
+@pytest.fixture
+def forked_recorders(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fork the recorders that mcp-tape starts by itself, here or in another process."""
+    monkeypatch.setattr(sys, "executable", suites.python())
+    monkeypatch.setenv("WARM_PYTHON", suites.python())
 
 
 @pytest.fixture

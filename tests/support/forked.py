@@ -31,6 +31,7 @@ from mcp_tape import api
 from tests.support import warm
 
 MCP_TAPE = [sys.executable, "-m", "mcp_tape"]
+BY_PATH = api.mcp_tape()[1]  # the file that a tape starts by itself, and gives to clients
 SCRIPT = [os.path.join(sysconfig.get_path("scripts"), "mcp-tape")]  # never forked: as users start it
 _HANDED_OVER = {"stdin", "stdout", "stderr", "bufsize", "cwd", "env"}  # everything that a fork can be given
 _AT_START = ("PYTHON", "LC_", "LANG", "TZ", "LD_", "MALLOC_")  # variables that are read at start-up only

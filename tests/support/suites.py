@@ -43,5 +43,7 @@ def python() -> str:
     """A Python that forks mcp-tape, servers written in place and xdist workers from processes that have loaded them."""
     place = tempfile.TemporaryDirectory(prefix="warm-")
     atexit.register(place.cleanup)
-    kinds = {"-c*' --listen '*": forked.loaded(), "-c*": forked.loaded_for_stdio(), "-u*": NEEDED}
+    ours = f"{forked.BY_PATH}' '*"
+    kinds = {f"{ours}' --listen '*": forked.loaded(), ours: forked.loaded_for_stdio()}
+    kinds |= {"-c*": forked.loaded_for_stdio(), "-u*": NEEDED}
     return str(warm.choosing(Path(place.name), kinds))

@@ -19,6 +19,7 @@ from mcp_tape.verify.plan import Options, Server, check, planned
 from mcp_tape.verify.play import verify
 from tests.servers.minting import Mint
 from tests.servers.moody import Moody
+from tests.support import forked, warm
 from tests.support.decks import Said, make_cassette
 from tests.support.running import MCP_TAPE, WAIT, receive_line, record, run, started
 
@@ -65,7 +66,9 @@ class Client:
 @contextlib.contextmanager
 def recording(tape: Path, server: Sequence[str], *options: str, modern: bool = False) -> Iterator[Client]:
     """A client of a server that is being recorded."""
-    with connect.Stdio(record(tape, server, *options), storing=WAIT) as connection:
+    _, _, *words = record(tape, server, *options)
+    command = [*warm.command(MCP_TAPE[0], "-m", forked.loaded_for_stdio()), *words]
+    with connect.Stdio(command, storing=WAIT) as connection:
         yield Client(connection, modern).hello()
 
 
