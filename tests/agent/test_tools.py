@@ -15,7 +15,7 @@ from mcp_tape.agent.answers import ROOM, Answer, ToolError, words_of
 from mcp_tape.agent.places import Call, Places
 from mcp_tape.agent.tools import TOOLS
 from mcp_tape.cassette.query.search import SearchError
-from mcp_tape.cassette.query.sql import QueryError
+from mcp_tape.cassette.query.sql import QueryError, ask
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.cassette.text.lines import harmless
 from mcp_tape.compare.report import render
@@ -193,7 +193,6 @@ def test_a_session_that_is_not_there_is_named_and_a_frame_too() -> None:
         ("show_exchange", {"seq": 999}, "has no frame 999; show_session has the numbers of its messages"),
         ("query", {"sql": "SELECT none"}, "; the description of this tool has the tables and their columns"),
         ("query", {"sql": "SELECT :a"}, 'Give it in "params".'),
-        ("query", {"sql": "DELETE FROM messages"}, "a query may only read, and this one does more"),
     ],
 )
 def test_an_error_names_tools_and_no_commands_of_a_shell(tool: str, arguments: dict[str, Any], told: str) -> None:
@@ -213,8 +212,6 @@ def test_an_error_names_tools_and_no_commands_of_a_shell(tool: str, arguments: d
         ("search", {"words": "***"}, "there is no word in '***'"),
         ("diff", {"old": "a.db", "new": "b.db", "format": "html"}, "argument format: 'html' is not one of"),
         ("query", {"sql": "SELECT 1; SELECT 2"}, "more than one statement"),
-        ("query", {"sql": "SELECT none"}, "no such column: none"),
-        ("query", {"sql": "SELECT :a"}, "a parameter of the query has no value"),
     ],
 )
 def test_what_a_model_gets_wrong_it_can_put_right(tool: str, arguments: dict[str, Any], said: str) -> None:
@@ -227,39 +224,28 @@ def test_a_whole_number_may_be_written_with_a_point() -> None:
     assert answer("show_exchange", path_of("demo"), seq=6.0) == answer("show_exchange", path_of("demo"), seq=6)
 
 
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "DELETE FROM facts",
-        "ATTACH 'other.db' AS other",
-        "PRAGMA writable_schema = ON",
-        "CREATE TABLE t (a)",
-        "BEGIN",
-        "SELECT load_extension('x')",
-        "VACUUM INTO 'copy.db'",
-        "WITH x AS (SELECT 1) INSERT INTO facts(id) SELECT 1",
-    ],
-)
-def test_a_query_can_only_read(tmp_path: Path, sql: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_query_can_only_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the rules of the command; `tests/cassette/query/test_sql.py` has the statements that they refuse."""
     monkeypatch.chdir(tmp_path)
     tape = shutil.copy(path_of("demo"), tmp_path)
     before = Path(tape).read_bytes()
-    with pytest.raises(QueryError):
-        answer("query", tape, sql=sql)
+    with pytest.raises(QueryError) as caught:
+        answer("query", tape, sql="VACUUM INTO 'copy.db'")
+    assert words_of(caught.value).endswith("a query may only read, and this one does more")
     assert Path(tape).read_bytes() == before and [path.name for path in tmp_path.iterdir()] == ["demo.db"]
 
 
-@pytest.mark.parametrize("sql", ["SELECT printf('%.*c', 999999999, 'a')", "SELECT hex(zeroblob(300000000))"])
-def test_a_query_has_a_bound_of_memory(sql: str) -> None:
+def test_a_query_has_a_bound_of_memory() -> None:
     with pytest.raises(QueryError, match="more memory than it may use"):
-        answer("query", path_of("demo"), sql=sql)
+        answer("query", path_of("demo"), sql="SELECT zeroblob(300000000) || ''")
 
 
 def test_the_tables_that_query_names_are_there() -> None:
     named = re.findall(r"(\w+)\(([\w, ]+)\)[;.]", TOOLS["query"].description)
     assert {table for table, _ in named} == {"tool_calls", "exchanges", "notifications", "stderr", "sessions"}
-    for table, columns in named:
-        answer("query", path_of("demo"), sql=f"SELECT {columns} FROM {table}")
+    with Cassette(path_of("demo")) as cassette:
+        for table, columns in named:
+            ask(cassette.database, "demo.db", f"SELECT {columns} FROM {table}")
 
 
 def test_every_example_is_one_that_its_tool_takes() -> None:
@@ -301,8 +287,8 @@ def test_a_huge_search_goes_on_where_it_stopped(huge: Path) -> None:
 
 
 def test_a_huge_query_goes_on_where_it_stopped_and_cuts_long_values_with_a_word(huge: Path) -> None:
-    rows = all_values("query", "rows", huge, sql="SELECT seq FROM tool_calls ORDER BY seq")
-    assert len(rows) == MANY + 1 + 300
+    rows = all_values("query", "rows", huge, sql="SELECT seq FROM tool_calls WHERE seq > 3000 ORDER BY seq")
+    assert len(rows) == MANY // 2 + 1 + 300
     (row,) = all_values("query", "rows", huge, sql="SELECT result FROM tool_calls WHERE tool = 'dump'")
     cut = re.search(r"… \[(\d+) characters in all; the next: substr\(result, 2001, 2000\)\]$", row["result"])
     assert cut and int(cut[1]) > 2_000_000

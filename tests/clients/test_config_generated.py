@@ -178,7 +178,7 @@ def test_the_generators_make_servers_that_can_be_wrapped(client: str) -> None:
     """Otherwise the other tests would test nothing."""
     seen = []
 
-    @settings(max_examples=200, database=None, derandomize=True)
+    @settings(max_examples=50, database=None, derandomize=True)
     @given(jsonc() if client == "cursor" else toml())
     def look(text: str) -> None:
         try:

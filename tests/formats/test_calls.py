@@ -39,7 +39,7 @@ def peak(path: Path, form: Callable[[Asked], Iterator[str]]) -> int:
 @pytest.fixture(scope="module")
 def tapes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     place = tmp_path_factory.mktemp("tapes")
-    return tape(place / "few.db", 1_500), tape(place / "many.db", 6_000)
+    return tape(place / "few.db", 1_500), tape(place / "many.db", 3_500)
 
 
 @pytest.mark.parametrize("form", [har, otlp, perfetto])

@@ -162,4 +162,4 @@ def test_what_is_held_at_once_does_not_grow_with_the_lines_of_a_file(tmp_path: P
             tracemalloc.stop()
 
     peak(1)  # load modules first
-    assert peak(4_000) < 1.5 * peak(1_500)
+    assert peak(2_000) < 1.5 * peak(800)
