@@ -23,8 +23,8 @@ COMMANDS: dict[str, tuple[list[str], float | None]] = {
     "search, a rare word": (["search", RARE], 2),
     "search, a common word": (["search", COMMON], 15),
     "show": (["show"], 30),
-    "export --format jsonl": (["export"], 10),
-    "dump": (["dump"], 30),
+    "convert --to jsonl": (["convert"], 10),
+    "convert --to txt": (["convert", "--to", "txt"], 30),
     "check": (["check"], 60),
 }
 _SAME, _GROWTH, _TEXT = 2.0, 1.5, 10.0  # times; times; milliseconds above a database

@@ -28,7 +28,7 @@ ROOMS = """
 
 # Known violations: these numbers only go down.
 UPWARD_IMPORTS = 0
-REPEATED_CLASS_NAMES = 77
+REPEATED_CLASS_NAMES = 76
 PRIVATE_MEMBERS = 2
 PRIVATE_MODULES = 7
 

@@ -7,7 +7,7 @@ It owns click and the words of commands; it must not know SQL, the wire or proce
     follow         `show -f`: a session that is being recorded
     filter         the option --filter
     compare        options and output of diff, breaking and verify
-    exporting      formats of export that are about calls, or about what a server offers
+    forms          what convert writes besides cassettes
     many/          runs over many cassettes, in processes and shares
     newest         the newest cassettes, where no file is named
     wrapping       options of wrap and unwrap, which servers are meant, the change of their files
@@ -60,11 +60,8 @@ _SECTIONS = {
         "rules": "List the rules of diff, breaking and verify.",
     },
     "Edit, share and keep": {
-        "export": "Write sessions out: JSON lines, Markdown, a page, raw bytes.",
-        "convert": "Make another form of a cassette: SQLite, text, or for others.",
-        "load": "Make a cassette of JSON lines, or of another tool's recording.",
+        "convert": "Between forms: SQLite, JSON lines, Markdown, a page, HAR, tests.",
         "edit": "Change a recorded session in your editor.",
-        "dump": "A cassette as text that stays the same, for git diff.",
         "git-setup": "Let git show changes of cassettes in words.",
         "check": "Is a cassette whole, and free of secrets?",
         "redact": "Hide secrets on an existing cassette.",
@@ -81,6 +78,13 @@ _SECTIONS = {
         "demo": "Record a session, replay it, miss a call, find a breaking change.",
         "completion": "Let your shell complete commands and options.",
     },
+}
+# Names that commands had, with what they are now.
+_GONE = {
+    "export": ("convert", "mcp-tape convert IN OUT --to jsonl"),
+    "load": ("convert", "mcp-tape convert IN OUT.db"),
+    "migrate": ("convert", "mcp-tape convert IN OUT.db"),
+    "dump": ("convert --to txt", "mcp-tape convert IN --to txt"),
 }
 _FOUND = f"{__name__}.found"
 _COMMANDS = [name for commands in _SECTIONS.values() for name in commands]
@@ -110,6 +114,9 @@ class _Lazy(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
+            if args[0] in _GONE:
+                now, example = _GONE[args[0]]
+                raise click.UsageError(f"`{args[0]}` is now `{now}`: {example}", ctx) from None
             import difflib  # only where it is used
 
             near = difflib.get_close_matches(args[0], _COMMANDS, 1)

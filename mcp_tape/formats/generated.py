@@ -23,7 +23,7 @@ _HALVES = re.compile("[\ud800-\udfff]")
 _OF_RESULTS, _OF_ERRORS = ("content", "structuredContent", "isError"), ("code", "message")
 _PYTHON_HEAD = '''"""Calls of {server}, as recorded in {cassette}.
 
-Made by mcp-tape export --format pytest, and yours to change.
+Made by mcp-tape convert, and yours to change.
 """
 
 import asyncio
@@ -55,7 +55,7 @@ def call(name, arguments, times=1):
     return asyncio.run(calls())
 '''
 _VITEST_HEAD = """// Calls of {server}, as recorded in {cassette}.
-// Made by mcp-tape export --format vitest, and yours to change.
+// Made by mcp-tape convert, and yours to change.
 
 import {{ fileURLToPath }} from "node:url";
 import {{ Client }} from "@modelcontextprotocol/sdk/client/index.js";

@@ -5,14 +5,13 @@ HTTP has no such stream: the output is each body and each event's data, followed
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import BinaryIO
+from collections.abc import Iterable, Iterator
 
 from ..wire.channels import STDIO
 from ..wire.frames import Frame
 
 
-def dump(frames: Iterable[Frame], out: BinaryIO) -> None:
+def dump(frames: Iterable[Frame]) -> Iterator[bytes]:
     for frame in frames:
         if frame.kind in ("message", "batch", "noise"):
-            out.write(frame.text + (frame.eol if frame.channel == STDIO else b"\n"))
+            yield frame.text + (frame.eol if frame.channel == STDIO else b"\n")

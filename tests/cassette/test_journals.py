@@ -99,8 +99,8 @@ def test_a_journal_that_was_left_is_rolled_back_by_whoever_reads_next(tape: Path
 
 
 COMMANDS = [
-    ["ls"], ["show"], ["stats"], ["dump"], ["export"], ["check"], ["query", "select 1"], ["search", "add"],
-    ["redact"], ["rm", "--session", "1"],
+    ["ls"], ["show"], ["stats"], ["convert", "--to", "txt"], ["convert"], ["check"], ["query", "select 1"],
+    ["search", "add"], ["redact"], ["rm", "--session", "1"],
 ]  # fmt: skip
 
 

@@ -20,7 +20,7 @@ from mcp_tape.cli.commands import ls as _ls  # noqa: F401  (loaded here, as anot
 from tests.support.decks import alter, make_cassette
 from tests.support.running import ECHO, MCP_TAPE, WAIT, as_another_user, python, record, run, started
 
-READERS = ["ls", "show", "export"]
+READERS = ["ls", "show", "convert"]
 CALL = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"add"}}\n'
 
 
@@ -145,7 +145,7 @@ def test_what_cannot_be_read_is_exit_code_3_with_a_reason(
     assert str(tape) in said
 
 
-@pytest.mark.parametrize("command", ["show", "export"])
+@pytest.mark.parametrize("command", ["show", "convert"])
 def test_a_session_that_is_not_there_points_to_the_list(whole: Path, command: str) -> None:
     assert f"does not hold session 7; see: mcp-tape ls {whole}" in refused(command, whole, "--session", "7")
 
@@ -264,7 +264,7 @@ def test_a_cassette_that_may_not_be_read_says_so(left_behind: Path, whole: Path)
     ("change", "command"),
     [
         ("UPDATE facts SET elapsed = 'x'", "show"),
-        ("UPDATE facts SET sender = x'ff'", "export"),
+        ("UPDATE facts SET sender = x'ff'", "convert"),
         ("UPDATE facts SET text = NULL, data = 7", "show"),
         ("UPDATE sessions SET transport = x'ff'", "ls"),
         ("UPDATE sessions SET target = x'00'", "ls"),

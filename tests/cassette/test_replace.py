@@ -202,8 +202,8 @@ def rewritten(tape: Path) -> None:
 
 def loaded(tape: Path) -> None:
     text = tape.with_name("tape.jsonl")
-    text.write_text(invoke("export", tape).stdout)
-    assert invoke("load", text, "-o", tape, "--force").exit_code == 0
+    text.write_text(invoke("convert", tape).stdout)
+    assert invoke("convert", text, tape, "--force").exit_code == 0
 
 
 def merged(tape: Path) -> None:

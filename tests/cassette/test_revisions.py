@@ -41,8 +41,8 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     "words",
     [
         ["show", V1], ["show", V1, "1"], ["ls", V1], ["stats", V1, "--json"], ["search", V1, "old"], ["check", V1],
-        ["why", V1], ["dump", V1], ["query", V1, "select json_extract(text, '$.result.value') from frames"],
-        ["export", V1], ["export", V1, "--format", "md"], ["diff", V1, V1],
+        ["why", V1], ["query", V1, "select json_extract(text, '$.result.value') from frames"],
+        ["convert", "--to", "txt", V1], ["convert", V1], ["convert", V1, "--to", "md"], ["diff", V1, V1],
     ],
     ids=lambda words: " ".join(words[:3]),
 )  # fmt: skip

@@ -264,7 +264,7 @@ def test_a_killed_recorders_cassette_is_read_where_nothing_may_be_written(tmp_pa
     before = {file.name: file.read_bytes() for file in path.parent.iterdir()}
     path.parent.chmod(0o500)
     try:
-        export = [*MCP_TAPE, "export", str(path), "--format", "raw", "--side", "client"]
+        export = [*MCP_TAPE, "convert", str(path), "--to", "raw", "--side", "client"]
         done = run(export, preexec_fn=without_roots_powers)
     finally:
         path.parent.chmod(0o700)

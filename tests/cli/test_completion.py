@@ -70,7 +70,7 @@ def test_options_and_their_values_are_completed() -> None:
     "words",
     [
         ["ls"], ["show"], ["query"], ["search"], ["check"], ["check", "one.db"], ["redact"], ["rm"],
-        ["merge", "one.db"], ["merge", "one.db", "-o"], ["replay"], ["export"], ["use"],
+        ["merge", "one.db"], ["merge", "one.db", "-o"], ["replay"], ["convert"], ["use"],
         ["diff"], ["diff", "one.db"], ["breaking"], ["verify"], ["review"], ["record", "-o"],
     ],
     ids=" ".join,

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from mcp_tape.cassette.reader import Cassette
-from mcp_tape.cli.exporting import FOR_PEOPLE, FORMS, form_of
+from mcp_tape.cli import _GONE
+from mcp_tape.cli.forms import FORMS, form_of
 from mcp_tape.options import FORMATS
 from tests.support.golden import GOLDEN
 from tests.support.provision import ROOT
@@ -17,13 +18,14 @@ from tests.support.texts import tape
 DEMO = next(path for path in GOLDEN if path.stem == "demo")
 HAR = ROOT / "tests/formats/others/recordings/mitmproxy/everything.har"
 NAMES = {
-    "db": "tape.db", "jsonl": "tape.jsonl", "md": "tape.md", "html": "tape.html", "har": "tape.har", "lock": "mcp.lock",
+    "db": "tape.db", "jsonl": "tape.jsonl", "txt": "tape.txt", "md": "tape.md",
+    "html": "tape.html", "har": "tape.har", "lock": "mcp.lock",
     "otlp": "tape.otlp.json", "perfetto": "tape.perfetto.json", "pytest": "test_tape.py", "vitest": "tape.test.mjs",
 }  # fmt: skip
 
 
 def test_every_form_that_is_written_has_a_name() -> None:
-    assert set(NAMES) == {*FORMATS, *FOR_PEOPLE, *FORMS}
+    assert {*NAMES, "raw"} == {*FORMS}
 
 
 @pytest.mark.parametrize(("form", "name"), [*NAMES.items(), ("pytest", "tape_test.py"), ("vitest", "tape.test.ts")])
@@ -34,9 +36,10 @@ def test_a_name_says_what_is_made(tmp_path: Path, form: str, name: str) -> None:
     tape("convert", DEMO, tmp_path / "same", "--to", form)
     if form != "db":
         assert (tmp_path / name).read_bytes() == (tmp_path / "same").read_bytes()
-    if form not in FORMATS:
-        exported = tape("export", DEMO, "--session", "all", "--format", form, "-o", tmp_path / "exported")
-        assert exported.stderr == "" and (tmp_path / "exported").read_bytes() == (tmp_path / name).read_bytes()
+        assert (
+            form in ("pytest", "vitest")
+            or tape("convert", DEMO, "--to", form).stdout_bytes == (tmp_path / "same").read_bytes()
+        )
 
 
 @pytest.mark.parametrize("form", NAMES)
@@ -82,3 +85,42 @@ def test_a_recording_that_is_not_there_leaves_no_output(tmp_path: Path) -> None:
     for name in NAMES.values():
         assert "there is no cassette" in tape("convert", tmp_path / "none.db", tmp_path / name, code=3).stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_part_of_a_recording_is_a_cassette_too(tmp_path: Path) -> None:
+    lines = tape("convert", DEMO, "--filter", "tool:forecast").stdout_bytes
+    tape("convert", DEMO, tmp_path / "part.db", "--filter", "tool:forecast")
+    tape("convert", DEMO, tmp_path / "part.jsonl", "--filter", "tool:forecast")
+    assert (tmp_path / "part.jsonl").read_bytes() == lines == tape("convert", tmp_path / "part.db").stdout_bytes
+
+
+def test_several_recordings_are_a_page_and_nothing_else(tmp_path: Path) -> None:
+    tape("convert", DEMO, HAR, tmp_path / "both.html")
+    assert "mcp-tape merge" in tape("convert", DEMO, HAR, tmp_path / "both.md", code=2).stderr
+
+
+@pytest.mark.parametrize(("name", "form"), [("tape.txt", "db"), ("-", "db"), ("http://127.0.0.1:9", "md")])
+def test_a_place_that_does_not_fit_the_form_is_refused(tmp_path: Path, name: str, form: str) -> None:
+    (tmp_path / "tape.txt").write_text("mine")
+    output = name if "://" in name or name == "-" else str(tmp_path / name)
+    assert tape("convert", DEMO, output, "--to", form, "--force", code=2).stderr
+    assert (tmp_path / "tape.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize("form", ["jsonl", "md", "db"])
+def test_stdin_is_read_whatever_is_made_of_it(tmp_path: Path, form: str) -> None:
+    lines = tape("convert", DEMO).stdout_bytes
+    tape("convert", "-", tmp_path / "made", "--to", form, stdin=lines)
+    tape("convert", DEMO, tmp_path / "same", "--to", form)
+    if form != "db":
+        assert (tmp_path / "made").read_bytes() == (tmp_path / "same").read_bytes()
+    assert (
+        "stdin, line 1" in tape("convert", "-", tmp_path / "new", "--to", form, stdin=b'{"sender":1}\n', code=3).stderr
+    )
+    assert "stdin holds no" in tape("convert", "-", tmp_path / "new", "--to", form, code=3).stderr
+
+
+@pytest.mark.parametrize("name", _GONE)
+def test_a_name_that_a_command_had_is_answered_with_the_new_one(name: str) -> None:
+    now, example = _GONE[name]
+    assert f"`{name}` is now `{now}`: {example}" in tape(name, "tape.db", code=2).stderr

@@ -25,7 +25,7 @@ TIME, EVERYTHING = ROOT / "cassettes" / "time.db", ROOT / "cassettes" / "everyth
 
 
 def locked(cassette: Path, *more: str) -> str:
-    done = run([*MCP_TAPE, "export", str(cassette), "--format", "lock", *more])
+    done = run([*MCP_TAPE, "convert", str(cassette), "--to", "lock", *more])
     assert done.returncode == 0, done.stderr
     return done.stdout.decode()
 

@@ -26,8 +26,8 @@ FITTED = [
 ]  # fmt: skip
 # Output in sentences, or as a text for an editor, git or a program, is never cut: the terminal wraps it.
 WHOLE = [
-    ["show", "tape.db", "4"], ["stats", "tape.db", "--json"], ["dump", "tape.db"], ["export", "tape.db"],
-    ["export", "tape.db", "--format", "md"], ["load", "tape.jsonl", "-o", "new.db"],
+    ["show", "tape.db", "4"], ["stats", "tape.db", "--json"], ["convert", "tape.db"],
+    ["convert", "--to", "txt", "tape.db"], ["convert", "tape.db", "--to", "md"], ["convert", "tape.jsonl", "new.db"],
     ["edit", "tape.db", "--editor", "perl -pi -e s/needle/pin/"], ["git-setup"],
     ["query", "tape.db", "SELECT tool, arguments FROM tool_calls", "--csv"], ["check", "tape.db", "none.db"],
     ["redact", "tape.db"], ["rm", "tape.db", "--session", "1"], ["merge", "tape.db", "-o", "new.db"],
@@ -47,7 +47,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     frames.client(call(3, "find", where="\x1b[31mneedle\x07")).add("server", b"\x1b]0;noise\x07 needle", kind="noise")
     place = tmp_path_factory.mktemp("original")
     tape = make(place / "tape.db", frames, frames, server_name="a server with a name " * 3)
-    command = [*MCP_TAPE, "export", str(tape), "--session", "all"]
+    command = [*MCP_TAPE, "convert", str(tape), "--session", "all"]
     (place / "tape.jsonl").write_bytes(subprocess.run(command, capture_output=True, check=True, timeout=WAIT).stdout)
     return place
 
@@ -128,7 +128,7 @@ def test_a_filter_that_nothing_fits_is_told(original: Path, tmp_path: Path) -> N
 
 
 def test_a_cassette_in_place_of_json_lines_is_told(original: Path, tmp_path: Path) -> None:
-    loaded = invoke("load", original / "tape.db", "-o", tmp_path / "new.db")
+    loaded = invoke("convert", "-", tmp_path / "new.db", input=(original / "tape.db").read_bytes())
     assert loaded.exit_code == 3
     assert "this is a database, not JSON lines" in loaded.stderr
 
@@ -151,7 +151,7 @@ PEAK = """if True:
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="its regular expressions take memory for each escape")
-@pytest.mark.parametrize("words", [["show", 2], ["dump"], ["export", "--format", "md"]], ids=str)
+@pytest.mark.parametrize("words", [["show", 2], ["convert", "--to", "txt"], ["convert", "--to", "md"]], ids=str)
 def test_a_large_message_is_not_in_memory_many_times(tmp_path: Path, words: list[Any]) -> None:
     size = 16 << 20
     tape = make(tmp_path / "tape.db", Frames().client(call(1, "big")).server(said(1, "line\n" * (size // 6))))

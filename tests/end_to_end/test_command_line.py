@@ -18,7 +18,7 @@ from tests.support.forked import SCRIPT
 from tests.support.running import MCP_TAPE, WAIT, on_terminal, python, record, run, stream
 
 COMMANDS = cli.list_commands(click.Context(cli))
-READERS = [["ls"], ["show"], ["export"], ["ls", "--json"], ["show", "--json"]]
+READERS = [["ls"], ["show"], ["convert"], ["ls", "--json"], ["show", "--json"]]
 
 CLIENT = rb"""{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25"}}
 {"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"add","arguments":{"a":1}}}
@@ -71,7 +71,7 @@ def test_every_command_has_help_with_an_example(command: str, flag: str) -> None
 
 
 def test_the_overview_lists_every_command() -> None:
-    assert {"record", "ls", "show", "export", "demo"} <= set(COMMANDS)
+    assert {"record", "ls", "show", "convert", "demo"} <= set(COMMANDS)
     text = run([*SCRIPT, "--help"]).stdout.decode()
     assert re.findall(r"^  ([\w-]+)  ", text.partition("Record and replay:")[2], re.M) == COMMANDS
 
@@ -88,8 +88,8 @@ def test_the_version_is_printed() -> None:
         (["recrod"], b"No such command 'recrod'. Did you mean record?\n"),
         (["show"], b"FILE"),
         (["show", "x.db", "--session", "first"], b"first"),
-        (["export", "x.db", "--format", "yaml"], b"yaml"),
-        (["export", "x.db", "--format", "raw"], b"--side"),
+        (["convert", "x.db", "--to", "yaml"], b"yaml"),
+        (["convert", "x.db", "--to", "raw"], b"--side"),
         (["record"], b"CMD"),
         (["record", "--redact-path", "pin", "--", "x"], b"JSONPath"),
         (["record", "--redact-value", "(", "--", "x"], b"regular expression"),
@@ -268,17 +268,17 @@ def test_show_as_json_has_every_line_with_its_times(tape: Path) -> None:
         assert row["microseconds"] == row["at"] - by_seq[row["answers"]]["at"] >= 0
 
 
-def test_export_gives_back_each_sides_bytes(tape: Path) -> None:
+def test_raw_gives_back_each_sides_bytes(tape: Path) -> None:
     assert stream(tape, "client") == CLIENT
     assert stream(tape, "server") == SERVER
 
 
-def test_export_as_json_lines_has_every_frame_verbatim(tape: Path) -> None:
-    rows = [json.loads(line) for line in read(tape, "export").splitlines()]
+def test_json_lines_have_every_frame_verbatim(tape: Path) -> None:
+    rows = [json.loads(line) for line in read(tape, "convert").splitlines()]
     sent = [row for row in rows if row["sender"] == "client" and row["kind"] in ("message", "batch", "noise")]
     assert "".join(row["text"] + row["eol"] for row in sent).encode() == CLIENT
     assert [row["kind"] for row in rows if "base64" in row] == ["stderr"]
-    only = [json.loads(line) for line in read(tape, "export", "--side", "client").splitlines()]
+    only = [json.loads(line) for line in read(tape, "convert", "--side", "client").splitlines()]
     assert only == [row for row in rows if row["sender"] == "client"]
 
 
@@ -307,14 +307,14 @@ def test_a_terminal_gets_colours_and_lines_of_its_width(tape: Path) -> None:
 
 
 def test_raw_bytes_are_not_written_to_a_terminal(tape: Path) -> None:
-    output = on_terminal([*MCP_TAPE, "export", str(tape), "--format", "raw", "--side", "server"])
+    output = on_terminal([*MCP_TAPE, "convert", str(tape), "--to", "raw", "--side", "server"])
     assert b"Error: raw bytes" in output
     assert b"Hello on stdout" not in output
 
 
 @pytest.mark.slow(quick=2)
 @pytest.mark.parametrize(
-    "words", [["show"], ["show", "--json"], ["export"], ["export", "--format", "raw", "--side", "client"]], ids=" ".join
+    "words", [["show"], ["show", "--json"], ["convert"], ["convert", "--to", "raw", "--side", "client"]], ids=" ".join
 )
 def test_a_reader_that_has_seen_enough_is_no_error(tmp_path: Path, words: list[str]) -> None:
     long = tmp_path / "long.db"

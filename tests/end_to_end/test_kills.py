@@ -62,7 +62,7 @@ class Place:
 
     def expect_readable(self) -> None:
         """Every command opens it; incomplete sessions may be reported."""
-        for command in ("ls", "show", "stats", "export", "check"):
+        for command in ("ls", "show", "stats", "convert", "check"):
             done = invoke(command, self.tape)
             assert done.exit_code in (0, 1) and "readonly" not in done.stderr, done.stderr
 
@@ -80,7 +80,7 @@ def like(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("like")
     make_cassette(directory / "tape.db", talk("first"), talk(SECRET))
     other = make_cassette(directory / "other.db", talk("other"))
-    (directory / "text.jsonl").write_text(invoke("export", other).stdout)
+    (directory / "text.jsonl").write_text(invoke("convert", other).stdout)
     (directory / "mine.txt").write_text("my work, beside the cassette")
     return directory
 
@@ -96,13 +96,13 @@ def words_of(command: str, place: Place) -> list[str]:
         "rm": ["rm", tape, "--session", "2"],
         "edit": ["edit", tape, "--editor", f"{editor}open(p, 'w').write(t)\""],
         "merge": ["merge", str(place.other), "-o", tape, "--force"],
-        "load": ["load", str(place.tape.with_name("text.jsonl")), "-o", tape, "--force"],
+        "convert": ["convert", str(place.tape.with_name("text.jsonl")), tape, "--force"],
         "verify": ["verify", tape, "--update", "--allow-writes", "--", *python(SERVER)],
         "review": ["review", tape, "--accept-all"],
     }[command]
 
 
-COMMANDS = ["redact", "rm", "edit", "merge", "load", "verify", "review"]
+COMMANDS = ["redact", "rm", "edit", "merge", "convert", "verify", "review"]
 
 
 def forked(words: list[str], prepare: Callable[[], None] = lambda: None) -> int:

@@ -289,7 +289,7 @@ def run_all(case: Case, folder: Path) -> str:
     tempfile.tempdir = None
     os.chdir(folder)
     (folder / "input").write_bytes(requests_of(original))
-    lines = CliRunner().invoke(cli, ["export", str(original)]).stdout_bytes
+    lines = CliRunner().invoke(cli, ["convert", str(original)]).stdout_bytes
     (folder / "lines").write_bytes(lines)
     shutil.copy(original, path)
     kinds = [case.choice(KINDS) for _ in range(case.choice((1, 1, 2)))]

@@ -133,13 +133,13 @@ def test_an_answer_that_is_no_json_goes_out_as_it_is(tmp_path: Path, text: str) 
 def test_a_head_without_a_byte_is_written_out(tmp_path: Path) -> None:
     path = tape(tmp_path / "tape.db")
     alter(path, "UPDATE facts SET head = ''")
-    assert invoke("export", path).exit_code == 0
-    assert invoke("load", _written(path), "-o", tmp_path / "again.db").exit_code == 0
+    assert invoke("convert", path).exit_code == 0
+    assert invoke("convert", _written(path), tmp_path / "again.db").exit_code == 0
 
 
 def _written(path: Path) -> Path:
     lines = path.with_name("lines")
-    lines.write_text(invoke("export", path).stdout)
+    lines.write_text(invoke("convert", path).stdout)
     return lines
 
 
@@ -202,7 +202,7 @@ def test_an_exchange_at_the_end_of_all_numbers_is_shown(tmp_path: Path, number: 
 def test_a_text_that_is_no_object_is_exported_as_markdown(tmp_path: Path, text: str) -> None:
     path = tape(tmp_path / "tape.db")
     alter(path, f"UPDATE facts SET text = '{text}'")
-    assert invoke("export", path, "--format", "md").exit_code == 0
+    assert invoke("convert", path, "--to", "md").exit_code == 0
 
 
 @pytest.mark.parametrize("column", ["elapsed", "sender", "channel", "text"])
@@ -240,7 +240,7 @@ def test_a_session_with_an_odd_number_is_no_traceback(tmp_path: Path, number: in
         ("show", path),
         ("ls", path),
         ("check", path),
-        ("export", path),
+        ("convert", path),
         ("stats", path),
         ("diff", path, path),
     ):

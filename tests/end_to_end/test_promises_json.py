@@ -27,8 +27,7 @@ READING = {
     "show": ["show", "--all"],
     "stats": ["stats"],
     "stats --context": ["stats", "--context"],
-    "export": ["export", "--session", "all"],
-    "dump": ["dump", "--times"],
+    "convert --to jsonl": ["convert"],
     "query": ["query", QUERY],
     "query --nl": ["query", QUERY, "--nl"],
     "search": ["search", "name"],
@@ -42,8 +41,7 @@ CHANGING: dict[str, tuple[list[str], int]] = {
     "redact --dry-run": (["redact", "secret.db", "--dry-run"], 0),
     "redact --jobs": (["redact", "secret.db", "--dry-run", "--jobs", "1"], 0),
     "redact": (["redact", "secret.db"], 0),
-    "load": (["load", "demo.jsonl", "-o", "loaded.db"], 0),
-    "convert": (["convert", "demo.db", "converted.jsonl"], 0),
+    "convert": (["convert", "demo.jsonl", "loaded.db"], 0),
     "merge": (["merge", "demo.db", "time.db", "-o", "merged.db"], 0),
     "rm": (["rm", "merged.db", "--session", "1"], 0),
     "edit": (["edit", "loaded.db", "--editor", "python edit.py"], 0),
@@ -99,7 +97,7 @@ def test_what_reading_commands_print_has_the_same_shape() -> None:
     frozen_json("json-reading.json", found)
 
 
-@pytest.mark.parametrize("name", ["ls", "show", "stats", "export", "dump", "search"])
+@pytest.mark.parametrize("name", ["ls", "show", "stats", "search"])
 def test_what_is_printed_of_one_cassette_is_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(CASSETTES)
     command, *rest = READING[name]
@@ -108,7 +106,7 @@ def test_what_is_printed_of_one_cassette_is_the_same(name: str, monkeypatch: pyt
 
 
 def test_what_other_commands_print_has_the_same_shape(desk: Desk) -> None:
-    desk.write("demo.jsonl", desk.run("export", "demo.db").stdout.decode())
+    desk.write("demo.jsonl", desk.run("convert", "demo.db").stdout.decode())
     desk.write(".mcp.json", '{"mcpServers": {"a": {"command": "x"}, "b": {"url": "https://example.com/mcp"}}}')
     desk.write("edit.py", "import sys, pathlib\np = pathlib.Path(sys.argv[1])\n"
                "p.write_text(p.read_text('utf-8').replace('Bern', 'Thun'), 'utf-8')\n")  # fmt: skip

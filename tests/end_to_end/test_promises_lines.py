@@ -62,7 +62,7 @@ def desk(tmp_path: Path) -> Desk:
 
 # Exit codes ---------------------------------------------------------------------------------------------
 
-READERS = ["show", "why", "stats", "export", "dump", "check", "replay", "redact"]
+READERS = ["show", "why", "stats", "convert", "check", "replay", "redact"]
 COMMANDS: list[list[str]] = [
     # Clean.
     ["ls", "demo.db"],
@@ -74,9 +74,9 @@ COMMANDS: list[list[str]] = [
     ["search", "demo.db", "Bern"],
     ["query", "demo.db", "SELECT 1"],
     ["mcp", "demo.db"],
-    ["export", "demo.db", "--format", "md"],
-    ["export", "demo.db", "--format", "raw", "--side", "client"],
-    ["dump", "demo.db"],
+    ["convert", "demo.db", "--to", "md"],
+    ["convert", "demo.db", "--to", "raw", "--side", "client"],
+    ["convert", "--to", "txt", "demo.db"],
     ["check", "demo.db"],
     ["check", "demo.db", "--jobs", "1"],
     ["redact", "demo.db", "--dry-run"],
@@ -112,7 +112,7 @@ COMMANDS: list[list[str]] = [
     # Wrong usage.
     ["wrap"],
     ["doctor", "nobody"],
-    ["export", "demo.db", "--format", "raw"],
+    ["convert", "demo.db", "--to", "raw"],
     ["record"],
     ["record", "--redact-path", "pin", "--", "x"],
     ["replay", "demo.db", "--fault", "tools/call=explode"],
@@ -121,7 +121,7 @@ COMMANDS: list[list[str]] = [
     ["diff", "old.db"],
     ["verify", "old.db"],
     ["merge", "demo.db", "-o", "merged.db"],
-    ["load", "notes.txt", "-o", "merged.db"],
+    ["convert", "notes.txt", "merged.db"],
     ["convert", "demo.db", "merged.db"],
     ["convert", "demo.db", "merged"],
     ["check", "demo.db", "--shard", "5/4"],
@@ -144,10 +144,10 @@ COMMANDS: list[list[str]] = [
     ["rm", "demo.db", "--session", "99"],
     ["edit", "none.db", "--editor", "true"],
     ["merge", "none.db", "-o", "more.db"],
-    ["load", "none.jsonl", "-o", "more.db"],
+    ["convert", "none.jsonl", "more.db"],
     ["convert", "none.db", "more.jsonl"],
     ["convert", "notes.txt", "more.jsonl"],
-    ["load", "notes.txt", "-o", "more.db"],
+    ["convert", "notes.txt", "more.db"],
     ["diff", "none.db", "new.db"],
     ["diff", "old.db", "new.db#7"],
     ["breaking", "old.db", "notes.txt"],
@@ -250,7 +250,7 @@ def test_the_placeholders_of_secrets_stay(desk: Desk) -> None:
     asked = [message(id=n, method=what, params=params) for n, (what, (_, params)) in enumerate(HIDDEN.items())]
     done = desk.run("record", "-q", "-o", "tape.db", *options, "--", "cat", stdin=b"".join(asked))
     assert done.returncode == 0
-    frozen("placeholders.jsonl", desk.run("export", "tape.db", "--format", "raw", "--side", "client").stdout.decode())
+    frozen("placeholders.jsonl", desk.run("convert", "tape.db", "--to", "raw", "--side", "client").stdout.decode())
 
 
 # Settings of a project ----------------------------------------------------------------------------------

@@ -148,7 +148,7 @@ def test_one_that_cannot_be_read_does_not_stop_the_others(bucket: Bucket, tmp_pa
 
 
 def test_a_recording_of_another_tool_is_refused(bucket: Bucket, tmp_path: Path) -> None:
-    tape("export", DEMO, "--format", "har", "-o", tmp_path / "tape.har")
+    tape("convert", DEMO, "--to", "har", tmp_path / "tape.har")
     assert "mcp-tape convert" in pushed(tmp_path / "tape.har", "s3://team", code=1)[0]["why"]
 
 

@@ -27,12 +27,12 @@ DEMO = path_of("demo").read_bytes()
 OTHER = Path(__file__).parent.parent / "formats/others/recordings/mcp-flight-recorder/odd.json"
 ASKED = b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}\n'
 OTHERS = [
-    ["convert", "FILE", "OUT.jsonl"], ["load", "FILE", "-o", "OUT.db"], ["merge", "FILE", "-o", "OUT.db"],
-    ["export", "FILE", "--format", "otlp"], ["export", "FILE", "--format", "lock"],
+    ["convert", "FILE", "OUT.jsonl"], ["convert", "FILE", "OUT.db"], ["merge", "FILE", "-o", "OUT.db"],
+    ["convert", "FILE", "--to", "otlp"], ["convert", "FILE", "--to", "lock"],
     ["stats", "FILE", "--context"], ["diff", "FILE#1", "FILE#latest"], ["check", "FILE", "--forbid", "tool:nothing"],
 ]  # fmt: skip
 REFUSED = [
-    "edit FILE", "convert tape.db FILE", "record -o FILE -- cat", "diff FILE", "doctor FILE", "export tape.db -o FILE",
+    "edit FILE", "convert tape.db FILE", "record -o FILE -- cat", "diff FILE", "doctor FILE",
     "show FILE 999999", "query FILE SELECT", "rm FILE --session 1", "use FILE --mode all -- cat", "redact FILE",
 ]  # fmt: skip
 
@@ -48,7 +48,7 @@ def place(bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
     return tmp_path / "here"
 
 
-@pytest.mark.parametrize("words", [words for words in READING + OTHERS if words[0] not in ("doctor", "load")], ids=str)
+@pytest.mark.parametrize("words", [words for words in READING + OTHERS if words[0] not in ("doctor",)], ids=str)
 def test_a_command_says_the_same_of_a_url(bucket: Bucket, place: Path, words: list[str]) -> None:
     said = []
     for name in ("tape.db", "s3://team/tape.db"):
@@ -62,15 +62,15 @@ def test_a_command_says_the_same_of_a_url(bucket: Bucket, place: Path, words: li
 
 
 def test_text_and_recordings_of_others_are_read_too(bucket: Bucket, place: Path) -> None:
-    bucket.objects["team/tape.jsonl"] = tape("export", "tape.db", "--session", "all").stdout_bytes
+    bucket.objects["team/tape.jsonl"] = tape("convert", "tape.db", "--session", "all").stdout_bytes
     bucket.objects["team/other.json"] = OTHER.read_bytes()
     rows = tape("ls", "tape.db", "--json").stdout.replace("tape.db", "tape.jsonl")
     assert tape("ls", "s3://team/tape.jsonl", "--json").stdout == rows.replace("tape.jsonl", "s3://team/tape.jsonl")
     said = tape("ls", "s3://team/other.json")
     assert "mcp-tape: s3://team/other.json: imported from" in said.stderr
     assert "cache" not in said.stdout + said.stderr
-    tape("load", "s3://team/tape.jsonl", "-o", "OUT.db")
-    tape("load", "s3://team/other.json", "-o", "OUT2.db")
+    tape("convert", "s3://team/tape.jsonl", "OUT.db")
+    tape("convert", "s3://team/other.json", "OUT2.db")
 
 
 def test_a_prefix_is_listed_as_a_directory_is(bucket: Bucket, place: Path) -> None:
@@ -87,9 +87,9 @@ def test_a_prefix_is_listed_as_a_directory_is(bucket: Bucket, place: Path) -> No
         ["record", "-o", "URL", "--url", "http://127.0.0.1:1/mcp"],
         ["use", "URL", "--mode", "all", "--", "cat"], ["use", "URL", "--mode", "rewrite", "--", "cat"],
         ["use", "URL", "--mode", "new_episodes", "--", "cat"],
-        ["convert", "tape.db", "URL"], ["merge", "tape.db", "-o", "URL"], ["export", "tape.db", "-o", "URL"],
-        ["load", "tape.db", "-o", "URL"], ["verify", "URL", "--update", "--", "cat"], ["show", "-f", "URL"],
-        ["export", "URL", "--format", "pytest"],
+        ["convert", "tape.db", "URL"], ["merge", "tape.db", "-o", "URL"],
+        ["verify", "URL", "--update", "--", "cat"], ["show", "-f", "URL"],
+        ["convert", "URL", "--to", "pytest"],
     ],
     ids=" ".join,
 )  # fmt: skip
@@ -115,7 +115,7 @@ def test_the_signature_of_a_url_is_never_shown(bucket: Bucket, place: Path) -> N
 
 def test_diff_takes_an_https_url_for_a_cassette_by_its_end_and_else_for_a_server(bucket: Bucket, place: Path) -> None:
     tape("diff", f"{bucket.url}/team/tape.db", f"{bucket.url}/team/tape.db#1")
-    bucket.objects["team/tape.lock"] = tape("export", "tape.db", "--format", "lock").stdout_bytes
+    bucket.objects["team/tape.lock"] = tape("convert", "tape.db", "--to", "lock").stdout_bytes
     tape("breaking", "s3://team/tape.lock", "tape.db")
     assert "OLD is a recording" in tape("diff", f"{bucket.url}/mcp", "tape.db", code=2).stderr
 

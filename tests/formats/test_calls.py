@@ -10,7 +10,7 @@ import pytest
 
 from mcp_tape.cassette.query.filters import EVERYTHING, parse
 from mcp_tape.cassette.reader import Cassette
-from mcp_tape.cli.exporting import Asked, har, otlp, perfetto
+from mcp_tape.cli.forms import Extract, har, otlp, perfetto
 from mcp_tape.formats.calls import calls
 from tests.support.decks import make_cassette
 from tests.support.messages import call, result
@@ -23,10 +23,10 @@ def tape(path: Path, number: int) -> Path:
     return make_cassette(path, said)
 
 
-def peak(path: Path, form: Callable[[Asked], Iterator[str]]) -> int:
+def peak(path: Path, form: Callable[[Extract], Iterator[str]]) -> int:
     """The peak of Python's memory while it writes, above the initial amount."""
     with Cassette(path) as cassette:
-        asked = Asked(cassette, cassette.sessions(), EVERYTHING)
+        asked = Extract(cassette, cassette.sessions(), EVERYTHING)
         tracemalloc.start()
         try:
             for _ in form(asked):
@@ -44,7 +44,7 @@ def tapes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 @pytest.mark.parametrize("form", [har, otlp, perfetto])
 def test_what_is_held_at_once_does_not_grow_with_the_number_of_calls(
-    form: Callable[[Asked], Iterator[str]], tapes: tuple[Path, Path]
+    form: Callable[[Extract], Iterator[str]], tapes: tuple[Path, Path]
 ) -> None:
     few, many = tapes
     peak(few, form)  # load modules first

@@ -33,7 +33,7 @@ def test_what_was_cut_off_is_read_to_there(name: str, tmp_path: Path) -> None:
 
 def test_what_a_format_never_has_is_shown_and_no_finding(tmp_path: Path) -> None:
     shutil.copy(RECORDINGS / "mcp-rec" / "odd.jsonl", tmp_path / "old.jsonl")
-    assert invoke("load", tmp_path / "old.jsonl", "-o", tmp_path / "new.db").exit_code == 0
+    assert invoke("convert", tmp_path / "old.jsonl", tmp_path / "new.db").exit_code == 0
     for name in ("old.jsonl", "new.db"):
         result = invoke("check", tmp_path / name)
         assert result.exit_code == 0 and "0 findings" in result.stderr
@@ -142,7 +142,7 @@ def test_half_a_character_in_what_a_file_says_of_itself_is_replaced(member: str,
     first, _, rest = path.read_text("utf-8").partition("\n")
     header = json.loads(first) | {member: ["\ud800", "x"] if member == "command" else "\ud800"}
     (tmp_path / "odd.jsonl").write_text(f"{json.dumps(header)}\n{rest}")
-    result = invoke("load", tmp_path / "odd.jsonl", "-o", tmp_path / "new.db")
+    result = invoke("convert", tmp_path / "odd.jsonl", tmp_path / "new.db")
     assert (result.exit_code, result.exception) == (0, None)
     ((session, _),) = sessions(tmp_path / "new.db")
     assert session.server_name == "odd"
@@ -156,7 +156,7 @@ def test_what_is_held_at_once_does_not_grow_with_the_lines_of_a_file(tmp_path: P
         path.write_text("\n".join([first, *[last] * number]))
         tracemalloc.start()
         try:
-            assert invoke("load", path, "-o", tmp_path / f"{number}.db").exit_code == 0
+            assert invoke("convert", path, tmp_path / f"{number}.db").exit_code == 0
             return tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()

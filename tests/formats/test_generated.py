@@ -41,7 +41,7 @@ ANSWERED = {(1, "1"): Reply(in_batch=False, is_text=True, after_more=False)}
 
 def export(name: str, form: str, place: Path, test: str, *more: str) -> Path:
     shutil.copy(provision.ROOT / "cassettes" / f"{name}.db", place)
-    command = [*MCP_TAPE, "export", str(place / f"{name}.db"), "--format", form, "-o", str(place / test), *more]
+    command = [*MCP_TAPE, "convert", str(place / f"{name}.db"), "--to", form, str(place / test), *more]
     done = run(command)
     assert done.returncode == 0, done.stderr
     return place / test
@@ -86,8 +86,8 @@ def test_a_call_that_the_filter_leaves_out_still_comes_first(tmp_path: Path) -> 
         for one in lines
     ]
     (tmp_path / "tape.jsonl").write_text("".join(json.dumps(one) + "\n" for one in frames), "utf-8")
-    command = ["export", str(tmp_path / "tape.jsonl"), "--format", "pytest", "--filter", "status:ok"]
-    done = run([*MCP_TAPE, *command, "-o", str(tmp_path / "test_it.py")])
+    command = ["convert", str(tmp_path / "tape.jsonl"), "--to", "pytest", "--filter", "status:ok"]
+    done = run([*MCP_TAPE, *command, str(tmp_path / "test_it.py")])
     assert done.returncode == 0, done.stderr
     assert "times=2" in (tmp_path / "test_it.py").read_text("utf-8")
     assert "1 passed" in ran(tmp_path)

@@ -60,8 +60,8 @@ def main() -> None:
     with Cassette(CASSETTE) as cassette:
         calls = len(cassette.exchanges(1))
     with phoenix():
-        tape = [sys.executable, "-m", "mcp_tape", "export", str(CASSETTE), "--format", "otlp", "--with-content"]
-        subprocess.run([*tape, "--to", URL], check=True)
+        tape = [sys.executable, "-m", "mcp_tape", "convert", str(CASSETTE), URL, "--with-content"]
+        subprocess.run(tape, check=True)
         until(lambda: len(stored()) >= calls, "Phoenix to store them")
         spans = stored()
     names = {span["name"] for span in spans}

@@ -83,7 +83,7 @@ def sessions(cassette: Path) -> list[Session]:
 def stream(cassette: Path, side: str, session: int | None = None) -> bytes:
     """One side's byte stream, as export writes it."""
     more = [] if session is None else ["--session", str(session)]
-    done = run([*MCP_TAPE, "export", str(cassette), "--format", "raw", "--side", side, *more])
+    done = run([*MCP_TAPE, "convert", str(cassette), "--to", "raw", "--side", side, *more])
     assert done.returncode == 0, done.stderr
     return done.stdout
 

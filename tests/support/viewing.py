@@ -25,8 +25,8 @@ READY = "html[data-ready]"
 
 
 def exported(tape: Path, file: Path, *more: str) -> Path:
-    result = invoke("export", tape, "--format", "html", "-o", file, *more)
-    assert (result.exit_code, result.output) == (0, "")
+    result = invoke("convert", tape, "--to", "html", file, *more)
+    assert (result.exit_code, result.stdout) == (0, "")
     return file
 
 

@@ -125,7 +125,7 @@ def test_over_http_the_session_and_the_server_are_named() -> None:
 
 def test_spans_are_sent_where_collectors_listen() -> None:
     with collecting(refused=300) as collector:
-        done = run([*MCP_TAPE, "export", str(EVERYTHING_DB), "--format", "otlp", "--to", collector.url])
+        done = run([*MCP_TAPE, "convert", str(EVERYTHING_DB), collector.url])
     assert done.returncode == 0 and f"sent to {collector.url}/v1/traces, 300 refused".encode() in done.stderr
     assert collector.paths == ["/v1/traces"]
     assert len(collector.taken[0].resource_spans[0].scope_spans[0].spans) > 20
@@ -180,7 +180,7 @@ def test_what_was_not_sent_is_said() -> None:
         with pytest.raises(ServerError, match="503 later\n2 spans had been sent before; the rest was not"):
             send(collector.url, map(document, range(5)), lambda _: None)
         assert names(collector) == ["0", "1"] and len(collector.paths) == 2 + TRIES
-        said = ["export", str(EVERYTHING_DB), "--format", "otlp", "--to", collector.url]
+        said = ["convert", str(EVERYTHING_DB), collector.url]
         collector.statuses.append(400)
         done = run([*MCP_TAPE, *said])
     assert done.returncode == ServerError.exit_code and b"0 spans had been sent before" in done.stderr

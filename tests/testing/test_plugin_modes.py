@@ -291,7 +291,16 @@ def test_every_command_reads_a_recording_of_nothing(suite: Suite) -> None:
     suite.test("def test_one(mcp_tape): pass\n")
     suite.run("--mcp-record=once")
     path = str(suite.path / PATH)
-    for command in (["ls"], ["show"], ["check"], ["dump"], ["stats"], ["export"], ["replay"], ["diff", path]):
+    for command in (
+        ["ls"],
+        ["show"],
+        ["check"],
+        ["convert", "--to", "txt"],
+        ["stats"],
+        ["convert"],
+        ["replay"],
+        ["diff", path],
+    ):
         done = run([*MCP_TAPE, *command, path], b"")
         assert (done.returncode, b"Traceback" in done.stderr) == (0, False), (command, done.stderr)
 

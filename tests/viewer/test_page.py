@@ -24,7 +24,7 @@ def tape(tmp_path: Path) -> Path:
 
 
 def test_the_policy_allows_its_own_script_and_style_and_nothing_else(tape: Path, tmp_path: Path) -> None:
-    html = invoke("export", tape, "--format", "html").stdout
+    html = invoke("convert", tape, "--to", "html").stdout
     policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]+)"', html)
     assert policy
     allowed = dict(rule.split(" ", 1) for rule in policy[1].split("; "))
@@ -65,32 +65,32 @@ def test_no_two_modules_give_the_same_name() -> None:
 
 
 def test_it_is_the_same_every_time(tape: Path) -> None:
-    first, second = (invoke("export", tape, "--format", "html").stdout for _ in range(2))
+    first, second = (invoke("convert", tape, "--to", "html").stdout for _ in range(2))
     assert first == second
 
 
 @pytest.mark.parametrize("form", ["jsonl", "md", "html"])
 def test_a_file_gets_what_stdout_would(tape: Path, tmp_path: Path, form: str) -> None:
     file = tmp_path / "out"
-    result = invoke("export", tape, "--format", form, "-o", file)
-    assert (result.exit_code, result.output) == (0, "")
-    assert file.read_bytes() == invoke("export", tape, "--format", form).stdout_bytes
+    result = invoke("convert", tape, "--to", form, file)
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert file.read_bytes() == invoke("convert", tape, "--to", form).stdout_bytes
 
 
 def test_a_cassette_is_never_written_over(tape: Path) -> None:
     before = tape.read_bytes()
-    result = invoke("export", tape, "--format", "html", "-o", tape, "--force")
+    result = invoke("convert", tape, "--to", "html", tape, "--force")
     assert (result.exit_code, tape.read_bytes()) == (3, before)
     assert "is a cassette, and stays one" in result.stderr
 
 
 def test_a_place_that_cannot_be_written_is_named(tape: Path, tmp_path: Path) -> None:
-    result = invoke("export", tape, "--format", "html", "-o", tmp_path / "none" / "x.html")
+    result = invoke("convert", tape, "--to", "html", tmp_path / "none" / "x.html")
     assert result.exit_code == 3 and "cannot write" in result.stderr
 
 
 def test_a_side_is_no_page(tape: Path) -> None:
-    result = invoke("export", tape, "--format", "html", "--side", "client")
+    result = invoke("convert", tape, "--to", "html", "--side", "client")
     assert result.exit_code == 2 and "--filter from:client" in result.stderr
 
 

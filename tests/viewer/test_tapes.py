@@ -35,5 +35,5 @@ def test_a_session_says_where_it_is_from(tmp_path: Path) -> None:
 @pytest.mark.parametrize("form", ["jsonl", "md", "raw"])
 def test_other_formats_take_one_cassette_at_a_time(tmp_path: Path, form: str) -> None:
     tape = make(tmp_path / "tape.db", Frames().client(call(1, "x")))
-    result = invoke("export", tape, tape, "--format", form, "--side", "client")
-    assert result.exit_code == 2 and "--format html" in result.stderr
+    result = invoke("convert", tape, tape, tmp_path / "out", "--to", form)
+    assert result.exit_code == 2 and "--to html" in result.stderr

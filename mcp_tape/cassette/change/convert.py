@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from typing import NamedTuple
 
 from ...errors import CassetteError, TapeError
 from .. import file, replace, schema
+from ..build import building
 from ..reader import Cassette
-from ..text import opening
+from ..text import opening, read
 from . import connect
+
+STDIN = "stdin"  # in the place of a path
 
 
 class ConvertError(TapeError):
@@ -20,10 +25,11 @@ class ConvertError(TapeError):
 
 
 class Converted(NamedTuple):
-    """How much was converted."""
+    """How much was converted. `lone`: sessions that extend one that is not there, each with that one's number."""
 
     sessions: int
     frames: int
+    lone: tuple[tuple[int, int], ...] = ()
 
 
 def convert(path: str, output: str, *, as_text: bool, overwrite: bool = False) -> Converted:
@@ -42,9 +48,26 @@ def convert(path: str, output: str, *, as_text: bool, overwrite: bool = False) -
     return made
 
 
-def converted(cassette: Cassette) -> Converted:
-    """The counts of a cassette that is converted as a whole."""
-    numbers = [session.id for session in cassette.each_session()]
+def build(lines: Iterable[bytes], path: str, output: str, *, overwrite: bool = False) -> Converted:
+    """Make a database of lines, as a whole or not at all. `path`: where they are from, for errors."""
+    expect_room(output, overwrite)
+    try:
+        with replace.beside(output) as part:
+            defaults = opening.defaults(os.path.dirname(part.file) if path == STDIN else path)
+            with building(part.file, part.path) as builder:
+                loaded = read.load(lines, path, builder, defaults)
+            part.put(as_text=False)
+    except OSError as error:
+        raise CassetteError(f"{output} was not made: {error.strerror}") from None
+    extending = ((session, extends) for session, extends in loaded.sessions.items() if extends is not None)
+    lone = tuple((session, extends) for session, extends in extending if extends not in loaded.sessions)
+    return Converted(len(loaded.sessions), loaded.frames, lone)
+
+
+def converted(cassette: Cassette, numbers: Sequence[int] | None = None) -> Converted:
+    """The counts of a cassette that is converted, or of some of its sessions."""
+    if numbers is None:
+        numbers = [session.id for session in cassette.each_session()]
     frames = sum(cassette.counts(number)["frames"] for number in numbers)
     return Converted(len(numbers), frames)
 

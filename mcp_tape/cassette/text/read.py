@@ -70,7 +70,7 @@ def load(lines: Iterable[bytes], name: str, builder: Builder, defaults: Mapping[
         except _WrongError as wrong:
             raise CassetteError(f"{name}, line {number}: {wrong}") from None
     if not builder.sessions:
-        raise CassetteError(f"{name} holds no frame; make it with: mcp-tape export tape.db > {name}")
+        raise CassetteError(f"{name} holds no frame; write it with: mcp-tape convert tape.db {name}")
     builder.end()
     return Loaded(builder.frames, dict(builder.sessions))
 
@@ -90,7 +90,7 @@ def kind_of(kind: str | None, channel: str, text: bytes, whole: bool) -> tuple[F
 
 def _object(line: bytes) -> dict[str, Any]:
     if line.startswith(b"SQLite format 3\0"):
-        raise _WrongError("this is a database, not JSON lines; write them first: mcp-tape export tape.db > tape.jsonl")
+        raise _WrongError("this is a database, not JSON lines; write them first: mcp-tape convert tape.db tape.jsonl")
     try:
         row = jsontext.loads(line.decode())
     except UnicodeDecodeError as error:
@@ -107,10 +107,10 @@ def _object(line: bytes) -> dict[str, Any]:
         column = getattr(error, "colno", None)
         where = f" (column {column}: {getattr(error, 'msg', error)})" if column else ""
         raise _WrongError(
-            f"this is no JSON{where}; each line is one JSON object, as mcp-tape export writes it"
+            f"this is no JSON{where}; each line is one JSON object, as mcp-tape convert writes it"
         ) from None
     if not isinstance(row, dict):
-        raise _WrongError("this is no JSON object; each line is one, as mcp-tape export writes it")
+        raise _WrongError("this is no JSON object; each line is one, as mcp-tape convert writes it")
     return row
 
 
@@ -204,7 +204,7 @@ def _read_keys(row: dict[str, Any], text: bytes) -> dict[int, bytes] | None:
     try:
         return {int(part): bytes.fromhex(key) for part, key in keys.items() if part != "of"}
     except (ValueError, TypeError):
-        raise _WrongError("keys are not as mcp-tape export writes them; leave them out") from None
+        raise _WrongError("keys are not as mcp-tape convert writes them; leave them out") from None
 
 
 def _number(row: dict[str, Any], name: str, default: int = 0) -> int:

@@ -70,7 +70,7 @@ def fold(path: str) -> None:
     with suppress(EmptyError), Cassette(file) as left:  # empty: its recorder was killed before it had made the tables
         for session, was in opening.new_sessions(left, opening.sessions(path)):
             out.write(write.header(session))
-            write.dump(left.frames(was), out, hidden_keys(left, was))
+            out.writelines(write.lines(left.frames(was), hidden_keys(left, was)))
     if out.tell():
         with replace.beside(path) as part:
             with open(part.file, "wb") as text:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
-from typing import Any, BinaryIO
+from typing import Any
 
 import orjson
 
@@ -27,12 +27,12 @@ def write(path: str, text: str, before: str | None = None) -> None:
         for place, found in enumerate(cassette.each_session()):
             facts, timed = kept.of(cassette, found, place) if kept else (found, iter)
             out.write(header(facts))
-            dump(timed(cassette.frames(found.id)), out, hidden_keys(cassette, found.id))
+            out.writelines(lines(timed(cassette.frames(found.id)), hidden_keys(cassette, found.id)))
 
 
-def dump(frames: Iterable[Frame], out: BinaryIO, keys: Keys | None = None) -> None:
+def lines(frames: Iterable[Frame], keys: Keys | None = None) -> Iterator[bytes]:
     for frame in frames:
-        out.write(json_line(_row(frame) | _keys(frame, keys)))
+        yield json_line(_row(frame) | _keys(frame, keys))
 
 
 def header(session: Session) -> bytes:

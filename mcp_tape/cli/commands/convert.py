@@ -3,72 +3,293 @@
 from __future__ import annotations
 
 import os
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from hashlib import sha256
 
 import click
 
+from ... import __version__
 from ...cassette import replace
-from ...cassette.change.convert import Converted, ConvertError, convert, converted
+from ...cassette.change.convert import STDIN, Converted, ConvertError, build, convert, converted
 from ...cassette.query import filters
-from ...cassette.reader import Cassette
+from ...cassette.query.filters import Filter
+from ...cassette.query.sessions import may_be_cassette
+from ...cassette.reader import Cassette, Session
+from ...cassette.schema import expect_local, is_remote
+from ...cassette.text.names import is_database
 from ...console import say
 from ...console.terminal import echo_json
-from ...errors import count
+from ...errors import CassetteError, count
 from ...options import FORMATS
 from ...transports.signals import tidied_up
-from ..click_options import changed_place, files, read_places
-from ..exporting import FOR_PEOPLE, FORMS, form_of
-from .export import command as export
+from ...values import check_session
+from ..click_options import files, read_by, read_place
+from ..filter import filter_option
+from ..forms import FORMS, OF_FRAMES, OF_MANY, OF_ONE, Extract, form_of, page, pieces, send
 
-_ONE_WAY = (*FOR_PEOPLE, *FORMS)  # written by export
+_STREAM = "-"  # stdin or stdout
+
+
+def _session(text: str) -> str:
+    check_session(text)
+    return text
 
 
 @click.command(
     "convert",
     epilog="\b\nExamples:\n"
     "  mcp-tape convert tape.db tape.jsonl\n"
-    "  mcp-tape convert tape.jsonl tape.db --force\n"
-    "  mcp-tape convert recording.log tape --to jsonl\n"
-    "  mcp-tape convert tape.jsonl test_server.py\n"
-    "  mcp-tape convert tape.db spans.otlp.json",
+    "  mcp-tape convert session.har session.db\n"
+    "  mcp-tape convert tape.db tape.html\n"
+    "  mcp-tape convert client.db server.db both.html\n"
+    "  mcp-tape convert tape.db test_server.py\n"
+    "  mcp-tape convert tape.db --to md --filter status:error > errors.md\n"
+    "  mcp-tape convert tape.db --to raw --side server > stdout.bin\n"
+    "  mcp-tape convert tape.db | sed s/sunny/rainy/ | mcp-tape convert - rainy.db\n"
+    "  mcp-tape convert tape.db http://127.0.0.1:4318",
 )
-@click.argument("file", metavar="FILE", shell_complete=files, callback=read_places)
-@click.argument("output", metavar="OUTPUT", shell_complete=files, callback=changed_place)
-@click.option("--to", "form", type=click.Choice([*FORMATS, *_ONE_WAY]), help="The form of the output. Default: what "
-              "its name ends in.")  # fmt: skip
-@click.option("--force", is_flag=True, help="Replace the output if it is there.")
-@click.option("--json", "as_json", is_flag=True, help="Say what was made as a JSON object.")
+@click.argument("paths", metavar="IN... [OUT]", nargs=-1, required=True, shell_complete=files)
+@click.option("--to", "form", type=click.Choice(FORMS), help="The form of OUT. Default: what its name ends in; jsonl "
+              "for stdout.")  # fmt: skip
+@click.option("--session", metavar="N|latest|all", callback=read_by(_session),
+              help="Which sessions. Default: all; the newest for raw, pytest and vitest.")  # fmt: skip
+@filter_option
+@click.option("--side", type=click.Choice(["client", "server"]), help="Only what this side sent. raw needs it.")
+@click.option("--times", is_flag=True, help="txt: add times, in milliseconds since the session's start.")
+@click.option("--with-content", "content", is_flag=True, help="otlp: with the arguments and results of tools.")
+@click.option("--force", is_flag=True, help="Replace OUT if it is there.")
+@click.option("--textconv", is_flag=True, hidden=True, help="For git: report a file that cannot be read, but exit "
+              "with 0.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Report what was made as a JSON object.")
 @click.pass_context
-def command(ctx: click.Context, file: str, output: str, form: str | None, force: bool, as_json: bool) -> None:
-    """Make a cassette of another form: SQLite (.db), or text that can be reviewed (.jsonl).
+def command(
+    ctx: click.Context,
+    paths: tuple[str, ...],
+    form: str | None,
+    session: str | None,
+    kept: Filter,
+    side: str | None,
+    times: bool,
+    content: bool,
+    force: bool,
+    textconv: bool,
+    as_json: bool,
+) -> None:
+    """Convert recordings: between the two forms of a cassette, from other tools, and for other tools.
 
-    FILE is whatever mcp-tape reads. All sessions go over, byte for byte, and come back as they were. FILE stays
-    as it is.
+    IN is anything that mcp-tape reads: a cassette, JSON lines, or another tool's recording. OUT is a new file; without
+    it, or with -, stdout. As IN, - is stdin. A new file is whole or not there, and none is replaced without --force.
 
-    Or write what others read, as mcp-tape export does without options: md (.md), html (.html), har (.har), lock
-    (.lock), otlp (.otlp.json), perfetto (.perfetto.json), pytest (test_*.py) and vitest (.test.ts, .test.mjs); these
-    two of the newest session.
+    \b
+    db (.db)                      a cassette in SQLite
+    jsonl (.jsonl)                a cassette as JSON lines, to edit and review
+    txt (.txt)                    what was said, sorted, without times: for diffs
+    md (.md)                      Markdown, a heading for each exchange
+    html (.html)                  one offline page; of several IN, merged by time
+    raw                           the bytes of one side, as they were sent
+    har (.har)                    an HTTP archive; stdio is mapped to requests
+    otlp (.otlp.json)             OpenTelemetry spans; or OUT is a collector
+    perfetto (.perfetto.json)     a time line for ui.perfetto.dev
+    pytest (test_*.py)            a test for each tool call, replayed
+    vitest (.test.ts, .test.mjs)  the same for vitest
+    lock (.lock)                  what the server offers, for mcp-tape breaking
+
+    Cassettes go over byte for byte, and come back as they were. What follows from the frames, such as which answer
+    belongs to which request, is worked out anew, so edited lines count. A line made by hand needs a sender and a text
+    only. Of another tool's recording, secrets are hidden, and what it has lost is kept with each session.
     """
-    form = form or form_of(output)
-    if form not in (*FORMATS, *_ONE_WAY):
-        raise click.UsageError(f"what is {output} to be? Let its name end in .db or .jsonl, or add --to")
+    form, sources, output = _read(paths, form)
+    _check(form, sources, output, side, content, times, as_json)
+    if output is not None and not _is_collector(output):
+        _expect_place(output)
+        replace.expect_room(output, force)
     ctx.with_resource(tidied_up())
-    if form in _ONE_WAY:
-        made = _exported(ctx, file, output, form, force)
-    else:
-        made = convert(file, output, as_text=form == "jsonl", overwrite=force)
-    if as_json:
+    whole = session is None and side is None and not kept.terms
+    try:
+        with ExitStack() as stack:
+            if form == "db" and whole and sources == [_STREAM] and output is not None:
+                made = build(sys.stdin.buffer, STDIN, output, overwrite=force)  # while the lines come
+                _warn_of_lone(made.lone)
+            elif form in FORMATS and whole and output is not None:
+                made = convert(stack.enter_context(_source(sources[0])), output, as_text=form == "jsonl",
+                               overwrite=force)  # fmt: skip
+            else:
+                opened = [stack.enter_context(_source(source)) for source in sources]
+                chosen = [_chosen(stack, place, form, session, kept) for place in opened]
+                chosen = [one._replace(content=content, output=output, side=side, times=times) for one in chosen]
+                made = _write(chosen, form, kept, output, force)
+    except CassetteError as error:
+        if not textconv:
+            raise
+        why = str(error).replace(paths[0], "the file").replace("\n", " ")
+        _print([f"mcp-tape {__version__} cannot show this: {why}\n{_look_of(paths[0])}\n".encode("utf-8", "replace")])
+        return
+    if output is not None and as_json:
         echo_json({"file": output, "format": form, "sessions": made.sessions, "frames": made.frames})
-    else:
+    elif output is not None and not _is_collector(output):
         say(f"{output}: {count(made.sessions, 'session')}, {count(made.frames, 'frame')}")
 
 
-def _exported(ctx: click.Context, file: str, output: str, form: str, force: bool) -> Converted:
-    """Write what cannot be read again; the numbers of what was read for it."""
-    replace.expect_room(output, force)
-    if os.path.exists(output) and os.path.exists(file) and os.path.samefile(file, output):
+def _read(paths: Sequence[str], form: str | None) -> tuple[str, list[str], str | None]:
+    """The form, what is read, and where it goes; None is stdout."""
+    *sources, last = paths if len(paths) > 1 else (*paths, _STREAM)
+    output = None if last == _STREAM else last
+    if output is None:
+        form = form or "jsonl"
+    elif _is_collector(output):
+        form = form or "otlp"
+    else:
+        form = form or form_of(output)
+    if form is None:
+        _expect_place(output or "")
+        raise click.UsageError(
+            f"what is {output} to be? Let its name end in .db, .jsonl, .html and so on, or add --to FORM"
+        )
+    return form, [source if source == _STREAM else read_place(source) for source in sources], output
+
+
+def _is_collector(output: str) -> bool:
+    return output.startswith(("http://", "https://"))
+
+
+def _check(
+    form: str, sources: list[str], output: str | None, side: str | None, content: bool, times: bool, as_json: bool
+) -> None:
+    """Refuse options that do not go together."""
+    on_terminal = output is None and sys.stdout.isatty()
+    if len(sources) > 1 and form not in OF_MANY:
+        several = f"{len(sources)} files are one page (--to html), or one cassette with mcp-tape merge"
+        raise click.UsageError(f"{form} is made of one file: IN OUT; {several}")
+    if form == "db" and output is None:
+        raise click.UsageError("a database needs a file: mcp-tape convert IN OUT.db")
+    if form == "raw" and side is None:
+        raise click.UsageError("raw is one side's stream: add --side client or --side server")
+    if form == "raw" and on_terminal:
+        raise click.UsageError("raw bytes can upset a terminal: send them to a file, e.g. > stream.bin")
+    if form == "html" and on_terminal:
+        raise click.UsageError("a page is for a browser: name a file, e.g. tape.html")
+    if side is not None and form not in OF_FRAMES:
+        raise click.UsageError(f"--side goes with {', '.join(OF_FRAMES)}; for {form} try: --filter from:{side}")
+    if content and form != "otlp":
+        raise click.UsageError(f"--with-content goes with --to otlp, and this is {form}")
+    if times and form != "txt":
+        raise click.UsageError(f"--times goes with --to txt, and this is {form}")
+    if output is not None and _is_collector(output) and form != "otlp":
+        raise click.UsageError(f"{output} is a collector of spans: --to otlp; {form} goes into a file")
+    if as_json and output is None and form != "jsonl":
+        raise click.UsageError("--json reports on OUT, and stdout has the recording itself: name a file")
+
+
+def _expect_place(output: str) -> None:
+    """Refuse a place where no file can be made."""
+    expect_local(output)
+    if os.path.isdir(output):
+        raise click.UsageError(
+            f"OUT, {output}, is a directory; name the file in it, e.g. {os.path.join(output, 'tape.db')}"
+        )
+    if not os.path.isdir(os.path.dirname(output) or "."):
+        raise CassetteError(f"cannot write {output}: there is no directory {os.path.dirname(output)}; make it first")
+
+
+@contextmanager
+def _source(source: str) -> Iterator[str]:
+    """A recording as a file that can be opened; stdin is read into one."""
+    if source != _STREAM:
+        yield source
+        return
+    with tempfile.TemporaryDirectory(prefix="mcp-tape-") as directory:
+        copy = os.path.join(directory, "stdin.jsonl")
+        with open(copy, "xb") as file:
+            while block := sys.stdin.buffer.read(1 << 20):
+                file.write(block)
+            if not file.tell():
+                raise CassetteError(f"{STDIN} holds no recording: it is empty")
+        try:
+            yield copy
+        except CassetteError as error:
+            raise type(error)(str(error).replace(copy, STDIN)) from None
+
+
+def _chosen(stack: ExitStack, place: str, form: str, session: str | None, kept: Filter) -> Extract:
+    """A cassette, and those of its sessions that are meant."""
+    cassette = stack.enter_context(Cassette(place))
+    session = session or ("latest" if form in OF_ONE or kept.names_sessions else "all")
+    return Extract(cassette, _sessions(cassette, session, kept), kept)
+
+
+def _sessions(cassette: Cassette, which: str, kept: Filter) -> list[Session]:
+    if which == "all":
+        return cassette.sessions()
+    wanted = filters.sessions(cassette, kept, int(which) if which.isdecimal() else None)
+    return [session for session in cassette.sessions() if session.id in wanted]
+
+
+def _write(chosen: list[Extract], form: str, kept: Filter, output: str | None, force: bool) -> Converted:
+    """Write what is chosen; count it."""
+    made = Converted(0, 0)
+    for one in chosen:
+        some = converted(one.cassette, [session.id for session in one.sessions])
+        made = Converted(made.sessions + some.sessions, made.frames + some.frames)
+    if form == "html":
+        _put(page(chosen, kept), output)
+    elif output is not None and _is_collector(output):
+        send(chosen[0], output)
+    elif form == "db" and output is not None:
+        made = build(pieces("jsonl", chosen[0]), chosen[0].cassette.path, output, overwrite=force)
+        _warn_of_lone(made.lone)
+    else:
+        if output is not None and os.path.exists(output):
+            _expect_other(chosen[0].cassette.path, output, form)
+        _put(pieces(form, chosen[0]), output)
+    return made
+
+
+def _warn_of_lone(lone: Iterable[tuple[int, int]]) -> None:
+    for session, extends in lone:
+        say(f"session {session} extends session {extends}, which is not here; to replay it: --session {session}")
+
+
+def _expect_other(path: str, output: str, form: str) -> None:
+    if not is_remote(path) and os.path.samefile(path, output):
         raise ConvertError(f"{output} is the recording itself, and {form} does not hold all of it; choose another name")
-    ctx.invoke(
-        export, file=file, session="all", form=form, side=None, output=output, force=force, kept=filters.parse("")
-    )
-    with Cassette(file) as cassette:
-        return converted(cassette)
+
+
+def _put(data: Iterable[bytes], output: str | None) -> None:
+    """Write to stdout, or to a file that is whole once it is there."""
+    if output is None:
+        _print(data)
+        return
+    if os.path.isfile(output) and is_database(output) and may_be_cassette(output):
+        raise CassetteError(f"{output} is a cassette, and stays one; name another file")
+    try:
+        if os.path.exists(output) and not os.path.isfile(output):  # a pipe or a terminal
+            with open(output, "wb") as out:
+                out.writelines(data)
+            return
+        with replace.beside(output) as part:
+            with open(part.file, "wb") as out:
+                out.writelines(data)
+            part.put()
+    except OSError as error:
+        raise CassetteError(f"cannot write {output}: {error.strerror}") from None
+
+
+def _print(data: Iterable[bytes]) -> None:
+    """Print UTF-8, whatever the locale is: programs read bytes."""
+    sys.stdout.buffer.writelines(data)
+    sys.stdout.flush()
+
+
+def _look_of(file: str) -> str:
+    """Return a value that changes when the file does."""
+    digest = sha256()
+    try:
+        with open(file, "rb") as data:
+            while block := data.read(1 << 20):
+                digest.update(block)
+        return f"{os.path.getsize(file)} bytes, sha256 {digest.hexdigest()}"
+    except OSError as error:
+        return f"it cannot be read: {error.strerror}"

@@ -40,7 +40,7 @@ def command(directory: str, paths: tuple[str, ...], undo: bool, as_json: bool) -
     """Let git diff, git show and git log -p show in words what changed in cassettes.
 
     It writes `*.db diff=mcp-tape` into .gitattributes at the top of the repository, for you to commit, and
-    the command that git runs (mcp-tape dump) into the configuration of this clone. Git never takes commands
+    the command that git runs (mcp-tape convert --to txt) into the configuration of this clone. Git never takes commands
     from a repository, so run this once in every clone. Other .db files are shown as before. What verify
     leaves for review, as *.db.new, is kept out of git status.
     """
@@ -163,7 +163,7 @@ def _set(top: str, textconv: str) -> bool:
 def _textconv() -> str:
     """The command as git's shell finds it."""
     ours = "mcp-tape" if shutil.which("mcp-tape") else f"{shlex.quote(sys.executable)} -m mcp_tape"
-    return f"{ours} dump --textconv"
+    return f"{ours} convert --to txt --textconv"
 
 
 def _git(directory: str, *words: str, fails: bool = False) -> str:

@@ -61,7 +61,7 @@ def command(
     A line is: number, seconds since the start, direction (→ from the client, ← from the server, with a !
     if it needs a look: errors, calls without an answer, noise, stderr), id, what it is, size in bytes,
     content. An answer also says how it ended and how long it took. Lines are cut to the width of the
-    terminal; --json and mcp-tape export have everything.
+    terminal; --json and mcp-tape convert have everything.
 
     Without a file, choose from the newest cassettes below this directory and of your clients. If there is only
     one, it is shown.

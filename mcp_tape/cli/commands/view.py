@@ -28,7 +28,7 @@ def command(file: str, more: tuple[str, ...], no_open: bool) -> None:
     can reach it, and only who knows the address. Several cassettes are one page, merged by time. Without a file,
     choose from the newest; if there is only one cassette, it is shown.
 
-    To get the page as a file that needs no server: mcp-tape export tape.db --format html -o tape.html
+    To get the page as a file that needs no server: mcp-tape convert tape.db tape.html
     """
     from ...viewer.serve import Viewer  # only where it is used
 

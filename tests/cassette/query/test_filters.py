@@ -43,7 +43,7 @@ def test_a_filter_that_does_not_parse_says_why_and_where(text: str, position: in
     assert hint in str(refused.value)
 
 
-@pytest.mark.parametrize("command", ["show", "stats", "export"])
+@pytest.mark.parametrize("command", ["show", "stats", "convert"])
 def test_the_command_line_points_at_the_place(tape: Path, command: str) -> None:
     result = invoke(command, tape, "--filter", "日本\ttool:a metod:x")
     assert (result.exit_code, result.stdout) == (2, "")
@@ -122,7 +122,7 @@ def test_a_cancel_is_of_the_request_that_it_names_on_its_own_side(tmp_path: Path
         ("client", "5"): "cancelled", ("server", "5"): "unanswered", ("client", "6"): "cancelled",
         ("client", "7"): "unanswered", ("server", "8"): "cancelled", ("client", "9"): "cancelled",
     }  # fmt: skip
-    headings = [line for line in lines("export", tape, "--format", "md") if line.startswith("## ")]
+    headings = [line for line in lines("convert", tape, "--to", "md") if line.startswith("## ")]
     assert "cancelled" in headings[0] and "not answered" not in headings[0]
     assert any(heading.endswith("cancelled, **not answered**") for heading in headings)
 

@@ -15,7 +15,7 @@ from tests.support.texts import everything, tape
 @pytest.mark.parametrize("golden", GOLDEN, ids=lambda path: path.stem)
 def test_a_text_reads_as_the_database_that_it_was_made_of(tmp_path: Path, golden: Path) -> None:
     text = tmp_path / "tape.jsonl"
-    text.write_bytes(tape("export", golden, "--session", "all").stdout_bytes)
+    text.write_bytes(tape("convert", golden, "--session", "all").stdout_bytes)
     assert everything(text) == everything(golden)
     assert [path.name for path in tmp_path.iterdir()] == ["tape.jsonl"]
 
@@ -24,7 +24,7 @@ def test_a_text_reads_as_the_database_that_it_was_made_of(tmp_path: Path, golden
 def test_a_golden_text_is_what_its_cassette_is_written_as(golden: Path) -> None:
     text = golden.parent / "text" / f"{golden.stem}.jsonl"
     assert text in TEXTS
-    assert text.read_bytes() == tape("export", golden, "--session", "all").stdout_bytes
+    assert text.read_bytes() == tape("convert", golden, "--session", "all").stdout_bytes
 
 
 def test_a_file_of_no_known_kind_is_left_alone(tmp_path: Path) -> None:

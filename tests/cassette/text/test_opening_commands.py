@@ -13,9 +13,9 @@ READING = [
     ["ls", "FILE"], ["ls", "FILE", "--json"], ["show", "FILE"], ["show", "FILE", "--json"], ["show", "FILE", "2"],
     ["stats", "FILE"], ["stats", "FILE", "--json"], ["why", "FILE"], ["search", "FILE", "echo"],
     ["query", "FILE", "SELECT * FROM messages"], ["query", "FILE", "SELECT * FROM tool_calls", "--json"],
-    ["check", "FILE"], ["check", "FILE", "--audit"], ["dump", "FILE"],
-    ["export", "FILE", "--session", "all"], ["export", "FILE", "--format", "md"],
-    ["export", "FILE", "--format", "raw", "--side", "server"], ["export", "FILE", "--format", "html"],
+    ["check", "FILE"], ["check", "FILE", "--audit"], ["convert", "--to", "txt", "FILE"],
+    ["convert", "FILE", "--session", "all"], ["convert", "FILE", "--to", "md"],
+    ["convert", "FILE", "--to", "raw", "--side", "server"], ["convert", "FILE", "--to", "html"],
     ["diff", "FILE", "FILE"], ["breaking", "FILE", "FILE"], ["redact", "FILE", "--dry-run"], ["doctor", "FILE"],
 ]  # fmt: skip
 
@@ -53,4 +53,4 @@ def test_what_is_hard_to_write_down_converts_there_and_back(tmp_path: Path, make
     tape("convert", tmp_path / "tape.jsonl", tmp_path / "again.db")
     tape("convert", tmp_path / "again.db", tmp_path / "again.jsonl")
     assert (tmp_path / "again.jsonl").read_bytes() == (tmp_path / "tape.jsonl").read_bytes()
-    assert tape("export", path, "--session", "all").stdout_bytes == (tmp_path / "tape.jsonl").read_bytes()
+    assert tape("convert", path, "--session", "all").stdout_bytes == (tmp_path / "tape.jsonl").read_bytes()

@@ -32,21 +32,21 @@ def lines(*rows: dict[str, Any]) -> bytes:
 
 
 def loaded(place: Path, data: bytes) -> Path:
-    tape("load", "-", "-o", place / "loaded.db", stdin=data)
+    tape("convert", "-", place / "loaded.db", stdin=data)
     return place / "loaded.db"
 
 
 @pytest.mark.parametrize("make", [odd, hidden, over_http, several])
 def test_every_row_comes_back_as_it_went(tmp_path: Path, make: Callable[[Path], Path]) -> None:
     path = make(tmp_path / "tape.db")
-    out = tape("export", path, "--session", "all").stdout_bytes
+    out = tape("convert", path, "--session", "all").stdout_bytes
     assert everything(loaded(tmp_path, out)) == everything(path)
-    assert tape("export", tmp_path / "loaded.db", "--session", "all").stdout_bytes == out
+    assert tape("convert", tmp_path / "loaded.db", "--session", "all").stdout_bytes == out
 
 
 @pytest.mark.parametrize("golden", GOLDEN, ids=lambda path: path.stem)
 def test_golden_cassettes_come_back_as_they_went(tmp_path: Path, golden: Path) -> None:
-    out = tape("export", golden, "--session", "all").stdout_bytes
+    out = tape("convert", golden, "--session", "all").stdout_bytes
     assert everything(loaded(tmp_path, out)) == everything(golden)
 
 
@@ -95,7 +95,7 @@ def test_whatever_was_recorded_comes_back(
     assert [frame.text for frame in frames(tmp_path / "again.db", 1)] == [text for _, text, *_ in said]
     tape("convert", tmp_path / "again.db", tmp_path / "again.jsonl")
     text = (tmp_path / "any.jsonl").read_bytes()
-    assert (tmp_path / "again.jsonl").read_bytes() == text == tape("export", path).stdout_bytes
+    assert (tmp_path / "again.jsonl").read_bytes() == text == tape("convert", path).stdout_bytes
     assert everything(loaded(tmp_path, text)) == everything(path)
 
 
@@ -122,15 +122,15 @@ def numbered(said: list[Any]) -> Iterator[Frame]:
 
 def test_one_session_of_several_keeps_its_number(tmp_path: Path) -> None:
     path = several(tmp_path / "tape.db")
-    out = tape("export", path, "--session", 2).stdout_bytes
+    out = tape("convert", path, "--session", 2).stdout_bytes
     (session,) = sessions(loaded(tmp_path, out))
     assert session == sessions(path)[1]
     assert frames(tmp_path / "loaded.db") == frames(path, 2)
 
 
 def test_a_session_that_extends_one_that_is_not_here_is_told_of(tmp_path: Path) -> None:
-    out = tape("export", several(tmp_path / "tape.db"), "--session", 3).stdout_bytes
-    told = tape("load", "-", "-o", tmp_path / "new.db", stdin=out).stderr
+    out = tape("convert", several(tmp_path / "tape.db"), "--session", 3).stdout_bytes
+    told = tape("convert", "-", tmp_path / "new.db", stdin=out).stderr
     assert "session 3 extends session 1, which is not here" in told
     assert "--session 3" in told
     refused = tape("replay", tmp_path / "new.db", code=3).stderr
@@ -194,7 +194,7 @@ def test_the_order_of_lines_counts_where_numbers_do_not_go_on(tmp_path: Path) ->
 
 def test_an_edited_text_counts_in_all_that_follows_from_it(tmp_path: Path) -> None:
     path = hidden(tmp_path / "tape.db")
-    out = tape("export", path).stdout_bytes
+    out = tape("convert", path).stdout_bytes
     assert b'"keys":' in out
     edited = out.replace(b'"name\\":\\"login', b'"name\\":\\"logon').replace(b'\\"result\\":{}', b'\\"error\\":{}')
     assert edited != out
@@ -206,7 +206,7 @@ def test_an_edited_text_counts_in_all_that_follows_from_it(tmp_path: Path) -> No
 
 
 def test_what_the_frames_tell_of_a_session_wins_over_its_line(tmp_path: Path) -> None:
-    out = tape("export", odd(tmp_path / "tape.db")).stdout_bytes
+    out = tape("convert", odd(tmp_path / "tape.db")).stdout_bytes
     (session,) = sessions(loaded(tmp_path, out.replace(b'\\"name\\":\\"odd\\"', b'\\"name\\":\\"even\\"')))
     assert session.server_name == "even"
 
@@ -240,7 +240,7 @@ def test_a_cassette_that_cannot_be_written_is_called_by_its_name(
         raise sqlite3.OperationalError("database or disk is full")
 
     monkeypatch.setattr(Writer, "append", full)
-    said = tape("load", "-", "-o", tmp_path / "new.db", stdin=lines(GOOD), code=3).stderr
+    said = tape("convert", "-", tmp_path / "new.db", stdin=lines(GOOD), code=3).stderr
     assert said == f"mcp-tape: cannot write {tmp_path / 'new.db'}: database or disk is full\n"
     assert not list(tmp_path.iterdir())
 
@@ -278,57 +278,58 @@ GOOD = {"sender": "client", "text": "x"}
 )  # fmt: skip
 def test_a_wrong_line_is_named_and_nothing_is_written(tmp_path: Path, data: bytes, line: int, hint: str) -> None:
     (tmp_path / "wrong.jsonl").write_bytes(data)
-    told = tape("load", tmp_path / "wrong.jsonl", "-o", tmp_path / "new.db", code=3).stderr
+    told = tape("convert", tmp_path / "wrong.jsonl", tmp_path / "new.db", code=3).stderr
     assert f"wrong.jsonl, line {line}: " in told
     assert hint in told
     assert os.listdir(tmp_path) == ["wrong.jsonl"]
 
 
 def test_a_file_without_a_frame_is_refused(tmp_path: Path) -> None:
-    assert "holds no frame" in tape("load", "-", "-o", tmp_path / "new.db", stdin=b"\n", code=3).stderr
+    assert "holds no frame" in tape("convert", "-", tmp_path / "new.db", stdin=b"\n", code=3).stderr
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("name", ["no.jsonl", "."])
-def test_what_cannot_be_read_is_said(tmp_path: Path, name: str) -> None:
-    assert "cannot read" in tape("load", tmp_path / name, "-o", tmp_path / "new.db", code=3).stderr
+@pytest.mark.parametrize(("name", "hint"), [("no.jsonl", "there is no cassette"), (".", "is a directory")])
+def test_what_cannot_be_read_is_said(tmp_path: Path, name: str, hint: str) -> None:
+    assert hint in tape("convert", tmp_path / name, tmp_path / "new.db", code=3).stderr
     assert not list(tmp_path.iterdir())
 
 
 def test_a_cassette_is_replaced_only_when_asked_to(tmp_path: Path) -> None:
     path = odd(tmp_path / "tape.db")
     before = path.read_bytes()
-    assert "--force" in tape("load", "-", "-o", path, stdin=lines(GOOD), code=2).stderr
+    assert "--force" in tape("convert", "-", path, stdin=lines(GOOD), code=2).stderr
     assert path.read_bytes() == before
-    tape("load", "-", "-o", path, "--force", stdin=b"nonsense", code=3)
+    tape("convert", "-", path, "--force", stdin=b"nonsense", code=3)
     assert path.read_bytes() == before
-    assert "1 frame" in tape("load", "-", "-o", path, "--force", stdin=lines(GOOD)).stderr
+    assert "1 frame" in tape("convert", "-", path, "--force", stdin=lines(GOOD)).stderr
     assert [frame.text for frame in frames(path)] == [b"x"]
     assert os.listdir(tmp_path) == ["tape.db"]
 
 
 def test_a_file_that_is_no_cassette_is_never_replaced(tmp_path: Path) -> None:
-    (tmp_path / "letter.txt").write_text("Dear friend,")
-    assert "left alone" in tape("load", "-", "-o", tmp_path / "letter.txt", "--force", stdin=lines(GOOD), code=3).stderr
-    assert (tmp_path / "letter.txt").read_text() == "Dear friend,"
+    (tmp_path / "letter").write_text("Dear friend,")
+    said = tape("convert", "-", tmp_path / "letter", "--to", "db", "--force", stdin=lines(GOOD), code=2).stderr
+    assert "stays as it is" in said
+    assert (tmp_path / "letter").read_text() == "Dear friend,"
 
 
-@pytest.mark.parametrize(("name", "hint"), [("no/such/new.db", "no directory"), (".", "is a directory")])
-def test_a_place_that_cannot_be_written_is_named(tmp_path: Path, name: str, hint: str) -> None:
-    assert hint in tape("load", "-", "-o", tmp_path / name, stdin=lines(GOOD), code=3).stderr
+@pytest.mark.parametrize(("name", "hint", "code"), [("no/such/new.db", "no directory", 3), (".", "is a directory", 2)])
+def test_a_place_that_cannot_be_written_is_named(tmp_path: Path, name: str, hint: str, code: int) -> None:
+    assert hint in tape("convert", "-", tmp_path / name, stdin=lines(GOOD), code=code).stderr
     assert not list(tmp_path.iterdir())
 
 
 def test_what_was_made_is_told_as_json(tmp_path: Path) -> None:
-    out = tape("export", several(tmp_path / "tape.db"), "--session", "all").stdout_bytes
-    told = json.loads(tape("load", "-", "-o", tmp_path / "new.db", "--json", stdin=out).stdout)
-    assert told["sessions"] == [1, 2, 3, 4]
+    out = tape("convert", several(tmp_path / "tape.db"), "--session", "all").stdout_bytes
+    told = json.loads(tape("convert", "-", tmp_path / "new.db", "--json", stdin=out).stdout)
+    assert told["sessions"] == 4
     assert told["frames"] == len(everything(tmp_path / "tape.db")["frames"])
 
 
 def test_a_filtered_export_makes_a_smaller_cassette(tmp_path: Path) -> None:
     path = odd(tmp_path / "tape.db")
-    out = tape("export", path, "--filter", "tool:sum").stdout_bytes
+    out = tape("convert", path, "--filter", "tool:sum").stdout_bytes
     assert [frame.text for frame in frames(loaded(tmp_path, out))] == [
         frame.text for frame in frames(path) if b'"id": 2' in frame.text or b'"id":2' in frame.text
     ]

@@ -12,12 +12,12 @@ from tests.support.schemas import STRING, an, of
 
 HIDING = "\u200b\u202e\u2063\u3164\ufe01\ufe02\U000e0041\U000e0101"
 COMMANDS = [
-    ["dump", "new.db"],
+    ["convert", "--to", "txt", "new.db"],
     ["show", "new.db"],
     ["show", "new.db", "4"],
     ["search", "new.db", "adds"],
-    ["export", "new.db", "--format", "md"],
-    ["export", "new.db", "--format", "jsonl"],
+    ["convert", "new.db", "--to", "md"],
+    ["convert", "new.db", "--to", "jsonl"],
     ["check", "--audit", "new.db"],
     *(
         ["diff", "old.db", "new.db", "--format", form]

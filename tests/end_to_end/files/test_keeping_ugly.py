@@ -163,14 +163,15 @@ def ended(command: list[str], *, first: bytes, reached: Callable[[], bool]) -> N
         process.wait(WAIT)
 
 
-@pytest.mark.parametrize("command", ["load", "merge"])
+@pytest.mark.parametrize("command", ["convert", "merge"])
 def test_what_a_killed_command_left_is_removed_by_the_next(tape: Path, command: str) -> None:
     out, lines = tape.with_name("out.db"), tape.with_name("tape.jsonl")
-    lines.write_text(invoke("export", tape).stdout)
-    load = [*MCP_TAPE, "load", "-", "-o", str(out)]
+    lines.write_text(invoke("convert", tape).stdout)
+    load = [*MCP_TAPE, "convert", "-", str(out)]
     ended(load, first=lines.read_bytes(), reached=lambda: any(tape.parent.glob(".out.db.*.part/out.db-wal")))
     assert [*tape.parent.glob(".out.db.*.part")] and not [*tape.parent.glob("out.db*")]
-    assert invoke(command, lines if command == "load" else tape, "-o", out).exit_code == 0
+    words = [lines, out] if command == "convert" else [tape, "-o", out]
+    assert invoke(command, *words).exit_code == 0
     assert [file.name for file in tape.parent.glob("*out.db*")] == ["out.db"]
 
 
@@ -185,14 +186,14 @@ def test_an_editor_that_empties_the_text_does_not_empty_the_session(
     assert tape.read_bytes() == before
 
 
-def test_load_keeps_a_link_and_who_may_read_what_it_leads_to(tape: Path) -> None:
+def test_convert_keeps_a_link_and_who_may_read_what_it_leads_to(tape: Path) -> None:
     lines, link = tape.with_suffix(".jsonl"), tape.with_name("link.db")
-    lines.write_text(invoke("export", tape).stdout)
+    lines.write_text(invoke("convert", tape).stdout)
     link.symlink_to(tape)
     tape.chmod(0o600)
-    assert invoke("load", lines, "-o", link, "--force").exit_code == 0
+    assert invoke("convert", lines, link, "--force").exit_code == 0
     assert link.is_symlink() and tape.stat().st_mode & 0o777 == 0o600
-    assert len(sessions(tape)) == 1
+    assert len(sessions(tape)) == 2
 
 
 def test_markdown_of_a_stranger_moves_no_cursor_and_leaves_no_heading(tape: Path) -> None:
@@ -200,7 +201,7 @@ def test_markdown_of_a_stranger_moves_no_cursor_and_leaves_no_heading(tape: Path
     alter(tape, f"UPDATE derived SET status = {escape} WHERE status IS NOT NULL")
     alter(tape, f"UPDATE facts SET sender = {escape}, kind = {escape}")
     alter(tape, f"UPDATE derived SET method = {escape}, name = {escape} WHERE method IS NOT NULL")
-    text = invoke("export", tape, "--format", "md").stdout
+    text = invoke("convert", tape, "--to", "md").stdout
     assert "\x1b" not in text and "\n# no" not in text
 
 

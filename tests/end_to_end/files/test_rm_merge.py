@@ -226,8 +226,8 @@ def test_a_copy_without_what_it_extends_is_no_other_session(
     pair: tuple[Path, Path], tmp_path: Path, order: tuple[int, ...]
 ) -> None:
     alone = tmp_path / "alone.db"
-    exported = invoke("export", pair[0], "--session", 2).stdout
-    assert invoke("load", "-", "-o", alone, input=exported).exit_code == 0
+    exported = invoke("convert", pair[0], "--session", 2).stdout
+    assert invoke("convert", "-", alone, input=exported).exit_code == 0
     merged(*((pair[0], alone)[at] for at in order), "-o", tmp_path / "out.db")
     assert [(s.note, s.extends) for s in sessions(tmp_path / "out.db")] == [("apple", None), ("cherry", 1)]
 

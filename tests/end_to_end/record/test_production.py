@@ -197,10 +197,10 @@ def test_what_was_recorded_in_another_way_does_not_compare_and_says_so(tmp_path:
 @pytest.mark.parametrize("bodies", ["hash", "none"])
 def test_people_still_see_who_called_what_and_when(tmp_path: Path, bodies: str) -> None:
     tape = recorded(tmp_path / "tape.db", "--bodies", bodies)
-    for words in (["ls"], ["show"], ["stats"], ["why"], ["check"], ["export"], ["show", "--json"]):
+    for words in (["ls"], ["show"], ["stats"], ["why"], ["check"], ["convert"], ["show", "--json"]):
         done = mcp_tape(words[0], tape, *words[1:])
         assert done.returncode == 0 and PLANTED not in done.stdout, words
-    assert b"tools/call echo" in mcp_tape("show", tape).stdout and b"Says it again" in mcp_tape("export", tape).stdout
+    assert b"tools/call echo" in mcp_tape("show", tape).stdout and b"Says it again" in mcp_tape("convert", tape).stdout
 
 
 @pytest.mark.parametrize("bodies", ["hash", "none"])

@@ -99,7 +99,7 @@ def test_what_a_killed_recorder_left_is_used_and_the_next_one_folds_it_in(tmp_pa
     killed(tape, text=ASKED % 2)
     assert tape.read_bytes() == before
     assert "tape.jsonl.db" in names(tmp_path)
-    done = run([*MCP_TAPE, "export", str(tape), "--session", "2"])
+    done = run([*MCP_TAPE, "convert", str(tape), "--session", "2"])
     assert rb"\"id\":2" in done.stdout
     assert b"left by a recorder that was stopped" in done.stderr
     assert run(record(tape, ECHO), ASKED % 3).returncode == 0

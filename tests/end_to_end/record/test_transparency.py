@@ -110,7 +110,7 @@ def test_any_bytes_split_anywhere_arrive_and_are_kept(
     ],
     ids=lambda data: repr(data[:20]),
 )
-def test_export_gives_the_stream_back_exactly(tmp_path: Path, data: bytes) -> None:
+def test_raw_gives_the_stream_back_exactly(tmp_path: Path, data: bytes) -> None:
     cassette = tmp_path / "tape.db"
     done = run(record(cassette, ECHO, "--no-redact"), data)
     assert (done.returncode, done.stdout) == (0, data)

@@ -158,6 +158,6 @@ def test_every_number_and_command_in_a_report_works(tmp_path: Path, case: Case) 
 def test_what_is_only_read_is_not_to_be_recorded_into(tmp_path: Path) -> None:
     make_cassette(tmp_path / "tape.db", NEW)
     har = tmp_path / "tape.har"
-    assert run([*MCP_TAPE, "export", str(tmp_path / "tape.db"), "--format", "har", "-o", str(har)]).returncode == 0
+    assert run([*MCP_TAPE, "convert", str(tmp_path / "tape.db"), "--to", "har", str(har)]).returncode == 0
     done = run([*MCP_TAPE, "replay", str(har)], lines(find(9, q="new", n=7)))
     assert b"--ignore" in done.stderr and b"--mode" not in done.stderr

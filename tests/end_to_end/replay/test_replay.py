@@ -29,7 +29,7 @@ def report(path: Path) -> list[dict[str, Any]]:
 
 
 def asked_of(tape: Path) -> bytes:
-    done = run([*MCP_TAPE, "export", str(tape), "--format", "raw", "--side", "client"])
+    done = run([*MCP_TAPE, "convert", str(tape), "--to", "raw", "--side", "client"])
     return done.stdout
 
 

@@ -174,22 +174,22 @@ def test_the_name_is_shown(two: Path) -> None:
     listed = run([*MCP_TAPE, "ls", str(two)]).stdout.decode()
     assert "git: " in listed and "time: " in listed
     assert run([*MCP_TAPE, "show", str(two)]).stdout.decode().startswith("session 2: time\n")
-    assert "  label: git\n" in run([*MCP_TAPE, "dump", str(two)]).stdout.decode()
+    assert "  label: git\n" in run([*MCP_TAPE, "convert", "--to", "txt", str(two)]).stdout.decode()
 
 
 def test_a_strangers_name_does_not_reach_the_terminal(two: Path) -> None:
     with sqlite3.connect(two) as db:
         db.execute("UPDATE sessions SET label = char(27) || '[2J' || char(10)")
     db.close()
-    for command in ("ls", "show", "dump"):
-        shown = run([*MCP_TAPE, command, str(two)]).stdout.decode()
+    for command in (["ls"], ["show"], ["convert", "--to", "txt"]):
+        shown = run([*MCP_TAPE, *command, str(two)]).stdout.decode()
         assert "[2J" in shown and "\x1b" not in shown and "[2J\n\n" not in shown
 
 
 def test_it_survives_an_export_and_a_merge(two: Path, tmp_path: Path) -> None:
-    exported = run([*MCP_TAPE, "export", "--session", "all", str(two)]).stdout
+    exported = run([*MCP_TAPE, "convert", "--session", "all", str(two)]).stdout
     (tmp_path / "lines.jsonl").write_bytes(exported)
-    run([*MCP_TAPE, "load", str(tmp_path / "lines.jsonl"), "-o", str(tmp_path / "loaded.db")])
+    run([*MCP_TAPE, "convert", str(tmp_path / "lines.jsonl"), str(tmp_path / "loaded.db")])
     run([*MCP_TAPE, "merge", str(two), "-o", str(tmp_path / "merged.db")])
     for name in ("loaded.db", "merged.db"):
         assert [session.label for session in sessions(tmp_path / name)] == ["git", "time"]

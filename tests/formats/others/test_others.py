@@ -291,7 +291,7 @@ def test_secrets_do_not_come_along(tmp_path: Path) -> None:
     answer = {"jsonrpc": "2.0", "id": 1, "result": {"content": [{"type": "text", "text": f"used {secret}"}]}}
     rows = [{"ts": 1.0, "dir": "client->server", "msg": said}, {"ts": 2.0, "dir": "server->client", "msg": answer}]
     (tmp_path / "old.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    done = run([*MCP_TAPE, "load", str(tmp_path / "old.jsonl"), "-o", str(tmp_path / "new.db")])
+    done = run([*MCP_TAPE, "convert", str(tmp_path / "old.jsonl"), str(tmp_path / "new.db")])
     assert done.returncode == 0, done.stderr
     assert secret.encode() not in (tmp_path / "new.db").read_bytes()
     with Cassette(tmp_path / "new.db") as cassette:

@@ -28,7 +28,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_the_line_of_a_session_has_its_whole_row(path: Path) -> None:
-    first, *rest = map(json.loads, tape("export", path, "--session", 1).stdout.splitlines())
+    first, *rest = map(json.loads, tape("convert", path, "--session", 1).stdout.splitlines())
     row = sessions(path)[0]._asdict()
     assert (first["kind"], first["sender"], first["session"]) == ("session", None, 1)
     assert first["target"] == {"command": ["server"]}
@@ -37,26 +37,25 @@ def test_the_line_of_a_session_has_its_whole_row(path: Path) -> None:
 
 
 def test_all_sessions_come_one_after_the_other(path: Path) -> None:
-    rows = [json.loads(line) for line in tape("export", path, "--session", "all").stdout.splitlines()]
+    rows = [json.loads(line) for line in tape("convert", path, "--session", "all").stdout.splitlines()]
     assert [row["session"] for row in rows if row["kind"] == "session"] == [1, 2, 3, 4]
-    newest = [json.loads(line) for line in tape("export", path).stdout.splitlines()]
+    newest = [json.loads(line) for line in tape("convert", path).stdout.splitlines()]
     assert newest == rows[-len(newest) :]
 
 
 def test_one_side_is_frames_only(path: Path) -> None:
-    rows = [json.loads(line) for line in tape("export", path, "--session", 1, "--side", "client").stdout.splitlines()]
+    rows = [json.loads(line) for line in tape("convert", path, "--session", 1, "--side", "client").stdout.splitlines()]
     assert {row["sender"] for row in rows} == {"client"}
 
 
 @pytest.mark.parametrize(
     "words",
     [
-        ("export", "FILE", "-o", "OUT"),
-        ("export", "FILE", "--format", "html", "-o", "OUT"),
-        ("export", "FILE", "--format", "lock", "-o", "OUT"),
+        ("convert", "FILE", "--to", "html", "OUT"),
+        ("convert", "FILE", "--to", "lock", "OUT"),
         ("convert", "FILE", "OUT", "--to", "md"),
         ("convert", "FILE", "OUT", "--to", "jsonl"),
-        ("load", "LINES", "-o", "OUT"),
+        ("convert", "LINES", "OUT", "--to", "db"),
         ("merge", "FILE", "-o", "OUT"),
         ("merge-reports", "REPORT", "-o", "OUT"),
     ],
@@ -65,7 +64,7 @@ def test_every_command_that_writes_a_file_replaces_one_only_by_force(
     tmp_path: Path, path: Path, words: tuple[str, ...]
 ) -> None:
     lines, report, out = tmp_path / "lines.jsonl", tmp_path / "report.json", tmp_path / "out"
-    tape("export", path, "--session", "all", "-o", lines)
+    tape("convert", path, "--session", "all", lines)
     report.write_text(invoke("check", str(path), "--json", "--jobs", "1").stdout)
     places = {"FILE": path, "LINES": lines, "REPORT": report, "OUT": out}
     asked = [places.get(word, word) for word in words]
@@ -80,21 +79,21 @@ def test_every_command_that_writes_a_file_replaces_one_only_by_force(
 def test_force_replaces_a_file_and_a_stream_needs_none(tmp_path: Path, path: Path) -> None:
     out = tmp_path / "out.md"
     out.write_text("mine")
-    tape("export", path, "--format", "md", "-o", out, "--force")
+    tape("convert", path, "--to", "md", out, "--force")
     assert out.read_text().startswith("#")
-    tape("export", path, "--format", "md", "-o", "/dev/null")
+    tape("convert", path, "--to", "md", "/dev/null")
 
 
 @pytest.mark.parametrize(
     ("words", "hint"),
     [
-        (["--session", "first"], "neither all nor"),
-        (["--format", "md", "--side", "client"], "--filter from:client"),
+        (["--session", "first"], "neither latest, all nor"),
+        (["--to", "md", "--side", "client"], "--filter from:client"),
         (["--filter", "colour:red"], "colour"),
     ],
 )
 def test_wrong_usage_says_what_to_try(path: Path, words: list[str], hint: str) -> None:
-    assert hint in tape("export", path, *words, code=2).stderr
+    assert hint in tape("convert", path, *words, code=2).stderr
 
 
 # Raw
@@ -102,12 +101,12 @@ def test_wrong_usage_says_what_to_try(path: Path, words: list[str], hint: str) -
 
 def test_raw_bytes_of_stdio_are_the_very_bytes(path: Path) -> None:
     for side, said in (("client", ODD_CLIENT), ("server", ODD_SERVER)):
-        result = tape("export", path, "--session", 1, "--format", "raw", "--side", side)
+        result = tape("convert", path, "--session", 1, "--to", "raw", "--side", side)
         assert (result.stdout_bytes, result.stderr) == (said, "")
 
 
 def test_raw_bodies_of_http_are_told_apart_and_said_to_be_bodies(path: Path) -> None:
-    result = tape("export", path, "--session", 4, "--format", "raw", "--side", "client")
+    result = tape("convert", path, "--session", 4, "--to", "raw", "--side", "client")
     bodies = [frame.text for frame in frames(path, 4) if frame.kind == "message" and frame.sender == "client"]
     assert len(bodies) == 3
     assert result.stdout_bytes == b"".join(body + b"\n" for body in bodies)
@@ -118,7 +117,7 @@ def test_raw_bodies_of_http_are_told_apart_and_said_to_be_bodies(path: Path) -> 
 
 
 def markdown(path: Path, *words: object) -> str:
-    return tape("export", path, "--format", "md", *words).stdout
+    return tape("convert", path, "--to", "md", *words).stdout
 
 
 def fences(text: str) -> tuple[list[tuple[str, str]], str]:
@@ -219,13 +218,13 @@ def test_an_exchange_is_told_whole_when_a_filter_keeps_a_part_of_it(path: Path) 
 
 @pytest.mark.parametrize("form", ["jsonl", "md"])
 def test_a_filter_keeps_what_it_is_about(path: Path, form: str) -> None:
-    kept = tape("export", path, "--session", 1, "--format", form, "--filter", "method:ping").stdout
+    kept = tape("convert", path, "--session", 1, "--to", form, "--filter", "method:ping").stdout
     assert "ping" in kept
     assert "never/answered" not in kept
 
 
 def test_a_filter_may_name_sessions(path: Path) -> None:
-    rows = [json.loads(line) for line in tape("export", path, "--filter", "session:2..3").stdout.splitlines()]
+    rows = [json.loads(line) for line in tape("convert", path, "--filter", "session:2..3").stdout.splitlines()]
     kept = [row["session"] for row in rows if row["kind"] == "session"]
     assert {2, 3} <= set(kept)
     assert len(rows) - len(kept) == len(frames(path, 2)) + len(frames(path, 3))
@@ -235,7 +234,9 @@ def test_a_filter_may_name_sessions(path: Path) -> None:
 @pytest.mark.parametrize(
     "letter", ["\u200b", "\u200d", "\u202e", "\u2066", "\u061c", "\xad", "\ufeff", "\U000e0041", "\x7f"]
 )
-@pytest.mark.parametrize("command", ["dump", "export", "export --format md", "show --json", "search tools --json"])
+@pytest.mark.parametrize(
+    "command", ["convert --to txt", "convert", "convert --to md", "show --json", "search tools --json"]
+)
 def test_what_nobody_sees_is_an_escape(tmp_path: Path, command: str, letter: str) -> None:
     text = json.dumps({"method": "tools/list", "id": 1, "params": {"x": f"a{letter}b"}}, ensure_ascii=False)
     path = recorded(tmp_path / "tape.db", text.encode(), b"{}", f"noise a{letter}b".encode())
@@ -246,5 +247,5 @@ def test_what_nobody_sees_is_an_escape(tmp_path: Path, command: str, letter: str
 
 def test_what_is_seen_stays(tmp_path: Path) -> None:
     text = json.dumps({"method": "x", "id": 1, "params": "日本語 é ❤️ 😀"}, ensure_ascii=False)
-    out = invoke("dump", recorded(tmp_path / "tape.db", text.encode(), b"{}", b"")).stdout
+    out = invoke("convert", "--to", "txt", recorded(tmp_path / "tape.db", text.encode(), b"{}", b"")).stdout
     assert "日本語 é ❤️ 😀" in out
