@@ -36,8 +36,8 @@ STORIES = {
         "desk",
         ["mcp-tape show tape.db", f"echo '{CALL}' |\n  mcp-tape replay tape.db", "mcp-tape breaking tape.db next.db"],
     ),
-    "wrap": ("project", ["mcp-tape clients", "mcp-tape wrap weather --dry-run", "mcp-tape wrap weather", USE]),
-    "recorded": ("project", ["mcp-tape ls", "mcp-tape show", "mcp-tape unwrap weather"]),
+    "wrap": ("project", ["mcp-tape wrap --list", "mcp-tape wrap weather --dry-run", "mcp-tape wrap weather", USE]),
+    "recorded": ("project", ["mcp-tape ls", "mcp-tape show", "mcp-tape wrap weather --undo"]),
 }
 # Starts what a configuration says, as a client does, and plays the demo's session with it.
 CLIENT = """

@@ -115,7 +115,7 @@ FOR = Option(
     "of_client", "--for", "Whose server it is, as mcp-tape wrap writes it: the cassette is CLIENT/SERVER.db in your "
     "data directory.", "CLIENT/SERVER",
 )  # fmt: skip
-WAS = Option("was", "--was", "What an entry of a client was, for mcp-tape unwrap.", "TEXT", hidden=True)
+WAS = Option("was", "--was", "What an entry of a client was, for mcp-tape wrap --undo.", "TEXT", hidden=True)
 ROTATION = (
     Option("rotate", "--rotate", "Go on in another cassette (FILE-2.db, FILE-3.db …) once this one has so many bytes: "
            "at a moment when no exchange is open, if there is one before it has three times as many. With --for, the "

@@ -10,7 +10,7 @@ It owns click and the words of commands; it must not know SQL, the wire or proce
     forms          what convert writes besides cassettes
     many/          runs over many cassettes, in processes and shares
     newest         the newest cassettes, where no file is named
-    wrapping       options of wrap and unwrap, which servers are meant, the change of their files
+    wrapping       options of wrap, which servers are meant, the change of their files
     claude         Claude Code's own commands, which change its user's file
     commands/      a module for each command, loaded when it runs
 """
@@ -37,9 +37,7 @@ _SECTIONS = {
         "use": "Replay, record, or both, as the mode says.",
     },
     "In the clients you use": {
-        "wrap": "Put the tape into a client's servers.",
-        "unwrap": "Take it out again.",
-        "clients": "List the clients on this machine, and their servers.",
+        "wrap": "Put the tape into a client's servers, or take it out again.",
         "doctor": "Find out why a client or a recording does not work.",
     },
     "Read": {
@@ -85,6 +83,8 @@ _GONE = {
     "load": ("convert", "mcp-tape convert IN OUT.db"),
     "migrate": ("convert", "mcp-tape convert IN OUT.db"),
     "dump": ("convert --to txt", "mcp-tape convert IN --to txt"),
+    "clients": ("wrap --list", "mcp-tape wrap --list"),
+    "unwrap": ("wrap --undo", "mcp-tape wrap SERVER --undo"),
 }
 _FOUND = f"{__name__}.found"
 _COMMANDS = [name for commands in _SECTIONS.values() for name in commands]

@@ -1,4 +1,4 @@
-"""What wrap, unwrap and clients share: the options, which servers are meant, and the change of their files."""
+"""What wrap does: the options, which servers are meant, and the change of their files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def options(function: F) -> F:
     for option in reversed((
         click.argument("names", metavar="[SERVER]...", nargs=-1),
         click.option("--client", type=click.Choice(sorted(BY_NAME)), metavar="NAME",
-                     help="Only of this client; see mcp-tape clients."),
+                     help="Only of this client; see --list."),
         click.option("--user", "scope", flag_value=USER, help="Only in the user's own files."),
         click.option("--project", "scope", flag_value=PROJECT, help="Only in files of this directory."),
         click.option("--config", "file", metavar="FILE", type=click.Path(dir_okay=False), help="Only in this file."),
@@ -40,11 +40,11 @@ def options(function: F) -> F:
     return function
 
 
-def found(client: str | None, scope: str | None, file: str | None) -> list[Found]:
-    """Return the files that are meant; what is wrong with one of them is said."""
+def find_files(client: str | None, scope: str | None, file: str | None, reports: bool) -> list[Found]:
+    """Return the files that are meant. `reports`: what is wrong with one of them, too."""
     here = os.getcwd()
     there = [find_file(file, here, os.environ, client)] if file else list(find(here, os.environ, client, scope))
-    for one in there:
+    for one in there if reports else ():
         if one.problem:
             say(one.problem)
     return there
@@ -59,10 +59,10 @@ def meant(
         return chosen
     due = [choice for choice in chosen if is_due(choice)]
     if not due:
-        say(f"there is nothing to {verb}; mcp-tape clients lists what is here")
+        say(f"there is nothing to {verb}; mcp-tape wrap --list shows what is here")
         return []
     if not is_attended():
-        raise click.UsageError(f"which servers? Name them, or give --all; mcp-tape {verb} asks only at a terminal")
+        raise click.UsageError(f"which servers to {verb}? Name them, or give --all; only at a terminal, you are asked")
     return [due[number] for number in pick_several(f"Which to {verb}?", [line(choice) for choice in due])]
 
 

@@ -50,7 +50,7 @@ def find(
 def find_file(path: str, project: str, environ: Mapping[str, str], client: str | None = None) -> Found:
     """Return a file by its path: a client's, or one in the form of a client's."""
     if not os.path.isfile(path):
-        raise TapeError(f"there is no file {path}; mcp-tape clients lists those that are there")
+        raise TapeError(f"there is no file {path}; mcp-tape wrap --list shows those that are there")
     same = [place for place in places(project, environ) if _is_same(place.path, path) and place.scope != LOCAL]
     if client:
         row = BY_NAME[client]

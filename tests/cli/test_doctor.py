@@ -82,7 +82,7 @@ def test_a_server_at_a_url_is_asked_there_wrapped_or_not(doctor: Doctor, tmp_pat
         (
             ["mcp-tape", "record", "--for", "cursor/x", "--", *DEMO],
             "mcp-tape has no directory there",
-            "unwrap and wrap",
+            "wrap --undo",
         ),
         (python("import sys; sys.exit('no token')"), "exit code 1; its stderr ends with: no token", "in a terminal"),
         (python("print('hello', flush=True); input()"), "ended with exit code 0", "in a terminal"),

@@ -1,4 +1,4 @@
-"""mcp-tape wrap, unwrap and clients: the selected servers, the output, and a server that is then recorded."""
+"""mcp-tape wrap, --undo and --list: which servers are meant, what is said, and a server that is then recorded."""
 
 from __future__ import annotations
 
@@ -72,13 +72,13 @@ def test_servers_of_claude_code_are_wrapped_in_its_file_and_nothing_is_told_to_i
         for name, made in scope["mcpServers"].items():
             assert made["args"][-2:] == ["--token", SECRET] and made["env"] == entry["env"], name
             assert made["args"][0] == "record"
-    tape("unwrap", "--all", "--client", "claude-code")
+    tape("wrap", "--undo", "--all", "--client", "claude-code")
     assert (home / ".claude.json").read_text() == before
     assert not said.exists() and not (home / ".claude.json.mcp-tape-backup").exists()
 
 
 def test_clients_lists_files_and_servers(home: Path, tape: Tape) -> None:
-    found = [json.loads(line) for line in tape("clients", "--json").stdout.splitlines()]
+    found = [json.loads(line) for line in tape("wrap", "--list", "--json").stdout.splitlines()]
     assert [(one["client"], one["scope"]) for one in found] == [
         ("claude-code", "user"), ("cursor", "user"), ("vscode", "project"), ("codex", "user"), ("goose", "user"),
     ]  # fmt: skip
@@ -86,14 +86,14 @@ def test_clients_lists_files_and_servers(home: Path, tape: Tape) -> None:
     assert by_name["perplexity"]["command"] == ["npx", "-y", "server-perplexity-ask"]
     assert by_name["web"]["url"] == "https://example.com/mcp" and by_name["web"]["problem"] is None
     assert by_name["GitHub" if "GitHub" in by_name else "github"]["wrapped"] is False
-    text = tape("clients").stdout.decode()
+    text = tape("wrap", "--list").stdout.decode()
     assert "VS Code (project)" in text and "context7" in text
 
 
 def test_clients_shows_no_secrets(home: Path, tape: Tape) -> None:
     entry = {"command": "srv", "args": ["--api-key", SECRET]}
     (home / ".cursor/mcp.json").write_text(json.dumps({"mcpServers": {"a": entry}}))
-    for words in (["clients"], ["clients", "--json"], ["wrap", "a", "--dry-run"]):
+    for words in (["wrap", "--list"], ["wrap", "--list", "--json"], ["wrap", "a", "--dry-run"]):
         assert SECRET.encode() not in tape(*words).stdout
 
 
@@ -104,13 +104,13 @@ def test_all_is_wrapped_and_unwrapped_to_the_byte(home: Path, tape: Tape) -> Non
     assert {path for path in before if before[path] != wrapped[path]} == {
         path for path in before if not path.endswith("yaml")
     }
-    found = [json.loads(line) for line in tape("clients", "--json").stdout.splitlines()]
+    found = [json.loads(line) for line in tape("wrap", "--list", "--json").stdout.splitlines()]
     for one in found:
         for server in one["servers"]:
             assert server["wrapped"] == (not server["problem"] and one["format"] != "yaml"), server
             if server["wrapped"]:
                 assert server["command"][0] == ("mcp-tape" if one["scope"] == "project" else f"{home}/bin/mcp-tape")
-    tape("unwrap", "--all")
+    tape("wrap", "--undo", "--all")
     assert contents(home) == before
 
 
@@ -141,7 +141,7 @@ def test_the_backup_goes_with_the_tape_also_where_claude_writes_the_file(home: P
     settings.write_text(before)
     tape("wrap", "only", "--client", "claude-code")
     assert "record" in settings.read_text() and backup.read_text() == before
-    tape("unwrap", "only", "--client", "claude-code")
+    tape("wrap", "--undo", "only", "--client", "claude-code")
     assert settings.read_text() == before and not backup.exists()
 
 
@@ -164,12 +164,15 @@ def test_a_name_that_is_in_several_places_is_not_guessed(home: Path, tape: Tape)
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (["wrap"], 2, b"which servers?"),
+        (["wrap"], 2, b"which servers to wrap?"),
         (["wrap", "nobody"], 1, b"no client has a server nobody; there are: "),
         (["wrap", "--all", "-o", "x.db"], 2, b"several servers"),
         (["wrap", "a", "--config", "none.json"], 1, b"there is no file none.json"),
-        (["unwrap", "time"], 0, b"time of Claude Code is not wrapped"),
-        (["unwrap"], 0, b"nothing to unwrap"),
+        (["wrap", "--undo", "time"], 0, b"time of Claude Code is not wrapped"),
+        (["wrap", "--undo"], 0, b"nothing to unwrap"),
+        (["wrap", "--undo", "--list"], 2, b"not both"),
+        (["wrap", "--list", "--mode", "use"], 2, b"leave them out"),
+        (["wrap", "a", "--json"], 2, b"goes with --list"),
     ],
 )
 def test_what_is_unclear_is_refused(tape: Tape, words: list[str], code: int, said: bytes) -> None:
@@ -208,7 +211,7 @@ def test_servers_with_any_name_get_a_cassette_of_their_own_and_come_back(home: P
     made = json.loads((home / ".cursor/mcp.json").read_text())["mcpServers"]
     given = [entry["args"][1].removeprefix("--for=") for entry in made.values()]
     assert not any("\0" in name for name in given) and all(name.encode() for name in given)
-    tape("unwrap", "--all", "--client", "cursor")
+    tape("wrap", "--undo", "--all", "--client", "cursor")
     assert (home / ".cursor/mcp.json").read_text() == before
 
 
@@ -253,7 +256,7 @@ def test_any_file_can_be_named(home: Path, tape: Tape) -> None:
     path.write_text('[mcp_servers.a]\ncommand = "x"\n')
     tape("wrap", "--all", "--config", str(path), "--mode", "use", "-o", "a.db")
     assert f'args = ["use", "{home}/project/a.db", "--mode=once", "--", "x"]' in path.read_text()
-    tape("unwrap", "a", "--config", str(path))
+    tape("wrap", "--undo", "a", "--config", str(path))
     assert path.read_text() == '[mcp_servers.a]\ncommand = "x"\n'
 
 
@@ -288,5 +291,5 @@ def test_a_wrapped_server_with_a_url_is_spoken_to_with_its_headers_and_recorded(
     assert live.heard[0]["headers"].get("x-api-key") == SECRET
     path = home / ".local/share/mcp-tape/cassettes/cursor/web.db"
     assert SECRET.encode() not in path.read_bytes()
-    tape("unwrap", "web", "--client", "cursor")
+    tape("wrap", "--undo", "web", "--client", "cursor")
     assert (home / ".cursor/mcp.json").read_text() == before

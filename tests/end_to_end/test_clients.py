@@ -97,7 +97,10 @@ def test_a_client_works_with_a_wrapped_server_and_gets_its_file_back(
     assert bool(recorded) == known.talks
     for tape in recorded:
         assert any(b"tools/list" in frame.text for frame in frames(tape))
-    assert run([*MCP_TAPE, "unwrap", "demo", "--config", str(place)], cwd=tmp_path / "project", env=env).returncode == 0
+    assert (
+        run([*MCP_TAPE, "wrap", "--undo", "demo", "--config", str(place)], cwd=tmp_path / "project", env=env).returncode
+        == 0
+    )
     assert place.read_text() == known.text
 
 
@@ -124,5 +127,5 @@ def test_all_scopes_of_claude_code_are_changed_in_its_file(scope: str, tmp_path:
         assert isinstance(old, dict) and made["env"] == old["env"]
     listed = run([claude, "mcp", "get", "secret"], cwd=here, env=env)
     assert b"Connected" in listed.stdout, listed
-    assert run([*MCP_TAPE, "unwrap", "--all"], cwd=here, env=env).returncode == 0
+    assert run([*MCP_TAPE, "wrap", "--undo", "--all"], cwd=here, env=env).returncode == 0
     assert (entry("demo"), entry("secret")) == before

@@ -49,7 +49,7 @@ CHANGING: dict[str, tuple[list[str], int]] = {
     "git-setup": (["git-setup"], 0),
     "git-setup --undo": (["git-setup", "--undo"], 0),
     "completion": (["completion", "bash"], 0),
-    "clients": (["clients"], 0),
+    "wrap --list": (["wrap", "--list"], 0),
     "doctor": (["doctor", "hung.db"], 1),
     "rules": (["rules"], 0),
     "diff": (["diff", *PAIR, "--slower-than", "1"], 1),

@@ -93,13 +93,13 @@ COMMANDS: list[list[str]] = [
     ["breaking", "old.db", "old.db"],
     ["verify", "old.db", *["--", *SERVER]],
     ["review"],
-    ["clients"],
+    ["wrap", "--list"],
     ["doctor", "demo.db"],
     ["wrap", "a"],
     ["wrap", "a"],
-    ["unwrap", "a"],
-    ["unwrap"],
-    # A finding, or none.
+    ["wrap", "a", "--undo"],
+    ["wrap", "--undo"],
+    # Something was found, or not.
     ["search", "demo.db", "nowhere"],
     ["diff", *PAIR],
     ["breaking", *PAIR],

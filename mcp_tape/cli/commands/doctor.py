@@ -77,7 +77,7 @@ def command(about: str | None, timeout: float, as_json: bool) -> None:
         seen = _of_clients(about, timeout)
     elif about is not None:
         if not os.path.exists(about):
-            raise click.UsageError(f"{about} is neither a client (mcp-tape clients lists them) nor a cassette")
+            raise click.UsageError(f"{about} is neither a client (mcp-tape wrap --list shows them) nor a cassette")
         seen = _of_cassette(about)
     else:
         seen = _of_all()
@@ -133,7 +133,7 @@ def _of_clients(name: str | None, timeout: float | None) -> Iterator[Seen]:
     there = list(find(os.getcwd(), os.environ, name))
     if name and not there:
         paths = ", ".join(path_of(pattern, os.environ) for pattern in BY_NAME[name].user)
-        yield Seen(name, False, "has no file here", f"it would be at {paths}; see mcp-tape clients")
+        yield Seen(name, False, "has no file here", f"it would be at {paths}; see mcp-tape wrap --list")
     for found in there:
         what = f"{found.place.client.name} ({found.place.path})"
         yield Seen(what, not found.problem, found.problem or f"has {count(len(found.servers()), 'server')}")
@@ -236,7 +236,14 @@ def _missing(found: Found, program: str, path: str | None) -> Seen | None:
         path = os.path.expanduser(program)
         is_there = os.access(path, os.X_OK) or not os.path.isabs(path)
         return (
-            None if is_there else Seen("", False, f"{program} is not there", "install it, or mcp-tape unwrap and wrap")
+            None
+            if is_there
+            else Seen(
+                "",
+                False,
+                f"{program} is not there",
+                "install it, or: mcp-tape wrap --undo, then wrap",
+            )
         )
     here = shutil.which(program)
     if here and shutil.which(program, path=path) is None:
@@ -249,7 +256,7 @@ def _missing(found: Found, program: str, path: str | None) -> Seen | None:
         return Seen("", False, f"{program} is not on the PATH", advice)
     if program == PROGRAM and not is_shared(found.place):
         return Seen("", False, "mcp-tape has no directory there, and desktop clients have another PATH",
-                    "mcp-tape unwrap and wrap put the full path in")  # fmt: skip
+                    "mcp-tape wrap --undo, then wrap, puts the full path in")  # fmt: skip
     return None
 
 
