@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mcp_tape.cli.commands.rules import levels, sentence
+from mcp_tape.cli.rules import levels, sentence
 from mcp_tape.compare.rules import IN_SECURITY, SECTIONS, Rule
 
 PAGE = Path(__file__).parent / "rules.md"
@@ -12,8 +12,8 @@ INTRO = """# Rules
 
 <!-- Made by docs/make_rules.py from the rule table. -->
 
-Every change that [`mcp-tape diff`](diff.md), `breaking` and [`verify`](verify.md) can find. `mcp-tape rules` prints the
-same table, `mcp-tape rules --json` gives it to programs.
+Every change that [`mcp-tape diff`](diff.md), `breaking` and [`verify`](verify.md) can find. `mcp-tape diff --rules`
+prints the same table, and with `--json` gives it to programs.
 
 Levels: **error**, a client that followed the old contract can stop working; **warn**, it cannot be told from the
 recordings, or it changes what a model does; **info**, breaks no client by itself. Where there are two, the sentence

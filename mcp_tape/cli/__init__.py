@@ -9,6 +9,8 @@ It owns click and the words of commands; it must not know SQL, the wire or proce
     compare        options and output of diff, breaking and verify
     forms          what convert writes besides cassettes
     many/          runs over many cassettes, in processes and shares
+    rules          the rules of diff, listed
+    completion     the script by which a shell completes
     newest         the newest cassettes, where no file is named
     wrapping       options of wrap, which servers are meant, the change of their files
     claude         Claude Code's own commands, which change its user's file
@@ -55,7 +57,6 @@ _SECTIONS = {
         "breaking": "The gate for CI: does it break clients?",
         "verify": "Play the recorded client against a live server, and compare.",
         "review": "Decide on the changes that verify has found.",
-        "rules": "List the rules of diff, breaking and verify.",
     },
     "Edit, share and keep": {
         "convert": "Between forms: SQLite, JSON lines, Markdown, a page, HAR, tests.",
@@ -74,7 +75,6 @@ _SECTIONS = {
     },
     "More": {
         "demo": "Record a session, replay it, miss a call, find a breaking change.",
-        "completion": "Let your shell complete commands and options.",
     },
 }
 # Names that commands had, with what they are now.
@@ -85,6 +85,8 @@ _GONE = {
     "dump": ("convert --to txt", "mcp-tape convert IN --to txt"),
     "clients": ("wrap --list", "mcp-tape wrap --list"),
     "unwrap": ("wrap --undo", "mcp-tape wrap SERVER --undo"),
+    "rules": ("diff --rules", "mcp-tape diff --rules"),
+    "completion": ("--completion", "mcp-tape --completion bash"),
 }
 _FOUND = f"{__name__}.found"
 _COMMANDS = [name for commands in _SECTIONS.values() for name in commands]
@@ -164,8 +166,20 @@ def has_found(code: int) -> None:
     meta[_FOUND] = max(code, meta.get(_FOUND, 0))
 
 
+def _complete(ctx: click.Context, param: click.Parameter, shell: str | None) -> None:
+    if shell is None or ctx.resilient_parsing:
+        return
+    from .completion import script
+
+    click.echo(script(cli, shell))
+    ctx.exit()
+
+
 @click.command(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, "-V", "--version", prog_name="mcp-tape")
+@click.option("--completion", metavar="SHELL", type=click.Choice(("bash", "zsh", "fish")), is_eager=True,
+              expose_value=False, callback=_complete, help="Print the script by which bash, zsh or fish completes "
+              "commands, options and files.")  # fmt: skip
 def cli() -> None:
     """A VCR for the Model Context Protocol.
 

@@ -36,7 +36,7 @@ def finite(ctx: click.Context, param: click.Parameter, value: float | None) -> f
 def _known(ctx: click.Context, param: click.Parameter, rules: tuple[str, ...]) -> tuple[str, ...]:
     for rule in rules:
         if rule not in RULES:
-            raise click.BadParameter(f"there is no rule {rule!r}; the rules: mcp-tape rules")
+            raise click.BadParameter(f"there is no rule {rule!r}; the rules: mcp-tape diff --rules")
     return rules
 
 

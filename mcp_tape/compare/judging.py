@@ -271,7 +271,7 @@ def _no_rule(word: str) -> str:
     return (
         f"{word!r} is no rule{f'; did you mean {near[0]}?' if near else ''}\n"
         "A line is a fingerprint, a rule and a subject (tool-removed tool list_labels) or a JSONPath; "
-        "the rules: mcp-tape rules"
+        "the rules: mcp-tape diff --rules"
     )
 
 

@@ -194,7 +194,9 @@ def _levels(key: str, value: Any) -> dict[str, str | None]:
         raise ValueError(f"[tool.mcp-tape.levels] is a table of rules and levels, not {value!r}")
     for rule, level in value.items():
         if rule not in RULES:
-            raise ValueError(f"[tool.mcp-tape.levels] knows no {_wrong(rule, RULES, 'the rules: mcp-tape rules')}")
+            raise ValueError(
+                f"[tool.mcp-tape.levels] knows no {_wrong(rule, RULES, 'the rules: mcp-tape diff --rules')}"
+            )
         if level not in (*LEVELS, _OFF):
             allowed = ", ".join((*LEVELS, _OFF))
             raise ValueError(f"[tool.mcp-tape.levels] {rule} = {level!r}: it may be one of {allowed}")

@@ -1,8 +1,7 @@
-"""mcp-tape completion: scripts that shells accept, and the completions that they request."""
+"""mcp-tape --completion: scripts that shells accept, and the completions that they request."""
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -30,7 +29,7 @@ def completed(*words: str, shell: str = "bash") -> list[str]:
 
 @pytest.mark.parametrize("shell", SHELLS)
 def test_the_script_is_accepted_by_the_shell(shell: str, tmp_path: Path) -> None:
-    script = "\n".join(lines("completion", shell))
+    script = "\n".join(lines("--completion", shell))
     assert "_MCP_TAPE_COMPLETE" in script and "mcp-tape" in script
     program = shutil.which(shell)
     if program is None and os.environ.get("CI"):
@@ -42,15 +41,9 @@ def test_the_script_is_accepted_by_the_shell(shell: str, tmp_path: Path) -> None
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-@pytest.mark.parametrize("shell", SHELLS)
-def test_json_has_the_same_script(shell: str) -> None:
-    (line,) = lines("completion", shell, "--json")
-    assert json.loads(line) == {"shell": shell, "script": invoke("completion", shell).stdout.removesuffix("\n")}
-
-
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
 def test_bash_completes_with_it() -> None:
-    ask = 'eval "$("$0" completion bash)"; COMP_WORDS=(mcp-tape re); COMP_CWORD=1; _mcp_tape_completion "$0"'
+    ask = 'eval "$("$0" --completion bash)"; COMP_WORDS=(mcp-tape re); COMP_CWORD=1; _mcp_tape_completion "$0"'
     command = ["bash", "-c", f'{ask}; printf "%s\\n" "${{COMPREPLY[@]}}"', MCP_TAPE]
     done = subprocess.run(command, capture_output=True, timeout=WAIT, check=True)
     assert done.stdout.decode().split() == ["record", "replay", "review", "redact"]
@@ -63,7 +56,7 @@ def test_commands_are_completed() -> None:
 
 def test_options_and_their_values_are_completed() -> None:
     assert completed("mcp-tape", "redact", "--dry") == ["plain,--dry-run"]
-    assert completed("mcp-tape", "completion", "z") == ["plain,zsh"]
+    assert completed("mcp-tape", "--completion", "z") == ["plain,zsh"]
 
 
 @pytest.mark.parametrize(
@@ -83,6 +76,6 @@ def test_files_are_completed_where_files_are_meant(words: list[str]) -> None:
 
 
 def test_another_shell_is_wrong_usage() -> None:
-    result = invoke("completion", "tcsh")
+    result = invoke("--completion", "tcsh")
     assert result.exit_code == 2
     assert all(shell in result.stderr for shell in SHELLS)

@@ -1,4 +1,4 @@
-"""mcp-tape wrap, --undo and --list: which servers are meant, what is said, and a server that is then recorded."""
+"""mcp-tape wrap, --undo and --list: the selected servers, the output, and a server that is then recorded."""
 
 from __future__ import annotations
 

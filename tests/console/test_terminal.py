@@ -31,7 +31,6 @@ WHOLE = [
     ["edit", "tape.db", "--editor", "perl -pi -e s/needle/pin/"], ["git-setup"],
     ["query", "tape.db", "SELECT tool, arguments FROM tool_calls", "--csv"], ["check", "tape.db", "none.db"],
     ["redact", "tape.db"], ["rm", "tape.db", "--session", "1"], ["merge", "tape.db", "-o", "new.db"],
-    ["completion", "bash"],
 ]  # fmt: skip
 IN_ITS_PLACE = ["sh", "-c", 'cd "$0" && exec "$@"']
 

@@ -23,7 +23,6 @@ COMMANDS = {
     "diff": "FILE FILE",
     "breaking": "FILE FILE",
     "review": "FILE",
-    "rules": "",
     "convert": "FILE OUT --to jsonl",
     "edit": "FILE --editor true",
     "check": "FILE",

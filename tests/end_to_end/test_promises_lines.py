@@ -86,8 +86,7 @@ COMMANDS: list[list[str]] = [
     ["edit", "merged.db", "--editor", "true"],
     ["git-setup"],
     ["git-setup", "--undo"],
-    ["rules"],
-    ["completion", "zsh"],
+    ["diff", "--rules"],
     ["diff", "old.db", "old.db"],
     ["diff", *PAIR, "--fail-on", "never"],
     ["breaking", "old.db", "old.db"],
@@ -99,7 +98,7 @@ COMMANDS: list[list[str]] = [
     ["wrap", "a"],
     ["wrap", "a", "--undo"],
     ["wrap", "--undo"],
-    # Something was found, or not.
+    # A finding, or none.
     ["search", "demo.db", "nowhere"],
     ["diff", *PAIR],
     ["breaking", *PAIR],

@@ -16,6 +16,7 @@ from ..click_options import files, given_as, many_options, read_place
 from ..compare import AfterDashes, diff_options, finite, is_json, judging_from, project_from
 from ..many.comparing import report
 from ..many.running import Run, is_asked, worst
+from ..rules import list_rules
 
 if TYPE_CHECKING:
     from ...compare.judging import Comparison
@@ -75,19 +76,30 @@ def shown_new(given: dict[str, Any]) -> str | None:
     "  mcp-tape diff git:main:tapes/time.db tapes/time.db --format markdown\n"
     "  mcp-tape diff time.db -- uvx mcp-server-time\n"
     "  mcp-tape diff tapes-of-v1 tapes-of-v2 --jobs 4\n"
-    "  mcp-tape diff remote.db https://example.com/mcp --surface",
+    "  mcp-tape diff remote.db https://example.com/mcp --surface\n"
+    "  mcp-tape diff --rules",
 )
-@click.argument("old", metavar="OLD", shell_complete=files, callback=references)
+@click.argument("old", metavar="OLD", required=False, shell_complete=files, callback=references)
 @click.argument("new", metavar="[NEW]", required=False, shell_complete=files, callback=references)
 @click.option("--surface", is_flag=True, help="Only what the server says it offers.")
 @click.option("--calls", is_flag=True, help="Only what the recorded calls came to.")
+@click.option("--rules", "lists_rules", is_flag=True, help="Only list every rule of diff, breaking and verify: its "
+              "level († one higher with --category model), its category, and what it means.")  # fmt: skip
 @diff_options
 @given_as(*UPSTREAM, *REDACT)
 @_TIMEOUT
 @many_options
 @click.pass_context
 def command(
-    ctx: click.Context, /, old: str, surface: bool, calls: bool, jobs: int, shard: Shard | None, **given: Any
+    ctx: click.Context,
+    /,
+    old: str | None,
+    surface: bool,
+    calls: bool,
+    lists_rules: bool,
+    jobs: int,
+    shard: Shard | None,
+    **given: Any,
 ) -> None:
     """What changed between two recordings of a server, and what of it breaks clients.
 
@@ -101,6 +113,11 @@ def command(
     """
     from ...compare.versions import PARTS
 
+    if lists_rules:
+        list_rules(is_json(given))
+        return
+    if old is None:
+        raise click.UsageError("what is to be compared? mcp-tape diff OLD NEW, or OLD -- and a server's command")
     project = project_from(given)
     parts = [part for part, chosen in zip(PARTS, (surface, calls), strict=True) if chosen] or PARTS
     run = Run("diff", "comparing", jobs, shard, is_json(given))

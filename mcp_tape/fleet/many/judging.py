@@ -42,7 +42,7 @@ def made(
     """What a caller gives, checked. ValueError: there is no such rule, category or level."""
     for rule in only:
         if rule not in RULES:
-            raise ValueError(f"there is no rule {rule!r}; the rules: mcp-tape rules")
+            raise ValueError(f"there is no rule {rule!r}; the rules: mcp-tape diff --rules")
     if category not in (None, *CATEGORIES):
         raise ValueError(f"{category!r} is no category; they are {', '.join(CATEGORIES)}")
     if fail_on not in (None, *LEVELS, "never"):

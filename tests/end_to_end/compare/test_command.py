@@ -261,8 +261,10 @@ def test_nothing_is_coloured_where_nobody_sees_it(desk: Path) -> None:
 
 
 def test_rules_lists_the_table_for_people_and_programs(tmp_path: Path) -> None:
-    shown = mcp_tape(tmp_path, "rules")
-    listed: list[dict[str, Any]] = [json.loads(line) for line in mcp_tape(tmp_path, "rules", "--json").splitlines()]
+    shown = mcp_tape(tmp_path, "diff", "--rules")
+    listed: list[dict[str, Any]] = [
+        json.loads(line) for line in mcp_tape(tmp_path, "diff", "--rules", "--json").splitlines()
+    ]
     assert [rule["id"] for rule in listed] == list(RULES)
     for rule in listed:
         assert rule["says"].endswith(".")

@@ -29,7 +29,7 @@ from tests.support.docs import BLOCK, DOCS, ROOT, under
 from tests.support.running import record, run
 
 PAGES = [DOCS / f"{name}.md" for name in ("diff", "verify", "reviewing", "ci", "real-diffs", "diff-json", "rules")]
-COMPARING = ("diff", "breaking", "verify", "review", "rules")
+COMPARING = ("diff", "breaking", "verify", "review")
 GIT = "git -c user.name=a -c user.email=a@b -c commit.gpgsign=false"
 # A read-only tool; the server's next version requires another argument.
 SERVER = """#!{python}

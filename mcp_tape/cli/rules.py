@@ -1,18 +1,13 @@
-"""mcp-tape rules"""
+"""The rules of diff, breaking and verify, listed: `diff --rules`."""
 
 from __future__ import annotations
 
-import click
-
-from ...compare.rules import RULES, SECTIONS, Rule
-from ...console.terminal import echo, echo_json
-from ..click_options import json_option
+from ..compare.rules import RULES, SECTIONS, Rule
+from ..console.terminal import echo, echo_json
 
 
-@click.command("rules", epilog="\b\nExamples:\n  mcp-tape rules\n  mcp-tape rules --json")
-@json_option
-def command(as_json: bool) -> None:
-    """List every rule of diff, breaking and verify: its level, its category, and what it means.
+def list_rules(as_json: bool) -> None:
+    """Print each rule: its level, its category, and what it means.
 
     † With --category model, the level is one higher. Of two levels, the sentence says when the second counts.
     """
