@@ -165,6 +165,7 @@ class Writer:
             (why,) = db.execute("SELECT incomplete FROM sessions WHERE id = ?", (session,)).fetchone()
             kept = LEFT_OUT if why == LEFT_OUT else None  # set by a redaction meanwhile, and still true
             update_session(db, session, facts | {"incomplete": facts.get("incomplete") or kept})
+        del self._began[session]
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:

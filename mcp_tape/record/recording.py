@@ -39,7 +39,7 @@ from .tape import OpenSession, Tape
 
 TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
-    from typing import TypeVar
+    from typing import Any, TypeVar
 
     from ..cassette.text.working import Working
     from .production.equipment import Equipment
@@ -101,8 +101,10 @@ class Recording:
         self._writer: Writer | None = None
         self._working: Working | None = None  # if the cassette is text
         self._sessions: list[OpenSession] = []
+        self._ended: list[OpenSession] = []  # of those; they are closed when all frames are stored
+        self._incomplete: str | None = None  # why one that is closed is incomplete
         self._facts: dict[int, dict[str, str]] = {}
-        self._earlier: Counts = (0, 0, 0, 0)  # counts of the earlier cassettes
+        self._earlier: Counts = (0, 0, 0, 0)  # counts of earlier cassettes and closed sessions
         self._row = options.row
         self._limit = options.row.size if options.row else 0  # bytes from which on it may move to the next cassette
         self._stored = 0  # bytes of the cassette
@@ -135,7 +137,7 @@ class Recording:
     def _sessions_over_http(self) -> Sessions:
         from .sessions import Sessions  # stdio has one session
 
-        return Sessions(self._begin, self._equipment.sampling if self._equipment else None)
+        return Sessions(self._begin, self._equipment.sampling if self._equipment else None, self._end)
 
     def _open(self) -> None:
         self._is_opened = True
@@ -212,6 +214,10 @@ class Recording:
         self._sessions.append(session)
         return session.tape
 
+    def _end(self, tape: Tape) -> None:
+        """End a session: a recording that goes on for long must not keep it in memory."""
+        self._ended += [session for session in self._sessions if session.tape is tape]
+
     def _number(self, session: OpenSession) -> None:
         """Begin a session on the cassette, if it can be written."""
         writer, facts = self._writer, session.facts
@@ -283,6 +289,8 @@ class Recording:
             self._try(lambda: self._append(writer, entered, facts, later))
         while writer.owed and not self._failed and not (more or self._backlog.waits):
             self._try(lambda: self._catch_up(writer))
+        if self._ended and not writer.owed and not self._failed:
+            self._close_ended(writer)
         if self._row is not None and not self._failed:
             with suppress(Error):  # locked: the size is read again next time
                 self._stored = writer.size
@@ -312,6 +320,30 @@ class Recording:
     def _catch_up(self, writer: Writer) -> None:
         try:
             self._patiently(writer.catch_up)
+        except RemovedError as removed:
+            self._leave(removed)
+
+    def _close_ended(self, writer: Writer) -> None:
+        if self._equipment is not None:
+            self._equipment.leave(self._ended, goes_on=False)
+        for session in [session for session in self._ended if session in self._sessions]:
+            why = session.tape.incomplete or (None if self._is_in_place() else self._why())
+            if session.number is not None:
+                facts = self._closing_facts(session, why, session.tape.at)
+                self._try(partial(self._finish_one, writer, session.number, facts))
+            if self._failed:
+                return
+            if session in self._sessions:  # it was not removed from the cassette
+                self._earlier = _added(self._earlier, session.tape)
+                self._incomplete = self._incomplete or why
+                self._sessions.remove(session)
+                self._facts.pop(session.number or 0, None)
+                del session.tape  # whose sink has the session
+        self._ended = []
+
+    def _finish_one(self, writer: Writer, number: int, facts: dict[str, Any]) -> None:
+        try:
+            self._patiently(lambda: writer.finish(number, facts))
         except RemovedError as removed:
             self._leave(removed)
 
@@ -432,13 +464,13 @@ class Recording:
             split = sum(1 for _, listens in session.tape.ledger.waiting() if not listens)
             said = f"{count(split, 'request')} had no answer yet when it went on in {os.path.basename(path)}"
             self._close(session, why, said if split else None)
-        *sums, _, redactions = counts
-        self._earlier = (sums[0], sums[1], 0, redactions)
+        frames, exchanges, _, redactions = counts
+        self._earlier = (frames, exchanges, self._earlier[2], redactions)
         self._writer, self._path, self._facts, self._stored = writer, path, {}, 0
         self._limit = self._row.size if self._row else 0
         self._report.say(f"cassette {path}")
-        for session, frames in ((session, frames) for session, frames in parts if session in self._sessions):
-            session.number, session.held, session.mark = None, session.tape.begin_again(self._at, frames), 0
+        for session, first in ((session, first) for session, first in parts if session in self._sessions):
+            session.number, session.held, session.mark = None, session.tape.begin_again(self._at, first), 0
             session.facts |= {"started_at": timestamp(self._started + self._at / 1e6), "extends": None}
             if self._options.transport == STDIO:
                 self._resume(session)
@@ -452,7 +484,8 @@ class Recording:
         writer, why = self._writer, self._failed or (None if self._is_in_place() else self._why())
         otherwise = KILLED if self._exit_code is None and not self._stopped else None
         for session in list(self._sessions):
-            why = self._close(session, why, otherwise) or why
+            self._incomplete = self._close(session, why, otherwise) or self._incomplete
+        why = why or self._incomplete
         if writer is not None:
             writer.close()
         if self._working is not None:
@@ -474,25 +507,16 @@ class Recording:
             self._report.warn(f"{why}: what was recorded stays in {working.file}, and is read from there")
 
     def _counts(self) -> Counts:
-        frames, exchanges, _, redactions = self._earlier
-        still_open = 0
+        counts = self._earlier
         for session in self._sessions:
-            tape = session.tape
-            frames += tape.frames
-            exchanges += tape.ledger.exchanges
-            still_open += tape.ledger.still_open
-            redactions += tape.redactions
-        return frames, exchanges, still_open, redactions
+            counts = _added(counts, session.tape)
+        return counts
 
     def _close(self, session: OpenSession, why: str | None, otherwise: str | None) -> str | None:
         """Close a session; return why it is incomplete, if it is."""
         writer, number, tape = self._writer, session.number, session.tape
         why = why or tape.incomplete or otherwise
-        facts = self._news(session) | {
-            "ended_at": timestamp(self._started + self._at / 1e6),
-            "exit_code": self._exit_code,
-            "incomplete": why,
-        }
+        facts = self._closing_facts(session, why, self._at)
         if writer is not None and number is not None:
             try:
                 self._patiently(lambda: writer.finish(number, facts))
@@ -502,6 +526,10 @@ class Recording:
             except Error as error:
                 return why or self._why(error)
         return why
+
+    def _closing_facts(self, session: OpenSession, why: str | None, at: int) -> dict[str, Any]:
+        ended = timestamp(self._started + at / 1e6)
+        return self._news(session) | {"ended_at": ended, "exit_code": self._exit_code, "incomplete": why}
 
     def _news(self, session: OpenSession) -> dict[str, str]:
         """The facts of a session that changed since they were written. Others may have been redacted on disk since."""
@@ -520,6 +548,17 @@ class Recording:
     def _fail(self, why: str) -> None:
         self._failed = why
         self._report.say(f"failed {why}")
+
+
+def _added(counts: Counts, tape: Tape) -> Counts:
+    frames, exchanges, still_open, redactions = counts
+    ledger = tape.ledger
+    return (
+        frames + tape.frames,
+        exchanges + ledger.exchanges,
+        still_open + ledger.still_open,
+        redactions + tape.redactions,
+    )
 
 
 def patiently(write: Callable[[], _T], waited: Callable[[int], None]) -> _T:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin, urlsplit
 
 from ..wire import frames, protocol
-from ..wire.channels import HTTP, SSE, is_post
+from ..wire.channels import DELETE, HTTP, SSE, is_listen_stream, is_post
 from ..wire.frames import Side
 from ..wire.framing import Events, is_event_stream
 from .tape import Tape
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 Step = Callable[[Tape], None]
 _ENDS = ("close", "abort", "failed", "open")  # the ways a channel ends
+_LATE = 100  # ended sessions to keep for late requests
 
 
 class _UnrecordedTape(Tape):
@@ -56,16 +57,25 @@ class _Channel:
 
 
 class Sessions:
-    """The tapes of one recording. `begin(at, transport, legacy)` makes a new one; `sampling` skips some sessions."""
+    """The tapes of one recording. A session ends with its DELETE, or with its stream of HTTP+SSE."""
 
-    def __init__(self, begin: Callable[[int, str, bool], Tape], sampling: Sampling | None = None) -> None:
+    def __init__(
+        self,
+        begin: Callable[[int, str, bool], Tape],
+        sampling: Sampling | None = None,
+        end: Callable[[Tape], object] = lambda tape: None,
+    ) -> None:
+        """`begin(at, transport, legacy)` makes a tape, and `end` gets it back; `sampling` leaves some sessions out."""
         self._begin = begin
         self._sampling = sampling
+        self._end = end
         self._run: Tape | None = None
         self._by_id: dict[str, Tape] = {}
         self._by_endpoint: dict[str, Tape] = {}
         self._tapes: dict[str, Tape] = {}  # by channel, while the channel is open
         self._waiting: dict[str, _Channel] = {}
+        self._names: dict[Tape, tuple[dict[str, Tape], str]] = {}  # where a tape is kept
+        self._ended: dict[Tape, None] = {}  # oldest first
 
     def control(self, side: Side, channel: str, facts: dict[str, Any], at: int) -> None:
         """Handle the start of a request or a response, or the end of a channel."""
@@ -80,8 +90,7 @@ class Sessions:
             tape = self._decided_by(waiting, event, headers)
             if tape is not None:
                 self._settle(channel, tape)
-        if event in _ENDS:
-            self._tapes.pop(channel, None)
+        self._look_for_end(channel, event, facts.get("status"))
 
     def feed(self, side: Side, channel: str, data: bytes, at: int) -> None:
         self._do(channel, lambda tape: tape.feed(side, channel, data, at))
@@ -115,6 +124,28 @@ class Sessions:
         for tape in {id(tape): tape for tape in self._tapes.values()}.values():
             tape.end_all(at)
 
+    def _look_for_end(self, channel: str, event: str | None, status: int | None) -> None:
+        """Find out whether a channel has ended, and its session with it."""
+        tape = self._tapes.get(channel)
+        if tape is not None and tape in self._names:
+            is_of_stream = self._names[tape][0] is self._by_endpoint
+            is_deleted = event == "response" and channel.startswith(DELETE) and 200 <= (status or 0) < 300
+            if is_deleted or (is_of_stream and event in _ENDS and is_listen_stream(channel)):
+                self._ended[tape] = None
+        if event in _ENDS:
+            self._tapes.pop(channel, None)
+            self._forget()
+
+    def _forget(self) -> None:
+        """Give back the sessions that ended first, but for those with an open channel."""
+        for tape in list(self._ended)[:-_LATE]:
+            if tape not in self._tapes.values():
+                del self._ended[tape]
+                kept, name = self._names.pop(tape)
+                if kept.get(name) is tape:  # not if another has taken its name
+                    del kept[name]
+                self._end(tape)
+
     def _do(self, channel: str, step: Step) -> None:
         tape = self._tapes.get(channel)
         if tape is not None:
@@ -145,8 +176,7 @@ class Sessions:
             return self._by_id[number]
         if self._sampling is not None and not self._sampling.takes_session(number):
             return _UNRECORDED
-        self._by_id[number] = tape = self._begin(waiting.at, HTTP, True)
-        return tape
+        return self._begin_named(self._by_id, number, waiting.at, HTTP)
 
     def _of_run(self, waiting: _Channel) -> Tape:
         if self._sampling is not None and not self._sampling.takes_request(b"".join(waiting.body)):
@@ -164,8 +194,14 @@ class Sessions:
         if event != "endpoint":
             return self._of_run(waiting)
         path = endpoint_path(waiting.path, text.decode("utf-8", "replace"))
-        taken = self._sampling is None or self._sampling.takes_session(path)
-        self._by_endpoint[path] = tape = self._begin(waiting.at, SSE, True) if taken else _UNRECORDED
+        if self._sampling is not None and not self._sampling.takes_session(path):
+            self._by_endpoint[path] = _UNRECORDED
+            return _UNRECORDED
+        return self._begin_named(self._by_endpoint, path, waiting.at, SSE)
+
+    def _begin_named(self, kept: dict[str, Tape], name: str, at: int, transport: str) -> Tape:
+        kept[name] = tape = self._begin(at, transport, True)
+        self._names[tape] = kept, name
         return tape
 
 

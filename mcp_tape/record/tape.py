@@ -80,6 +80,11 @@ class Tape:
         """The time of the last frame, in microseconds since the session's start."""
         return self._last
 
+    @property
+    def at(self) -> int:
+        """The same time since the recorder's start."""
+        return self._zero + self._last
+
     def is_quiet(self, mark: int = 0) -> bool:
         """Return whether no exchange is open, apart from those of the previous session and those up to `mark`."""
         mark = max(mark, self._repeated)

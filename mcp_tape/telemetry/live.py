@@ -70,6 +70,9 @@ class Spans:
             call = self._open.pop(place)
             if not goes_on:
                 self._put(session, call, max(session.tape.elapsed, call.at))
+        if not goes_on:
+            self._known.pop(session, None)
+            self._names.pop(session, None)
 
     def _begin(self, session: OpenSession, number: int, call: Call) -> None:
         self._open[session, number] = call

@@ -14,7 +14,7 @@ PIPES = (STDIO, STDERR)
 # The recorder's notes about the recording itself: the cassette that continues a session or that it continues, and the
 # signal that stopped the recorder.
 TAPE, CONTINUES, CONTINUED, SIGNALLED = "tape", "continues", "continued", "signal"
-POST, GET = "post-", "get-"  # followed by a number
+POST, GET, DELETE = "post-", "get-", "delete-"  # followed by a number
 
 
 def http_channel(verb: str, number: int) -> str:

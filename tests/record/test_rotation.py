@@ -21,7 +21,7 @@ from tests.support.disks import fill, mounted
 from tests.support.kills import fork_with, until_it_lives
 from tests.support.messages import call, request, result, tell
 from tests.support.promises import CASSETTES
-from tests.support.rows import EXIT, LEAVE, Said, cassettes, parts, record_into, texts
+from tests.support.rows import EXIT, LEAVE, Said, answered, cassettes, parts, posted, record_into, texts
 from tests.support.running import ECHO, MCP_TAPE, WAIT, frames, is_one_file, receive_line, run, send, started, until
 
 fork_with(__name__)
@@ -40,21 +40,6 @@ def calls(first: int, number: int) -> Iterator[Said]:
     for rpc_id in range(first, first + number):
         yield "client", STDIO, call(rpc_id, text=FILLING)
         yield "server", STDIO, result(rpc_id)
-
-
-def posted(channel: str, body: str, session: str = "one") -> Iterator[Said]:
-    headers = {"mcp-session-id": session}
-    yield "client", channel, {"event": "request", "verb": "POST", "path": "/mcp", "headers": headers}
-    yield "client", channel, body
-    yield "client", channel, ""
-
-
-def answered(channel: str, status: int, body: str = "", session: str = "one") -> Iterator[Said]:
-    headers = {"content-type": "application/json", "mcp-session-id": session}
-    yield "server", channel, {"event": "response", "status": status, "headers": headers}
-    if body:
-        yield "server", channel, body
-    yield "server", channel, ""
 
 
 def said_in(said: list[Said]) -> list[str]:

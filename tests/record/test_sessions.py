@@ -26,7 +26,8 @@ class Recording:
         self.begun: list[tuple[int, str]] = []  # the time and the transport of each
         self.frames: list[list[Frame]] = []
         self.tapes: list[Tape] = []
-        self.http = Http(Sessions(self._begin))
+        self.ended: list[int] = []  # sessions, by number
+        self.http = Http(Sessions(self._begin, end=lambda tape: self.ended.append(self.tapes.index(tape))))
 
     def _begin(self, at: int, transport: str, legacy: bool) -> Tape:
         kept: list[Frame] = []
@@ -290,3 +291,77 @@ def test_a_session_is_in_order_and_begins_with_its_first_byte(recording: Recordi
 def test_frames_are_numbered_without_a_gap(recording: Recording) -> None:
     for tape, kept in zip(recording.tapes, recording.frames, strict=True):
         assert [frame.seq for frame in kept] == list(range(1, tape.frames + 1))
+
+
+# The end of a session ----------------------------------------------------------------------------------
+
+
+def delete(http: Http, number: str, status: int = 200) -> None:
+    http.open(f"delete-{number}", mcp_session_id=number)
+    http.answer(f"delete-{number}", "", status)
+
+
+def fill_up(http: Http) -> None:
+    """As many ended sessions as are kept for late requests."""
+    for number in range(100):
+        initialize(http, f"post-more-{number}", f"more-{number}")
+        delete(http, f"more-{number}")
+
+
+@pytest.mark.parametrize(
+    ("status", "is_end"), [(199, False), (200, True), (204, True), (299, True), (300, False), (405, False)]
+)
+def test_a_session_ends_when_the_server_accepts_its_delete(recording: Recording, status: int, is_end: bool) -> None:
+    initialize(recording.http, "post-1", "a")
+    delete(recording.http, "a", status)
+    assert recording.ended == []  # more may come
+    fill_up(recording.http)
+    assert recording.ended == [0] * (200 <= status < 300)
+
+
+def test_a_late_request_is_of_its_session_and_one_that_comes_too_late_of_another(recording: Recording) -> None:
+    http = recording.http
+    initialize(http, "post-1", "a")
+    delete(http, "a")
+    http.post("post-2", call(1), mcp_session_id="a")
+    http.answer("post-2", "", 404)
+    fill_up(http)
+    http.post("post-3", call(2), mcp_session_id="a")
+    said = recording.end().said()
+    assert recording.ended == [0] and said[0] == [INITIALIZE, HELLO, call(1)] and said[-1] == [call(2)]
+
+
+def test_a_session_goes_on_while_one_of_its_streams_is_open(recording: Recording) -> None:
+    http = recording.http
+    http.open("get-1", mcp_session_id="a")
+    http.respond("get-1")
+    delete(http, "a")
+    fill_up(http)
+    http.event("get-1", tell("notifications/message"))
+    assert recording.ended == [] and recording.said()[0] == [tell("notifications/message")]
+    http.end("server", "get-1")
+    assert recording.ended == [0]
+
+
+def test_a_session_of_http_sse_ends_with_its_stream(recording: Recording) -> None:
+    http = recording.http
+    for number in range(102):
+        http.open(f"get-{number}", "/sse")
+        http.respond(f"get-{number}")
+        http.feed("server", f"get-{number}", ENDPOINT.format("/messages").encode())  # all have the same
+        http.post(f"post-{number}", call(number), "/messages")
+        http.answer(f"post-{number}", "", 202)
+        assert recording.ended == [0] * (number == 101)
+        http.control("client", f"get-{number}", event="abort")
+    assert recording.ended == [0, 1]
+    http.post("post-late", call("late"), "/messages")
+    assert recording.said()[101] == [call(101), call("late")]
+
+
+def test_the_end_of_another_request_is_no_end_of_a_session(recording: Recording) -> None:
+    http = recording.http
+    for number in range(150):
+        initialize(http, f"post-{number}", f"{number}")
+        http.open(f"get-{number}", mcp_session_id=f"{number}")
+        http.answer(f"get-{number}", "", 200)
+    assert recording.ended == []

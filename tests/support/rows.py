@@ -24,6 +24,23 @@ LEAVE: Said = ("client", STDIO, {"event": "close"})
 EXIT: Said = ("server", STDIO, {"event": "exit", "code": 0})
 
 
+def posted(channel: str, body: str, session: str = "one") -> Iterator[Said]:
+    """A message of a client over HTTP."""
+    headers = {"mcp-session-id": session}
+    yield "client", channel, {"event": "request", "verb": "POST", "path": "/mcp", "headers": headers}
+    yield "client", channel, body
+    yield "client", channel, ""
+
+
+def answered(channel: str, status: int, body: str = "", session: str = "one") -> Iterator[Said]:
+    """The response to it, or to another request."""
+    headers = {"content-type": "application/json", "mcp-session-id": session}
+    yield "server", channel, {"event": "response", "status": status, "headers": headers}
+    if body:
+        yield "server", channel, body
+    yield "server", channel, ""
+
+
 def packed(said: Said, at: int) -> bytes:
     """A record of the relay's pipe."""
     side, channel, what = said
