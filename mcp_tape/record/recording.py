@@ -108,7 +108,8 @@ class Recording:
         self._row = options.row
         self._limit = options.row.size if options.row else 0  # bytes from which on it may move to the next cassette
         self._stored = 0  # bytes of the cassette
-        self._was_full = False  # the disk, which is why recording failed
+        self._full_since = 0.0  # the time at which the disk was found full; 0 if it is not
+        self._was_full = False  # if recording failed because of that
         self._again_at = 0.0
         self._gap: str | None = None  # why frames are missing at the end of this cassette
 
@@ -154,7 +155,7 @@ class Recording:
                         self._report.say(f"cassette {self._path}")
                 self._writer = self._opened(self._path)
         except (Error, CassetteError) as error:
-            self._fail(f"cannot write {self._path}: {error}")
+            self._fail(f"cannot write {self._path}: {error}", error)
             return
         if self._writer.warning:
             self._report.warn(self._writer.warning)
@@ -164,18 +165,18 @@ class Recording:
 
     def _patiently(self, write: Callable[[], _T]) -> _T:
         """Retry for a while if the file is locked or the disk is full."""
-        end = 0.0
         while True:
             try:
-                return patiently(write, self._wait)
+                done = patiently(write, self._wait)
+                self._full_since = 0.0
+                return done
             except OperationalError as error:
                 if self._row is None or self._failed or not is_full(error):
                     raise
-                if not end:
-                    end = monotonic() + _ROOM
+                if not self._full_since:
+                    self._full_since = monotonic()
                     self._report.warn(f"cannot write {self._path}: {error}; waiting for room")
-                elif monotonic() > end:
-                    self._was_full = True
+                elif monotonic() > self._full_since + _ROOM:
                     raise
             if self._backlog.closed:
                 self._report.live()  # the relay waits for us to finish
@@ -226,7 +227,7 @@ class Recording:
                 session.number = self._patiently(lambda: writer.begin(facts))
                 self._report.say(f"session {session.number}")
             except Error as error:
-                self._fail(self._why(error))
+                self._fail(self._why(error), error)
 
     def _play(self, tape: Tape | Sessions, data: bytes) -> bytes:
         """Feed whole records to the tape; return the start of an incomplete one."""
@@ -299,7 +300,7 @@ class Recording:
         try:
             store()
         except Error as error:
-            self._fail(self._why(error))
+            self._fail(self._why(error), error)
         if self._backlog.closed:
             self._report.live()
 
@@ -313,7 +314,8 @@ class Recording:
                 facts.pop(removed.session, None)
                 self._append(writer, rest, facts, later)
             return
-        self._kept = self._counts()
+        # Of what came while the disk was full, only what we say of it is stored.
+        self._kept = (self._kept[0] + len(entered), *self._kept[1:]) if self._gap else self._counts()
         for number, news in facts.items():
             self._facts.setdefault(number, {}).update(news)
 
@@ -432,7 +434,7 @@ class Recording:
                 (session, self._parting(writer, session, path) if session.number else []) for session in self._sessions
             ]
         except Error as error:
-            self._fail(self._why(error))
+            self._fail(self._why(error), error)
         self._store_all(writer)
         if self._failed:
             following.close()
@@ -545,8 +547,9 @@ class Recording:
             return f"{self._path} was moved or deleted while it was being recorded"
         return f"cannot write {self._path}: {error}"
 
-    def _fail(self, why: str) -> None:
+    def _fail(self, why: str, error: Exception | None = None) -> None:
         self._failed = why
+        self._was_full = self._row is not None and error is not None and is_full(error)
         self._report.say(f"failed {why}")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -344,6 +345,42 @@ def test_behind_a_disk_that_was_full_for_long_it_goes_on_and_says_what_is_missin
     kept = texts(small_disk)
     asked_last = next(asked)[2]
     assert isinstance(asked_last, str) and int(json.loads(kept[-1])["id"]) == json.loads(asked_last)["id"] - 1
+    frames_of = [frame for part in parts(small_disk) for frame in part]
+    assert report[-1].split()[:2] == ["done", str(len(frames_of))]  # without those that are missing
+
+
+def size_of(path: Path) -> int:
+    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as db:
+        return int(db.execute("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size").fetchone()[0])
+
+
+def test_a_disk_that_is_full_just_when_the_next_begins_loses_nothing_unsaid(
+    small_disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcp_tape.record.recording._ROOM", 1.0)
+    size, said = 60_000, [*INTRODUCTION, *calls(0, 100), EXIT]
+
+    def filled() -> Iterator[Said]:
+        waits = iter(said)
+        yield from (next(waits) for _ in INTRODUCTION)
+        for sent in range(len(INTRODUCTION), len(said), 2):
+            until(lambda: len(texts(small_disk)) == sent, "all that was said")  # noqa: B023
+            if size_of(small_disk / "t.db") >= size:
+                break
+            yield next(waits)
+            yield next(waits)
+        fill(small_disk)
+        yield from waits
+
+    def make_room(line: str) -> None:
+        if "the next cannot be begun" in line:
+            (small_disk / "ballast").unlink()
+
+    report = record_into(row_in(small_disk, size), filled(), make_room)
+    assert any("the next cannot be begun" in line for line in report)
+    with Cassette(cassettes(small_disk)[0]) as first:
+        (session,) = first.sessions()
+    assert texts(small_disk) == said_in(said) or "disk is full" in str(session.incomplete)
 
 
 # -- kills, and two at once
