@@ -29,7 +29,7 @@ ROOT = TESTS.parent
 CACHE = ROOT / ".cache"
 NODE = TESTS / "node"
 PATIENCE = 600  # seconds, for pip or npm on a slow network
-MEMORY, ROOM = "/dev/shm", 2 << 30  # a file system of Linux, and bytes: the largest tests of four processes at once
+MEMORY, ROOM = "/dev/shm", 2 << 30  # a file system of Linux, and bytes: the largest tests of all processes at once
 
 CLIENTS = ("mcp2-auto", "mcp2-legacy", "mcp1", "ts1", "ts2-auto")
 ALL_CLIENTS = (*CLIENTS, "fastmcp4")  # fastmcp4 is built on mcp2, so recording need not be tried with both

@@ -37,7 +37,7 @@ def python(source: str) -> list[str]:
     return [sys.executable, "-c", source]
 
 
-ECHO = python("import os\nwhile data := os.read(0, 65536): os.write(1, data)")
+ECHO = [sys.executable, "-I", "-S", "-c", "import os\nwhile data := os.read(0, 65536): os.write(1, data)"]
 
 
 def record(cassette: Path, server: Sequence[str], *options: str) -> list[str]:

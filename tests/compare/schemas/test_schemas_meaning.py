@@ -199,6 +199,7 @@ def garbage() -> Iterator[Schema]:
     yield {"properties": {"a": 7, "b": [], "c": None}, "items": [7, []], "anyOf": [7, None], "if": 7, "then": []}
 
 
+@pytest.mark.slow(quick=8)
 @pytest.mark.parametrize("schema", list(garbage()))
 def test_what_is_no_schema_is_the_same_or_not(schema: Schema) -> None:
     assert list(compare_input(schema, schema)) == []

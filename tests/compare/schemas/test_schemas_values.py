@@ -33,6 +33,7 @@ def check(claimed: set[tuple[str, str]], wide: Any, narrow: Any) -> None:
         assert not errors
 
 
+@pytest.mark.slow(quick=30)
 @pytest.mark.parametrize(("what", "old", "new"), PAIRS, ids=[pair[0] for pair in PAIRS])
 def test_an_error_has_a_value_that_no_longer_fits_and_the_reverse(what: str, old: Any, new: Any) -> None:
     for one, other in ((old, new), (new, old)):

@@ -271,7 +271,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         yield place
 
 
-ECHO_THEN_3 = [*ECHO[:2], ECHO[2] + "\nraise SystemExit(3)"]
+ECHO_THEN_3 = [*ECHO[:-1], ECHO[-1] + "\nraise SystemExit(3)"]
 
 
 def converses_on_a_full_disk(cassette: Path, **more: object) -> None:

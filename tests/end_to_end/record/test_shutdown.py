@@ -383,7 +383,7 @@ def test_a_recording_that_is_immune_to_hangup_stays_so(tmp_path: Path) -> None:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
     with recording(
-        tmp_path / "tape.db", python(f"print('ready', flush=True)\n{ECHO[2]}"), preexec_fn=immune
+        tmp_path / "tape.db", python(f"print('ready', flush=True)\n{ECHO[-1]}"), preexec_fn=immune
     ) as process:
         signal_to("group", process, signal.SIGHUP)
         send(process.stdin, b"still there?\n")
@@ -453,7 +453,7 @@ def test_told_to_stop_when_all_is_said_we_leave_the_writer_to_finish_alone(tmp_p
 @linux_only
 def test_nobody_is_left_when_a_recording_ends(tmp_path: Path) -> None:
     cassette = tmp_path / "tape.db"
-    with recording(cassette, python(f"print('ready', flush=True)\n{ECHO[2]}")) as process:
+    with recording(cassette, python(f"print('ready', flush=True)\n{ECHO[-1]}")) as process:
         writer_of(process.pid, cassette)
         family = children(process.pid)
         assert len(family) == 3  # server, writer, and the guard of the process group

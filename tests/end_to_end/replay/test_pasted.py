@@ -124,6 +124,7 @@ CASES = {
 }  # fmt: skip
 
 
+@pytest.mark.slow(quick=5)
 @pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
 def test_every_number_and_command_in_a_report_works(tmp_path: Path, case: Case) -> None:
     name = "tape's.db" if case is CASES["another name of a file"] else "tape.db"

@@ -144,6 +144,7 @@ def replay(tape: Path, steps: list[Step]) -> None:
     assert code == exit_code(steps, within_a_call=True), stderr
 
 
+@pytest.mark.slow(quick=8)
 @pytest.mark.parametrize("flow", ALL, ids=names)
 def test_a_flow_replays_with_the_same_ids_and_with_others(flow: Flow, tmp_path: Path) -> None:
     tape = recorded(flow, tmp_path / "tape.db")
@@ -151,11 +152,13 @@ def test_a_flow_replays_with_the_same_ids_and_with_others(flow: Flow, tmp_path: 
     replay(tape, with_other_ids(flow.steps))
 
 
+@pytest.mark.slow(quick=4)
 @pytest.mark.parametrize("flow", IN_ANY_ORDER, ids=names)
 def test_exchanges_replay_in_another_order(flow: Flow, tmp_path: Path) -> None:
     replay(recorded(flow, tmp_path / "tape.db"), in_another_order(flow.steps))
 
 
+@pytest.mark.slow(quick=4)
 @pytest.mark.parametrize("flow", [flow for flow in IN_ANY_ORDER if is_valid(flow)], ids=names)
 def test_a_flow_replays_over_http(flow: Flow, tmp_path: Path) -> None:
     steps = with_other_ids(flow.steps)
