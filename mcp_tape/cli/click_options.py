@@ -53,6 +53,20 @@ def changed_cassette_argument(function: F) -> F:
     return click.argument("file", metavar="FILE", shell_complete=files, callback=changed_place)(function)
 
 
+def cassettes_argument(function: F) -> F:
+    """An argument of many cassettes, `paths`: files, directories, quoted patterns and URLs, the same everywhere."""
+    return click.argument(
+        "paths", metavar="CASSETTE...", nargs=-1, required=True, shell_complete=files, callback=meant_cassettes
+    )(function)
+
+
+def meant_cassettes(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> list[str]:
+    """A callback of places, which are replaced by the cassettes that are meant."""
+    from ..fleet.finding import cassettes
+
+    return [] if ctx.resilient_parsing else cassettes(map(read_place, value))
+
+
 def session_option(function: F) -> F:
     return click.option("--session", type=int, metavar="N", help="Which session; default: the newest.")(function)
 

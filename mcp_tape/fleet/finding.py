@@ -28,6 +28,11 @@ def cassettes(places: Iterable[str]) -> list[str]:
     return found
 
 
+def expanded(places: Iterable[str]) -> list[str]:
+    """Places with patterns and prefixes of buckets replaced by what they stand for. Directories stay."""
+    return [one for place in places for one in ([place] if os.path.isdir(place) else cassettes([place]))]
+
+
 def shown(place: str) -> str:
     """A place in a form that is safe to print: a URL may contain a signature."""
     if not is_url(place):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -42,6 +43,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     [
         ["show", V1], ["show", V1, "1"], ["ls", V1], ["stats", V1, "--json"], ["search", V1, "old"], ["check", V1],
         ["why", V1], ["query", V1, "select json_extract(text, '$.result.value') from frames"],
+        ["merge", V1, "-o", "merged.db"], ["redact", V1, "--dry-run"], ["check", V1, "--json", "--jobs", "1"],
         ["convert", "--to", "txt", V1], ["convert", V1], ["convert", V1, "--to", "md"], ["diff", V1, V1],
     ],
     ids=lambda words: " ".join(words[:3]),
@@ -49,7 +51,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_what_reads_takes_it(repository: Path, words: list[str]) -> None:
     done = run([*MCP_TAPE, *words])
     assert done.returncode == 0, done.stderr
-    assert b"old" in done.stdout or words[0] in ("ls", "stats", "check", "why", "diff")
+    assert b"old" in done.stdout or words[0] in ("ls", "stats", "check", "why", "diff", "merge", "redact")
     assert b"/mcp-tape-" not in done.stdout + done.stderr, "the copy goes by the name of the file in git"
 
 
@@ -65,6 +67,13 @@ def test_it_is_replayed(repository: Path, tmp_path: Path) -> None:
         assert json.loads(player.due(0.0)[0].text)["result"]["value"] == "old"
     done = run([*MCP_TAPE, "use", V1, "--mode", "none"], lines(call(7, "find", q="old")))
     assert done.returncode == 0 and b'"old"' in done.stdout
+
+
+def test_its_client_is_verified(repository: Path) -> None:
+    server = ["--", sys.executable, "-m", "mcp_tape", "replay", V1]
+    done = run([*MCP_TAPE, "verify", V1, "--allow-writes", *server])
+    assert b"1 request played" in done.stderr and done.returncode == 0, done.stderr
+    assert sorted(path.name for path in (repository / "tapes").iterdir()) == ["tape.db"]
 
 
 @pytest.mark.parametrize(

@@ -124,3 +124,10 @@ def test_the_golden_cassettes_are_listed(tmp_path: Path) -> None:
     shown = lines("ls", tmp_path)
     assert [line for line in shown if not line.startswith(" ")] == [str(tmp_path / path.name) for path in GOLDEN]
     assert all("  complete" in line for line in shown if line.startswith(" "))
+
+
+def test_several_places_are_listed_with_their_names(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(shelf)
+    shown = lines("ls", "b.db", "deep")
+    assert [line for line in shown if not line.startswith(" ")] == ["b.db", "deep/er/c.tape"]
+    assert [line for line in lines("ls", "b*.db") if not line.startswith(" ")] == ["b.db"]

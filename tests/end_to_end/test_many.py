@@ -286,3 +286,32 @@ def test_the_manual_names_every_member_of_a_row(tapes: Path) -> None:
         ["check", "tapes"], ["redact", "tapes", "--dry-run"], ["diff", "tapes", "tapes"],
     )]  # fmt: skip
     assert {name for row in found for name in row if f"`{name}`" not in page} == set()
+
+
+# What many cassettes are, in every command that takes several
+
+
+MANY = [
+    ["ls"], ["check"], ["redact", "--dry-run"], ["lake", "lake"], ["merge", "-o", "merged.db"],
+    ["convert", "both.html"], ["review", "--list"],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("words", MANY, ids=lambda words: words[0])
+@pytest.mark.parametrize("places", [["tapes"], ["tapes/*.db"], ["tapes/a.db", "tapes/b.db"]], ids=str)
+def test_many_cassettes_are_named_the_same_way_everywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], places: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    tapes = tmp_path / "tapes"
+    tapes.mkdir()
+    for name in ("a.db", "b.db"):
+        shutil.copyfile(path_of("demo" if name == "a.db" else "time"), tapes / name)
+    name, *more = words
+    before = more if name in ("check", "redact", "merge", "review") else []
+    after = more if name in ("lake", "convert") else []
+    result = invoke(name, *before, *places, *after)
+    assert result.exit_code == 0, result.output
+    if name not in ("check", "lake", "convert", "review"):
+        assert all(f"tapes/{one}" in result.output for one in ("a.db", "b.db"))
+    assert name != "convert" or "2 sessions" in result.stderr

@@ -15,7 +15,6 @@ from ...console.progress import Progress, frames_of
 from ...console.terminal import echo, echo_json, writable
 from ...contracts.terms import Limit, Term, Terms, limit, term
 from ...errors import CassetteError, count, harmless
-from ...fleet.finding import cassettes
 from ...fleet.many.checking import Contract, Task, checked, found, here
 from ...fleet.many.results import Result
 from ...fleet.shards import Shard
@@ -24,7 +23,7 @@ from ...start.values import rules_from
 from ...transports.signals import tidied_up
 from ...values import check_session, parse_duration, parse_size
 from .. import has_found
-from ..click_options import files, format_option, given_as, many_options, read_by, read_places
+from ..click_options import cassettes_argument, format_option, given_as, many_options, read_by
 from ..filter import each
 from ..many.running import Run, is_asked, report
 
@@ -43,7 +42,7 @@ def _session(text: str) -> str:
     "  mcp-tape check tape.db --max 'tools/call<=20' --max-duration 2s\n"
     "  mcp-tape check tape.db --audit --json",
 )
-@click.argument("paths", metavar="FILE...", nargs=-1, required=True, shell_complete=files, callback=read_places)
+@cassettes_argument
 @click.option(
     "--expect", metavar="FILTER", multiple=True, callback=each(term), help="Something must fit this; may be repeated."
 )
@@ -83,7 +82,7 @@ def _session(text: str) -> str:
 @format_option
 @many_options
 def command(
-    paths: tuple[str, ...],
+    paths: list[str],
     expect: tuple[Term, ...],
     forbid: tuple[Term, ...],
     limits: tuple[Limit, ...],
@@ -109,8 +108,8 @@ def command(
     instructions, do not tell the user), invisible characters, names that look like others, and links that
     carry data out.
 
-    FILE can be a directory: all cassettes in it and below. One that cannot be read does not stop the others. With
-    --jobs or --shard, --json is one row a cassette, for mcp-tape merge-reports.
+    CASSETTE can be a file, a directory, a quoted pattern or a URL. One that cannot be read does not stop the
+    others. With --jobs or --shard, --json is one row a cassette, for mcp-tape merge-reports.
 
     Exit code 3: a file is not a cassette, or cannot be read.
     """
@@ -119,13 +118,13 @@ def command(
         raise click.UsageError("--session is for contracts and --audit: all else is checked in the whole file")
     contract = _plain(terms)._replace(audited=audited, session=session or "all")
     task = Task(contract, rules_from(given)._replace(environ={}))  # every process has its own
-    several, form = cassettes(paths), "json" if given["as_json"] else given["form"]
+    form = "json" if given["as_json"] else given["form"]
     if is_asked() or form == "junit":
         run = Run("check", "checking", jobs, shard, quiet=form == "json")
         with tidied_up():
-            results = run.results(partial(checked, task=task), several, str, lambda path: [path])
+            results = run.results(partial(checked, task=task), paths, str, lambda path: [path])
             raise SystemExit(report(results, form, _show))
-    raise SystemExit(_check_all(several, task, form == "json"))
+    raise SystemExit(_check_all(paths, task, form == "json"))
 
 
 def _plain(terms: Terms) -> Contract:

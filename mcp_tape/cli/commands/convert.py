@@ -23,6 +23,7 @@ from ...cassette.text.names import is_database
 from ...console import say
 from ...console.terminal import echo_json
 from ...errors import CassetteError, count
+from ...fleet.finding import cassettes
 from ...options import FORMATS
 from ...transports.signals import tidied_up
 from ...values import check_session
@@ -148,7 +149,8 @@ def _read(paths: Sequence[str], form: str | None) -> tuple[str, list[str], str |
         raise click.UsageError(
             f"what is {output} to be? Let its name end in .db, .jsonl, .html and so on, or add --to FORM"
         )
-    return form, [source if source == _STREAM else read_place(source) for source in sources], output
+    read = [source if source == _STREAM else read_place(source) for source in sources]
+    return form, cassettes(read) if form in OF_MANY else read, output
 
 
 def _is_collector(output: str) -> bool:

@@ -11,9 +11,8 @@ import click
 
 from ...console import say
 from ...errors import count, harmless
-from ...fleet.finding import cassettes
 from ...values import size_text
-from ..click_options import files, json_option, many_options, read_places
+from ..click_options import cassettes_argument, files, json_option, many_options
 from ..many.running import Found, Run, report
 
 if TYPE_CHECKING:
@@ -28,16 +27,16 @@ if TYPE_CHECKING:
     "  mcp-tape lake 'tapes/*.db' lake/ --jobs auto\n"
     "  mcp-tape lake tapes/ lake/ --shard 1/4 --no-content --json",
 )
-@click.argument("sources", metavar="SRC...", nargs=-1, required=True, shell_complete=files, callback=read_places)
+@cassettes_argument
 @click.argument("dest", metavar="DEST", shell_complete=files)
 @click.option("--no-content", "bare", is_flag=True, help="Leave out all texts: arguments, results, errors, messages.")
 @many_options
 @json_option
-def command(sources: tuple[str, ...], dest: str, bare: bool, jobs: int, shard: Shard | None, as_json: bool) -> None:
+def command(paths: list[str], dest: str, bare: bool, jobs: int, shard: Shard | None, as_json: bool) -> None:
     """Make Parquet tables of cassettes, for DuckDB, ClickHouse, polars, Spark and all others that read them.
 
-    SRC is a cassette, a directory of some, or a pattern. In DEST are the tables sessions, calls, messages and
-    definitions, each in directories by date and server; docs/lake-tables.md has their columns.
+    CASSETTE can be a file, a directory, a quoted pattern or a URL. In DEST are the tables sessions, calls, messages
+    and definitions, each in directories by date and server; docs/lake-tables.md has their columns.
 
     A file is named by the content of the cassette that it comes from: what is there already is left as it is, so the
     command may be repeated, interrupted, and run in parallel. A cassette that is being recorded is left for the next
@@ -54,7 +53,7 @@ def command(sources: tuple[str, ...], dest: str, bare: bool, jobs: int, shard: S
     run = Run("lake", "adding", jobs, shard, quiet=True)
     done: Counter[str] = Counter()
     with tidied_up():
-        results = run.results(work, cassettes(sources), str, lambda path: [path])
+        results = run.results(work, paths, str, lambda path: [path])
         code = report(_counted(results, done), "json" if as_json else "text", _show)
     if not as_json:
         _summarize(done, dest)

@@ -12,7 +12,6 @@ from ...cassette.query.exchanges import Counts
 from ...cassette.query.parts import Links, links
 from ...cassette.query.sessions import cassettes_in, facts, server
 from ...cassette.reader import Cassette, EmptyError, Session
-from ...cassette.schema import is_remote
 from ...console import say
 from ...console.terminal import columns, echo, echo_json, echo_one_of_many, fit, pad, wrap, writable
 from ...errors import CassetteError, count
@@ -27,30 +26,33 @@ _WIDTH_OF_A_PIPE = 400  # a note may be long
     "ls",
     epilog="\b\nExamples:\n  mcp-tape ls\n  mcp-tape ls cassettes/\n  mcp-tape ls cassettes/mcp-server-time.db --json",
 )
-@click.argument("file", metavar="[FILE|DIR]", required=False, shell_complete=files, callback=read_places)
+@click.argument("places", metavar="[CASSETTE]...", nargs=-1, shell_complete=files, callback=read_places)
 @json_option
 @click.pass_context
-def command(ctx: click.Context, file: str | None, as_json: bool) -> None:
+def command(ctx: click.Context, places: tuple[str, ...], as_json: bool) -> None:
     """List the sessions on a cassette: when, what, how much, how long, and whether it is whole.
 
-    For a directory: the sessions on all cassettes in it and below, except in hidden directories; likewise for a
-    prefix in a bucket, with a / at its end: s3://team/tapes/. The default
-    is the current directory or, if it has no cassettes, your data directory, where clients record. Files
-    that are not cassettes are skipped; if a cassette cannot be read, stderr says so and the exit code is 3.
+    CASSETTE can be a file, a quoted pattern, a directory (all cassettes in it and below, except in hidden
+    directories) or a prefix in a bucket, with a / at its end: s3://team/tapes/. The default is the current
+    directory or, if it has no cassettes, your data directory, where clients record. Files that are not cassettes
+    are skipped; if a cassette cannot be read, stderr says so and the exit code is 3.
 
     A session is one client's conversation: on stdio from the server's start to its end, over HTTP one
     Mcp-Session-Id; clients without one share a session per recording.
     """
-    if file is None:
-        here = next(cassettes_in("."), None)
-        file = "." if here or not os.path.isdir(data_cassettes()) else data_cassettes()
-    if os.path.isdir(file):
-        ctx.exit(_list_all(file, cassettes_in(file), as_json))
-    if is_remote(file) and file.endswith("/"):
-        from ...fleet.finding import cassettes  # only where it is remote
+    from ...fleet.finding import cassettes
 
-        ctx.exit(_list_all(file, cassettes([file]), as_json))
-    _list(file, as_json)
+    if not places:
+        here = next(cassettes_in("."), None)
+        places = ("." if here or not os.path.isdir(data_cassettes()) else data_cassettes(),)
+    codes = []
+    for place in places:
+        paths = cassettes_in(place) if os.path.isdir(place) else cassettes([place])
+        if paths == [place] and not places[1:]:
+            _list(place, as_json)
+        else:
+            codes.append(_list_all(place, paths, as_json))
+    ctx.exit(max(codes, default=0))
 
 
 def _list_all(directory: str, paths: Iterable[str], as_json: bool) -> int:

@@ -15,7 +15,7 @@ from ..click_options import files, read_places
     "  mcp-tape mcp cassettes/\n"
     "  claude mcp add tapes -- mcp-tape mcp cassettes/",
 )
-@click.argument("places", metavar="[FILE|DIR]...", nargs=-1, shell_complete=files, callback=read_places)
+@click.argument("places", metavar="[CASSETTE]...", nargs=-1, shell_complete=files, callback=read_places)
 def command(places: tuple[str, ...]) -> None:
     """Let agents read recordings: an MCP server on stdio, with tools that only read.
 
@@ -23,13 +23,14 @@ def command(places: tuple[str, ...]) -> None:
     show_session, show_exchange, search, stats, why, diff and query do what the commands do, and each session
     is a resource. Long answers come in parts.
 
-    It reads the cassettes at or below FILE and DIR, and no other file. By default, these are the ones below
+    It reads these cassettes, and those below directories, and no other file. By default, these are the ones below
     the current directory, as mcp-tape ls lists them; outside of a project, the ones in your data directory.
     Nothing is run, and what was redacted stays redacted.
 
     It needs the MCP SDK: pip install 'mcp-tape[mcp]'
     """
     from ...agent.places import Places, given
+    from ...fleet.finding import expanded
     from ...start.names import default_directory
 
     try:
@@ -39,4 +40,4 @@ def command(places: tuple[str, ...]) -> None:
             raise
         install = f"pip install {pasted('mcp-tape[mcp]')}"
         raise click.UsageError(f"this command needs the MCP SDK, 2.2 or newer ({error}); try: {install}") from None
-    run(given(places) if places else Places([default_directory()]))
+    run(given(expanded(places)) if places else Places([default_directory()]))

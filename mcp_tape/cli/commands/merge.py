@@ -8,7 +8,7 @@ from ...console import say
 from ...console.terminal import echo_json
 from ...errors import count, harmless
 from ...transports.signals import tidied_up
-from ..click_options import changed_place, files, json_option, read_places
+from ..click_options import cassettes_argument, changed_place, files, json_option
 
 
 @click.command(
@@ -16,16 +16,17 @@ from ..click_options import changed_place, files, json_option, read_places
     epilog="\b\nExamples:\n  mcp-tape merge monday.db tuesday.db -o week.db\n"
     "  mcp-tape merge *.db -o all.db --force --json",
 )
-@click.argument("paths", metavar="FILE...", nargs=-1, required=True, shell_complete=files, callback=read_places)
+@cassettes_argument
 @click.option("-o", "--output", metavar="FILE", required=True, shell_complete=files, callback=changed_place,
               help="The new cassette.")  # fmt: skip
 @click.option("--force", is_flag=True, help="Replace the output if it is there.")
 @json_option
-def command(paths: tuple[str, ...], output: str, force: bool, as_json: bool) -> None:
+def command(paths: list[str], output: str, force: bool, as_json: bool) -> None:
     """Put the sessions of several cassettes on one, in the order in which they were recorded.
 
     They get new numbers; a session that extends another still does. A session that is on several of the
-    cassettes, because one is a copy of the other, is taken once. The input cassettes stay as they are.
+    cassettes, because one is a copy of the other, is taken once. CASSETTE can be a file, a directory, a quoted
+    pattern or a URL. The input cassettes stay as they are.
     """
     from ...cassette.change.merge import merge
 

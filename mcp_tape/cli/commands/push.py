@@ -13,13 +13,11 @@ from ...console.progress import Progress
 from ...console.terminal import echo, echo_json, writable
 from ...errors import count, harmless
 from ...fleet.bucket import Outcome
-from ...fleet.finding import cassettes
 from ...fleet.many.checking import here
 from ...options import KNOWN, REDACT
 from ...start.values import rules_from
 from .. import has_found
-from ..click_options import files as of_files
-from ..click_options import given_as, json_option, read_places
+from ..click_options import cassettes_argument, given_as, json_option
 
 
 @click.command(
@@ -29,12 +27,12 @@ from ..click_options import given_as, json_option, read_places
     "  mcp-tape push cassettes/ gs://team/tapes --json\n"
     "  mcp-tape push tape.db az://team/tapes --redact-key pin",
 )
-@click.argument("files", metavar="FILE|DIR...", nargs=-1, required=True, shell_complete=of_files, callback=read_places)
+@cassettes_argument
 @click.argument("url", metavar="URL")
 @click.option("--allow-secrets", is_flag=True, help="Also push what mcp-tape check finds secrets in.")
 @given_as(*REDACT, *KNOWN)
 @json_option
-def command(files: tuple[str, ...], url: str, allow_secrets: bool, as_json: bool, **given: Any) -> None:
+def command(paths: list[str], url: str, allow_secrets: bool, as_json: bool, **given: Any) -> None:
     """Put cassettes into a bucket: s3://, gs:// or az://.
 
     Each gets a name made of what it is: date=2026-11-18/server=github/<sha256>.db below URL. What is there already
@@ -49,9 +47,8 @@ def command(files: tuple[str, ...], url: str, allow_secrets: bool, as_json: bool
     """
     from ...fleet.push import push  # only where it is used
 
-    found = cassettes(files)
-    with Tally(f"pushing to {url}", len(found), as_json) as tally:
-        code = push(found, url, None if allow_secrets else partial(here, rules_from(given)), tally)
+    with Tally(f"pushing to {url}", len(paths), as_json) as tally:
+        code = push(paths, url, None if allow_secrets else partial(here, rules_from(given)), tally)
     tally.end()
     raise SystemExit(code)
 

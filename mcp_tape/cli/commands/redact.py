@@ -15,7 +15,6 @@ from ...console import say
 from ...console.progress import Progress, frames_of
 from ...console.terminal import echo_json
 from ...errors import CassetteError, harmless
-from ...fleet.finding import cassettes
 from ...fleet.many.checking import here
 from ...fleet.many.redacting import STILL, Task, facts, redacted, summary
 from ...fleet.many.results import Result
@@ -25,7 +24,7 @@ from ...redaction.redactor import Redactor
 from ...start.values import rules_from
 from ...transports.signals import tidied_up
 from ...wire.secret_names import placeholder
-from ..click_options import files, format_option, given_as, many_options, read_places
+from ..click_options import cassettes_argument, format_option, given_as, many_options
 from ..many.running import Run, is_asked, report
 
 
@@ -38,12 +37,12 @@ from ..many.running import Run, is_asked, report
     "  mcp-tape redact tapes/ --jobs 4\n"
     "  mcp-tape check tape.db",
 )
-@click.argument("paths", metavar="FILE...", nargs=-1, required=True, shell_complete=files, callback=read_places)
+@cassettes_argument
 @given_as(*REDACT, *KNOWN)
 @click.option("--dry-run", is_flag=True, help="Only say what would be hidden.")
 @format_option
 @many_options
-def command(paths: tuple[str, ...], dry_run: bool, jobs: int, shard: Shard | None, **given: Any) -> None:
+def command(paths: list[str], dry_run: bool, jobs: int, shard: Shard | None, **given: Any) -> None:
     """Hide secrets on an existing cassette, such as one recorded with --no-redact or fewer rules.
 
     It uses the rules of recording, the options, and the values in this environment. A value found under a
@@ -52,22 +51,22 @@ def command(paths: tuple[str, ...], dry_run: bool, jobs: int, shard: Shard | Non
     and git's history still do. While the cassette is being recorded, new messages are hidden by the
     recorder's own rules, so run it again at the end.
 
-    FILE can be a directory: all cassettes in it and below. One that cannot be read does not stop the others; the exit
-    code is then 3. With --jobs or --shard, --json is one row a cassette, for mcp-tape merge-reports.
+    CASSETTE can be a file, a directory or a quoted pattern. One that cannot be read does not stop the others; the
+    exit code is then 3. With --jobs or --shard, --json is one row a cassette, for mcp-tape merge-reports.
     """
     click.get_current_context().with_resource(tidied_up())
-    several, form = cassettes(paths), "json" if given["as_json"] else given["form"]
+    form = "json" if given["as_json"] else given["form"]
     task = Task(rules_from(given)._replace(environ={}), dry_run)  # every process has its own
     if is_asked() or form == "junit":
         run = Run("redact", "redacting", jobs, shard, quiet=form == "json")
-        results = run.results(partial(redacted, task=task), several, str, lambda path: [path])
+        results = run.results(partial(redacted, task=task), paths, str, lambda path: [path])
         raise SystemExit(report(results, form, _show))
     code = 0
-    for path in several:
+    for path in paths:
         try:
             _redact(path, task, form == "json")
         except CassetteError as error:
-            if len(several) == 1:
+            if len(paths) == 1:
                 raise
             say(str(error))
             code = error.exit_code

@@ -31,7 +31,7 @@ from ...diff.review import (
     waiting,
 )
 from ...errors import count
-from ..click_options import files, json_option
+from ..click_options import files, json_option, meant_cassettes
 
 F = TypeVar("F", bound=Callable[..., Any])
 _KEYS: dict[str, Decision] = {"a": "accept", "r": "reject", "i": "ignore"}
@@ -57,7 +57,7 @@ def _fingerprints(name: str, what: str) -> Callable[[F], F]:
     "  mcp-tape review time.db --list\n"
     "  mcp-tape review --accept a3f8c21b9d04 --reject 77c10e5512ab",
 )
-@click.argument("cassettes", metavar="[CASSETTE]...", nargs=-1, shell_complete=files)
+@click.argument("paths", metavar="[CASSETTE]...", nargs=-1, shell_complete=files, callback=meant_cassettes)
 @_fingerprints("--accept", "Accept this change: it is meant.")
 @_fingerprints("--reject", "Reject this change: it is a fault of the server.")
 @_fingerprints("--ignore-path", "Never report changes at the path of this one: adds a line to .mcp-tape-ignore.")
@@ -67,7 +67,7 @@ def _fingerprints(name: str, what: str) -> Callable[[F], F]:
 @json_option
 @click.option("--category", type=click.Choice(CATEGORIES), help="As for mcp-tape verify.")
 @click.pass_context
-def command(ctx: click.Context, /, cassettes: tuple[str, ...], only_list: bool, as_json: bool, **given: Any) -> None:
+def command(ctx: click.Context, /, paths: list[str], only_list: bool, as_json: bool, **given: Any) -> None:
     """Decide on the changes that verify has found, equal ones together.
 
     verify keeps the new recording beside the cassette, as CASSETTE.new. Without CASSETTE, all of them in and below this
@@ -79,7 +79,7 @@ def command(ctx: click.Context, /, cassettes: tuple[str, ...], only_list: bool, 
     """
     _check(given)
     project = load(here(), category=given["category"])
-    pending = [compared(cassette, project.settings()) for cassette in waiting(cassettes)]
+    pending = [compared(cassette, project.settings()) for cassette in waiting(paths)]
     width = (shutil.get_terminal_size().columns or 100) if sys.stdout.isatty() else 100
     view = View(shows_colours(), width, ignore_file=os.path.relpath(project.ignore_path))
     decided = any(given[flag] for flag in (*_FLAGS, "accept_all", "reject_all"))

@@ -14,11 +14,9 @@ import click
 from ...cassette.schema import expect_local
 from ...console import say
 from ...errors import TapeError
-from ...fleet.finding import cassettes
 from ...options import RECORDING, WEB, words_for
 from ...values import check_session
-from ..click_options import files as of_files
-from ..click_options import given_as, many_options, read_places
+from ..click_options import cassettes_argument, given_as, many_options
 from ..compare import AfterDashes, diff_options, is_json, judging_from
 from ..many.comparing import report
 from ..many.running import Run, is_asked, worst
@@ -43,7 +41,7 @@ _RECORDING = tuple(row._replace(check=row.parse or row.check, parse=None) for ro
     "  mcp-tape verify remote.db --url https://example.com/mcp --header 'X-Key: …'\n"
     "  mcp-tape verify time.db --update -- uvx mcp-server-time",
 )
-@click.argument("files", metavar="CASSETTE...", nargs=-1, required=True, shell_complete=of_files, callback=read_places)
+@cassettes_argument
 @click.option("--session", default="latest", show_default=True, metavar="N",
               help="latest, all or a number; latest: the newest that is no probe, and what extends it.")  # fmt: skip
 @click.option("--allow-writes", is_flag=True, help="Also call tools that are not annotated as read-only.")
@@ -57,28 +55,26 @@ _RECORDING = tuple(row._replace(check=row.parse or row.check, parse=None) for ro
 @click.option("-q", "--quiet", is_flag=True, help="Show only changes, unless something goes wrong.")
 @many_options
 @click.pass_context
-def command(
-    ctx: click.Context, /, files: tuple[str, ...], quiet: bool, jobs: int, shard: Shard | None, **given: Any
-) -> None:
+def command(ctx: click.Context, /, paths: list[str], quiet: bool, jobs: int, shard: Shard | None, **given: Any) -> None:
     """Play the recorded client against a live server, and report what changed.
 
     The server's own requests get the recorded answers. Values that it generates, such as cursors and ids, are sent
     back as a client would; secrets that the recording hides are taken from the environment. What happens is recorded,
     and compared as mcp-tape diff does.
 
-    CASSETTE can be a directory: all that are in it and below. Each has a server of its own. One that cannot be read or
-    verified does not stop the others; the exit code is the highest of all. With --jobs or --shard, --json is one row a
-    cassette, for mcp-tape merge-reports.
+    CASSETTE can be a file, a directory, a quoted pattern or a URL. Each has a server of its own. One that cannot be
+    read or verified does not stop the others; the exit code is the highest of all. With --jobs or --shard, --json
+    is one row a cassette, for mcp-tape merge-reports.
     """
     from ...fleet.many.verifying import Task, by_file, verified
     from ...transports.signals import tidied_up
 
     server, options = _server(given), _options(given)
-    for file in files if given["update"] else ():
+    for file in paths if given["update"] else ():
         expect_local(file)
     judging = judging_from(given)
     project = judging.project()
-    groups = by_file(cassettes(files))
+    groups = by_file(paths)
     keeps = not (given["no_keep"] or os.environ.get("CI"))
     task = Task(server, options, judging, given["update"], keeps, quiet)
     ctx.with_resource(tidied_up())

@@ -6,7 +6,7 @@ import click
 
 from ...cassette.reader import Cassette
 from ...console import say
-from ..click_options import files, read_places
+from ..click_options import files, meant_cassettes
 from ..newest import cassette_or_newest_argument
 
 
@@ -18,9 +18,9 @@ from ..newest import cassette_or_newest_argument
     "  mcp-tape view tape.db --no-open",
 )  # fmt: skip
 @cassette_or_newest_argument
-@click.argument("more", metavar="[FILE]...", nargs=-1, shell_complete=files, callback=read_places)
+@click.argument("more", metavar="[CASSETTE]...", nargs=-1, shell_complete=files, callback=meant_cassettes)
 @click.option("--no-open", is_flag=True, help="Do not open a browser: only print the address.")
-def command(file: str, more: tuple[str, ...], no_open: bool) -> None:
+def command(file: str, more: list[str], no_open: bool) -> None:
     """Look through a recording in the browser, also while it is being recorded.
 
     Prints the address of a page on this machine, opens it, and serves it until Ctrl-C. The page follows what is

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ...cassette.reader import Cassette
-from ...cassette.schema import GIT, is_url
+from ...cassette.schema import is_remote
 from ...cassette.text.opening import say
 from ...compare.judging import Comparison, Settings
 from ...compare.rules import Category
@@ -19,7 +19,7 @@ from ...errors import TapeError, count, pasted
 from ...redaction.restore import variable
 from ...values import check_session
 from ...verify.findings import Verified, completed, found
-from ...verify.plan import NotReadyError, Options, Plan, Server, Writes, check, planned
+from ...verify.plan import Options, Plan, Server, Writes, check, planned
 from ...verify.play import Progress, verify
 from ...verify.update import forget, keep, update
 from .judging import Judging, made, words
@@ -78,9 +78,7 @@ def by_file(references: Sequence[str]) -> list[tuple[str, ...]]:
     files: dict[str, list[str]] = {}
     for reference in references:
         place = parse(reference)
-        if place.path.startswith(GIT):
-            raise NotReadyError(f"{reference}: only a cassette on disk can be verified")
-        same = place.path if is_url(place.path) else os.path.realpath(place.path)
+        same = place.path if is_remote(place.path) else os.path.realpath(place.path)
         files.setdefault(same, []).append(reference)
     return list(map(tuple, files.values()))
 
@@ -164,7 +162,7 @@ def _code(verified: Verified, comparison: Comparison, project: Project) -> int:
 
 def _put(path: str, done: Sequence[tuple[Verified, Comparison]], task: Task) -> tuple[int, str]:
     """Put the new recording in place, keep it for review, or drop it. Return an exit code, and what to say."""
-    if not task.updates and (not task.keeps or is_url(path)):
+    if not task.updates and (not task.keeps or is_remote(path)):
         return 0, ""
     if not task.updates and not any(comparison.changes for _, comparison in done):
         forget(path)
