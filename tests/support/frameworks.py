@@ -38,12 +38,18 @@ def alone(*requirements: str) -> Callable[[], str]:
     return lambda: str(provision.venv(*requirements, "pytest>=8", *provision.needed()))
 
 
+def packages(*names: str) -> Callable[[], Path]:
+    """The same for Node."""
+    return lambda: provision.npm(*names, "vitest@^4")
+
+
 class Recipe(NamedTuple):
     folder: str
     package: str  # whose version is reported
     python: Callable[[], str] | None  # its interpreter; None for Node
     is_quick: bool = False  # to install: CI runs it
     loads: tuple[str, ...] = ()  # loaded before forking, in one process for all recipes with the same list
+    modules: Callable[[], Path] = provision.node_modules  # of Node
 
     @property
     def files(self) -> tuple[str, str]:
@@ -70,6 +76,21 @@ RECIPES = {
     "autogen": Recipe("autogen", "autogen-ext", alone("autogen-ext[mcp]>=0.7", "autogen-agentchat>=0.7", "mcp<2")),
     "smolagents": Recipe("smolagents", "smolagents", alone("smolagents[mcp]>=1.24", "mcp<2")),
     "crewai": Recipe("crewai", "crewai", alone("crewai-tools[mcp]>=1.15", "mcp<2")),
+    "agno": Recipe("agno", "agno", alone("agno[mcp]>=3")),
+    "strands": Recipe("strands", "strands-agents", alone("strands-agents>=1.62")),
+    "llama-index": Recipe("llama-index", "llama-index-tools-mcp", alone("llama-index-tools-mcp>=0.6")),
+    "agent-framework": Recipe(
+        "agent-framework", "agent-framework-core", alone("agent-framework-core>=1.23", "mcp", "tenacity")
+    ),
+    "haystack": Recipe("haystack", "mcp-haystack", alone("mcp-haystack>=2.1")),
+    "langgraph": Recipe("langgraph", "langgraph", alone("langgraph>=1.2", "langchain-mcp-adapters>=0.3")),
+    "dspy": Recipe("dspy", "dspy", alone("dspy>=3.4", "mcp")),
+    "mcp-use": Recipe("mcp-use", "mcp-use", alone("mcp-use>=1.7")),
+    "mcp-agent": Recipe("mcp-agent", "mcp-agent", alone("mcp-agent>=0.2.6", "mcp<2")),
+    # Both need Node 22.
+    "vercel-ai-sdk": Recipe("vercel-ai-sdk", "ai", None, modules=packages("ai@^7", "@ai-sdk/mcp@^2", "zod@^4")),
+    "mastra": Recipe("mastra", "@mastra/mcp", None, modules=packages("@mastra/mcp@^2", "@mastra/core@^1.71", "zod@^4")),
+    "semantic-kernel": Recipe("semantic-kernel", "semantic-kernel", alone("semantic-kernel[mcp]>=1.45")),
 }
 
 
@@ -118,7 +139,7 @@ def _run_node(
 ) -> subprocess.CompletedProcess[bytes]:
     modules = place / "node_modules"
     if not modules.exists():
-        modules.symlink_to(provision.node_modules())
+        modules.symlink_to(recipe.modules())
     tape = place / "bin" / "mcp-tape"
     tape.parent.mkdir(exist_ok=True)
     tape.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m mcp_tape "$@"\n')
@@ -143,8 +164,9 @@ def copy(recipe: Recipe, parent: Path) -> Path:
 def versions(recipe: Recipe) -> list[str]:
     """The versions of the framework and of its SDK."""
     if recipe.python is None:
-        files = (provision.node_modules() / name / "package.json" for name in ("vitest", "@modelcontextprotocol/sdk"))
-        return [json.loads(file.read_text("utf-8"))["version"] for file in files]
+        sdks = ("@modelcontextprotocol/sdk", "@modelcontextprotocol/client")
+        files = [recipe.modules() / name / "package.json" for name in (recipe.package, *sdks)]
+        return [*(json.loads(file.read_text("utf-8"))["version"] for file in files if file.exists()), "none"][:2]
     source = "import sys, importlib.metadata as all\nprint(*map(all.version, sys.argv[1:]))"
     command = [recipe.python(), "-c", source, recipe.package, "mcp"]
     return subprocess.run(command, capture_output=True, check=True, text=True, timeout=WAIT).stdout.split()
@@ -172,10 +194,12 @@ def changed(lines: Sequence[str]) -> int:
 
 
 def with_differences(page: str) -> str:
-    """The page, with each block after `<!-- difference: NAME -->` updated."""
+    """The page, with each block after `<!-- difference: NAME -->` updated. Imports and empty lines are left out."""
 
     def block(found: re.Match[str]) -> str:
-        return f"{found[1]}```diff\n" + "\n".join(difference(RECIPES[found[2]])) + "\n```\n"
+        lines = difference(RECIPES[found[2]])
+        shown = [line for line in lines if len(line) > 1 and not re.match(r".(import|from) ", line)]
+        return f"{found[1]}```diff\n" + "\n".join(shown) + "\n```\n"
 
     return re.sub(r"^(<!-- difference: ([\w-]+) -->\n)```diff\n.*?^```\n", block, page, flags=re.S | re.M)
 

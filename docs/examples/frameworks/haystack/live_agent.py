@@ -1,0 +1,6 @@
+from agent import TIME, ask
+
+
+def test_noon_in_tokyo():
+    said = ask(TIME)
+    assert "21:00" in said

@@ -1,0 +1,8 @@
+import pytest
+from agent import TIME, ask
+
+
+@pytest.mark.mcp_tape(server=TIME)
+def test_noon_in_tokyo(mcp_tape):
+    said = ask(mcp_tape.server_params)
+    assert "21:00" in said
