@@ -28,14 +28,14 @@ def parse_size(text: str) -> int:
     unit = UNITS.get(found[2].lower()) if found else None
     size = round(float(found[1]) * unit) if found and unit else 0
     if size < 1:
-        raise ValueError(f"{text!r} is no size; write e.g. 800k, 64M or 1G")
+        raise ValueError(f"{text!r} is not a size; write e.g. 800k, 64M or 1G")
     return size
 
 
 def parse_count(text: str) -> int:
     """A number of things; at least one."""
     if not (text.isascii() and text.isdigit() and int(text[:9]) > 0 and len(text) < 10):
-        raise ValueError(f"{text!r} is no number of at least 1")
+        raise ValueError(f"{text!r} is not a number of at least 1")
     return int(text)
 
 
@@ -45,7 +45,7 @@ def parse_duration(text: str) -> int:
     unit = DURATIONS.get(found[2].lower()) if found else None
     duration = round(float(found[1]) * unit) if found and unit else 0
     if duration < 1:
-        raise ValueError(f"{text!r} is no duration; write e.g. 500ms, 2s or 1.5m")
+        raise ValueError(f"{text!r} is not a duration; write e.g. 500ms, 2s or 1.5m")
     return duration
 
 
@@ -65,7 +65,7 @@ def named_function(name: str) -> Callable[..., Any]:
         for step in path.split("."):
             found = getattr(found, step)
     except (ImportError, AttributeError, ValueError) as error:
-        raise ValueError(f"{name!r} is no function that can be imported: {error}") from None
+        raise ValueError(f"{name!r} is not a function that can be imported: {error}") from None
     if not callable(found):
         raise ValueError(f"{name!r} is not a function")
     return found  # type: ignore[no-any-return]
@@ -89,7 +89,7 @@ def header(text: str) -> tuple[str, str]:
     name, colon, value = (part.strip() for part in text.partition(":"))
     if not colon or not _TOKEN.fullmatch(name) or not all(_is_field_text(character) for character in value):
         # What stands behind the colon, or alone, is probably a secret.
-        raise ValueError(f"that is no header{f' ({name!r})' if colon else ''}; write it as 'Name: value'")
+        raise ValueError(f"that is not a header{f' ({name!r})' if colon else ''}; write it as 'Name: value'")
     return name, value
 
 
@@ -108,7 +108,7 @@ def variable(text: str) -> tuple[str, str]:
     """Name and value of an environment variable."""
     name, equals, value = text.partition("=")
     if not equals:
-        raise ValueError("that is no variable; write it as NAME=VALUE")  # what it is may be a secret
+        raise ValueError("that is not a variable; write it as NAME=VALUE")  # what it is may be a secret
     check_variable(name)
     if "\0" in value:
         raise ValueError(f"the value of {name} holds a NUL")
@@ -117,7 +117,7 @@ def variable(text: str) -> tuple[str, str]:
 
 def check_variable(name: str) -> None:
     if not name or "=" in name or "\0" in name:
-        raise ValueError(f"{name!r} is no name of a variable")
+        raise ValueError(f"{name!r} is not a variable name")
 
 
 def _is_field_text(character: str) -> bool:
@@ -141,7 +141,7 @@ def check_session(text: str) -> None:
 def check_label(text: str) -> None:
     """Refuse what is no name of a server."""
     if not text or _UNNAMEABLE.search(text):
-        raise ValueError(f"{text!r} is no name of a server; it needs characters, and none that controls a terminal")
+        raise ValueError(f"{text!r} is not a server name; it needs characters, and none that controls a terminal")
 
 
 def check_appendable(path: str) -> None:

@@ -46,7 +46,7 @@ class Places:
         try:
             real = os.path.realpath(file)
         except ValueError:  # a NUL byte
-            raise ToolError("that is no file's name; list_cassettes has the names") from None
+            raise ToolError("that is not a file name; list_cassettes has the names") from None
         # Reveal nothing about other files, not even whether they exist.
         if not self._is_inside(real):
             raise ToolError(

@@ -40,7 +40,7 @@ def split(reference: str) -> tuple[str, str]:
     if not colon or not revision or not path:
         raise CassetteError(f"{reference!r} does not name a file in git; write it as git:REVISION:path/tape.db")
     if revision.startswith("-"):
-        raise CassetteError(f"{revision!r} is no revision of git")
+        raise CassetteError(f"{revision!r} is not a git revision")
     return revision, path
 
 

@@ -29,7 +29,7 @@ _LONGEST = 1_000_000  # seconds, or times as long
 def finite(ctx: click.Context, param: click.Parameter, value: float | None) -> float | None:
     """Callback of an option: refuse nan, and more than a clock can wait for."""
     if value is not None and not value <= _LONGEST:
-        raise click.BadParameter(f"{value:g} is no number up to {_LONGEST:,}")
+        raise click.BadParameter(f"{value:g} is not a number up to {_LONGEST:,}")
     return value
 
 

@@ -48,7 +48,7 @@ class Tape(NamedTuple):
 def parts_of(entry: Any, keys: tuple[str, str]) -> Parts:
     """Return the command of an entry; TapeError if it cannot be wrapped."""
     if not isinstance(entry, Pairs):
-        raise TapeError("its entry is no object")
+        raise TapeError("its entry is not an object")
     owner: tuple[str, ...] = ()
     command_key, args_key = keys
     if isinstance(entry.get(command_key), Pairs):  # an old form of Zed

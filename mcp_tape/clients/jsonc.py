@@ -41,7 +41,7 @@ def _strict(text: str) -> Any:
 
 
 def _refuse(word: str) -> Any:
-    raise UnreadableError(f"{word} is no JSON")
+    raise UnreadableError(f"{word} is not JSON")
 
 
 def plain(text: str) -> str:

@@ -247,7 +247,7 @@ def _hides(meant: str) -> _Hides:
     if _FINGERPRINT.fullmatch(words[0]):
         wrong = next(word for word in words if not _FINGERPRINT.fullmatch(word))
         raise ValueError(
-            f"{wrong!r} is no fingerprint, and behind one there can be only others; a reason begins with #"
+            f"{wrong!r} is not a fingerprint, and behind one there can be only others; a reason begins with #"
         )
     if place := _PLACE.match(meant):
         return _hides_at(place[0], meant[place.end() :].strip())
@@ -269,7 +269,7 @@ def _no_rule(word: str) -> str:
         return f"a fingerprint has 12 small hex digits, and {word!r} has {len(word)} characters"
     near = difflib.get_close_matches(word, RULES, 1)
     return (
-        f"{word!r} is no rule{f'; did you mean {near[0]}?' if near else ''}\n"
+        f"{word!r} is not a rule{f'; did you mean {near[0]}?' if near else ''}\n"
         "A line is a fingerprint, a rule and a subject (tool-removed tool list_labels) or a JSONPath; "
         "the rules: mcp-tape diff --rules"
     )

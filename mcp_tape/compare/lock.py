@@ -58,7 +58,7 @@ def load(data: bytes, path: str) -> Version:
     try:
         found = jsontext.loads(data.decode())
     except (ValueError, RecursionError) as error:
-        raise CassetteError(f"cannot read {path}: this lock is no JSON ({error}); take it from git again") from None
+        raise CassetteError(f"cannot read {path}: this lock is not JSON ({error}); take it from git again") from None
     number = protocol.member(found, MARK)
     if type(number) is not int or number > FORMAT:
         raise CassetteError(f"{path} is a lock of a newer mcp-tape; upgrade with: pip install -U mcp-tape")

@@ -132,7 +132,7 @@ def walks(kind: protocol.Kind, answers: Iterable[Answer]) -> list[Walk]:
             continue
         result = protocol.member(answer.body, "result")
         items = protocol.member(result, kind.member)
-        why = None if isinstance(items, list) else _failure(answer.body) if result is None else "it is no list"
+        why = None if isinstance(items, list) else _failure(answer.body) if result is None else "it is not a list"
         if protocol.member(result, "nextCursor") not in (None, ""):
             why = "it was not read to its end"
         page = Walk(tuple(items if isinstance(items, list) else ()), 1, answer.place, answer.place, why)

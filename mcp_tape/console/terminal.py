@@ -144,5 +144,5 @@ def pick_several(question: str, lines: Sequence[Sequence[str]]) -> list[int]:
         return [*range(len(lines))]
     words = answer.replace(",", " ").split()
     if not all(word.isdecimal() and 0 < int(word) <= len(lines) for word in words):
-        raise click.UsageError(f"{answer!r} is no choice: give numbers from 1 to {len(lines)}, or all")
+        raise click.UsageError(f"{answer!r} is not a choice: give numbers from 1 to {len(lines)}, or all")
     return [int(word) - 1 for word in dict.fromkeys(words)]

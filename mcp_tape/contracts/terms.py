@@ -73,4 +73,4 @@ def _understood(make: Callable[[str], T], text: str) -> T:
     try:
         return make(text)
     except FilterError as error:
-        raise ValueError(f"{text!r} is no filter: {error}, at character {error.position + 1}") from None
+        raise ValueError(f"{text!r} is not a filter: {error}, at character {error.position + 1}") from None

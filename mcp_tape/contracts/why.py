@@ -28,7 +28,7 @@ RULES = {
     "left-first": "the client left while calls were without an answer",
     "stopped": "a signal stopped the recorder while calls were without an answer",
     "unknown": "the session ended, and the tape does not show who ended it",
-    "noise": "something on the server's stdout that is no message",
+    "noise": "something on the server's stdout that is not a message",
     "slow-start": "the first answer took long",
     "unreachable": "the server could not be started, or not be reached at its URL",
     "incomplete": "the recording itself is not whole",
@@ -192,7 +192,8 @@ class _Story:
             yield self._made("given-up", row, f"the client gave up on {_title(row)}{after}", *([said] if said else []))
         if self._noise:
             lines = count(len(self._noise), "line")
-            what = f"the server wrote {lines} on stdout that {'is' if len(self._noise) == 1 else 'are'} no message"
+            are = "is not a message" if len(self._noise) == 1 else "are not messages"
+            what = f"the server wrote {lines} on stdout that {are}"
             yield self._made("noise", self._noise[0], what, *self._noise[:3])
         yield from self._without_answer()
         yield from self._ends()

@@ -116,7 +116,7 @@ def read_file(path: str) -> bytes:
     In a stranger's project anything may be in its place.
     """
     if not stat.S_ISREG(os.stat(path).st_mode):  # opening a pipe would wait for a writer
-        raise OSError(errno.EINVAL, "it is no regular file", path)
+        raise OSError(errno.EINVAL, "it is not a regular file", path)
     with open(path, "rb") as file:
         data = file.read(_LARGEST + 1)
     if len(data) > _LARGEST:

@@ -27,7 +27,7 @@ def parse_jobs(text: str) -> int:
     try:
         return parse_count(text)
     except ValueError:
-        raise ValueError(f"{text!r} is no number of processes; write e.g. 4, or auto for one a core") from None
+        raise ValueError(f"{text!r} is not a number of processes; write e.g. 4, or auto for one a core") from None
 
 
 def cores() -> int:

@@ -241,13 +241,13 @@ def _why(text: str) -> str:
 def split(url: str) -> SplitResult:
     """Split a URL; refuse one that is invalid."""
     if not is_url(url):
-        raise CassetteError(f"{url} is no URL of a cassette: such a one begins with {', '.join(URLS[:4])}")
+        raise CassetteError(f"{url} is not the URL of a cassette: it must begin with {', '.join(URLS[:4])}")
     try:
         parts = urlsplit(_known.get(url, url))
         host = parts.hostname or ""
         _ = parts.port
     except ValueError:
-        raise CassetteError(f"{url.partition('?')[0].rpartition('@')[2]} is no URL that mcp-tape can read") from None
+        raise CassetteError(f"{url.partition('?')[0].rpartition('@')[2]} is not a URL that mcp-tape can read") from None
     if not host:
         raise CassetteError(f"{parts.scheme}:// needs a bucket or a host behind it")
     if "@" in parts.netloc:

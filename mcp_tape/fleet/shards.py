@@ -41,9 +41,9 @@ def parse_shard(text: str) -> Shard:
     """Parse a share: `1/4` to `4/4`."""
     number, slash, of = text.partition("/")
     if not (slash and all(part.isascii() and part.isdigit() and len(part) < 7 for part in (number, of))):
-        raise ValueError(f"{text!r} is no share; write its number and how many there are, e.g. 1/4")
+        raise ValueError(f"{text!r} is not a share; write its number and how many there are, e.g. 1/4")
     if not 1 <= int(number) <= int(of):
-        raise ValueError(f"{text!r} is no share; the first of {int(of) or 4} is 1/{int(of) or 4}")
+        raise ValueError(f"{text!r} is not a share; the first of {int(of) or 4} is 1/{int(of) or 4}")
     return Shard(int(number), int(of))
 
 

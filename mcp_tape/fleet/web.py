@@ -101,7 +101,7 @@ class WebAnswer:
             try:
                 response = self._client.send(request, stream=True)
             except httpx2.InvalidURL:
-                raise UnreachableError(f"cannot reach {self._name}: it redirects to what is no URL") from None
+                raise UnreachableError(f"cannot reach {self._name}: it redirects to an invalid URL") from None
             location = response.headers.get("location")
             if response.status_code not in _REDIRECTS or location is None:
                 return response

@@ -270,7 +270,7 @@ class Readers:
     def find(self, path: str) -> Load | None:
         """Return the function that loads a file into a cassette and returns the losses; None if no format matches."""
         if os.path.getsize(path) > _MOST:
-            raise CassetteError(f"{path} is no cassette, and too large to be the recording of another tool")
+            raise CassetteError(f"{path} is not a cassette, and too large to be the recording of another tool")
         source = Source(path)
         reader = next((one for one in self._readers if one.fits(source)), None)
         return reader and partial(_load, reader, source)

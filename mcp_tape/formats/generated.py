@@ -182,7 +182,7 @@ def _hindrance(call: Call, arguments: Any, reply: Reply | None) -> str | None:
         f"its answer is of the kind {kind}": kind is not None,
         f"it was sent with {', '.join(more)}": more,
         "its answer is neither the result of a tool nor an error": not is_result and not is_error,
-        "its arguments are no object": not isinstance(arguments, dict),
+        "its arguments are not an object": not isinstance(arguments, dict),
         "its answer came in a batch, which SDKs do not read": reply and reply.in_batch,
         "its answer is not UTF-8": reply and not reply.is_text,
         "its answer waited for something else of the client, such as a cancellation": reply and reply.after_more,

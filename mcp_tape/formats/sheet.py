@@ -266,15 +266,15 @@ def _check(source: str, first: int) -> None:
             return
     except ValueError as error:
         _point_at(source, first, error)
-    raise SheetError(first, "this is no JSON object, array or string; put | before each line of free text")
+    raise SheetError(first, "this is not a JSON object, array or string; put | before each line of free text")
 
 
 def _point_at(source: str, first: int, error: ValueError) -> None:
     if source[0] not in '{["':
-        raise SheetError(first, "this is no JSON; put | before each line of free text") from None
+        raise SheetError(first, "this is not JSON; put | before each line of free text") from None
     try:
         json.loads(source)
     except json.JSONDecodeError as found:
         line, message = first + found.lineno - 1, f"{found.msg} (column {found.colno})"
-        raise SheetError(line, f"this is no JSON: {message}") from None
-    raise SheetError(first, f"this is no JSON: {error}") from None
+        raise SheetError(line, f"this is not JSON: {message}") from None
+    raise SheetError(first, f"this is not JSON: {error}") from None

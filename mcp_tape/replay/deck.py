@@ -18,7 +18,7 @@ What the client sends is looked up on the tape, and `RULE` says what happens the
   it counts once. One of a request that nobody made is the next such cancel, with the same id if there is one.
 - Any other notification is the next one of its method; progress, the next one for its token
   (https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/progress).
-- A line that is no message is the next that says the same, but for its id; malformed JSON is any that is malformed.
+- A line that is not a message is the next that says the same, but for its id; malformed JSON is any that is malformed.
 
 What is cued belongs to a call, which gives it the live id, token and channel: an answer by its id, progress by its
 token, all else to the newest call of the exchange. What came behind an answer waits for that answer. A live cancel
@@ -459,11 +459,11 @@ class Deck:
 
 
 def _fault_of(text: bytes) -> str:
-    """Say why a line of the client is no message."""
+    """Say why a line of the client is not a message."""
     body = frames.facts(text)
     if isinstance(body.get("method"), str):
-        return f"the client sent {body['method']} with an id that is neither a string nor a number, which is no request"
-    return "the client sent a line that is " + ("no JSON-RPC message" if body else "not JSON")
+        return f"the client sent {body['method']} with an id that is neither a string nor a number: not a request"
+    return "the client sent a line that is " + ("not a JSON-RPC message" if body else "not JSON")
 
 
 def _place(pending: Pending) -> Position:
@@ -488,7 +488,7 @@ _Words = tuple[str, bytes]  # of a line without a message: "JSON" or "text", and
 
 
 class Hearing:
-    """Which message on the tape one of the client is, where it is no request: those have keys, see `finder.py`."""
+    """Which message on the tape one of the client is, where it is not a request: those have keys, see `finder.py`."""
 
     def __init__(self, selection: Selection) -> None:
         self._selection = selection

@@ -57,7 +57,7 @@ def parse(source: str) -> Fault:
     """`TARGET=FAULT`, as in `tools/call:search@2=error:-32000:30%`; ValueError when it is none."""
     found = _SPEC.fullmatch(source)
     if found is None:
-        raise ValueError(f"{source!r} is no fault: write TARGET=FAULT, as in 'tools/call:search@2=error:-32000'")
+        raise ValueError(f"{source!r} is not a fault: write TARGET=FAULT, as in 'tools/call:search@2=error:-32000'")
     kind, value, chance = found["kind"], found["value"] or "", found["chance"]
     if kind not in _TAKES:
         raise ValueError(f"there is no fault {kind!r}: choose one of {', '.join(_TAKES)}")
@@ -66,7 +66,7 @@ def parse(source: str) -> Fault:
     if _TAKES[kind] and not re.fullmatch(r"-?\d+", value):
         raise ValueError(f"{source!r}: {kind} takes {_TAKES[kind]}")
     if kind == "http" and not 200 <= int(value) <= 599:
-        raise ValueError(f"{source!r}: {value} is no HTTP status that a server could end a request with")
+        raise ValueError(f"{source!r}: {value} is not an HTTP status that a server could end a request with")
     nth = int(found["nth"]) if found["nth"] else None
     return Fault(source, found["method"], found["name"], nth, kind, value, float(chance or 100) / 100)
 

@@ -57,7 +57,7 @@ class Episodes:
     ) -> None:
         """`start` is called at the first miss. `overhear` receives all text of the live server, before any note.
 
-        `strays`: the client gets also what is no message, and answers to no call, as it would without us. `prefix`: the
+        `strays`: the client also gets invalid messages, and answers to no call, as it would without us. `prefix`: the
         live server is first made the calls that the tape has answered.
         """
         self._start = start

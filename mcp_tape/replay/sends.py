@@ -75,7 +75,7 @@ class Silence(NamedTuple):
 
 
 class Refuse(NamedTuple):
-    """Answer a call with this HTTP status, and perhaps a body that is no message."""
+    """Answer a call with this HTTP status, and perhaps a body that is not a message."""
 
     status: int
     call: Call

@@ -111,11 +111,11 @@ def _read(path: str) -> tuple[dict[str, Any], str]:
         raise SettingsError(f"cannot read the configuration {path}: {error}") from None
     keys = [key for key in KEYS if isinstance(settings, dict) and isinstance(settings.get(key), dict)]
     if len(keys) != 1:
-        raise SettingsError(f"{path} is no configuration: it must be a JSON object with one of {', '.join(KEYS)}")
+        raise SettingsError(f"{path} is not a configuration: it must be a JSON object with one of {', '.join(KEYS)}")
     try:
         read(settings[keys[0]])
     except TapeError as error:
-        raise SettingsError(f"{path} is no configuration: {error}") from None
+        raise SettingsError(f"{path} is not a configuration: {error}") from None
     return settings, keys[0]
 
 

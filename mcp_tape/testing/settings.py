@@ -187,7 +187,7 @@ def _check(chosen: dict[str, Setting]) -> None:
     if not isinstance(chosen["name"].value, str | os.PathLike | None):
         refuse(f"the name of a cassette is a text, not {chosen['name'].value!r}")
     if is_remote(str(chosen["dir"].value)):
-        refuse(f"dir is {chosen['dir'].value!r}, which is no directory; give each remote cassette's URL as its name")
+        refuse(f"dir is {chosen['dir'].value!r}, which is not a directory; give each remote cassette's URL as its name")
     for name, choices in (("mode", MODES), ("unplayed", LEVELS), ("inexact", LEVELS), ("format", FORMATS)):
         value, source = chosen[name]
         if value not in choices:

@@ -41,7 +41,7 @@ class Around(NamedTuple):
                 f"cannot start the server: it is to get {which}, which is not set; set it, then try again"
             )
         if self.cwd is not None and not os.path.isdir(self.cwd):
-            raise ServerError(f"cannot start the server: {self.cwd!r}, where it is to start, is no directory")
+            raise ServerError(f"cannot start the server: {self.cwd!r}, where it should start, is not a directory")
 
 
 AS_WE_ARE = Around()

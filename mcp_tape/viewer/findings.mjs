@@ -37,6 +37,6 @@ export function findings(store, isShown, choose, title) {
   }));
   if (!items.length) return el("p", { class: "empty" }, `Nothing was found in ${title}: all calls were answered, and no text tries to steer a model.`);
   return el("div", { class: "findings" }, el("h2", {}, plural(number, "finding")),
-    el("p", { class: "facts" }, "why: what explains a hang or a failure. audit: text of the server that may try to steer a model; a suspicion is no proof."),
+    el("p", { class: "facts" }, "why: what explains a hang or a failure. audit: text of the server that may try to steer a model; a suspicion is not proof."),
     el("ol", {}, ...items));
 }

@@ -62,7 +62,7 @@ def test_every_file_outside_is_refused_whether_or_not_it_is_there(shelf: Path) -
     for file in outside(shelf):
         with pytest.raises(ToolError, match=r"^refused: "):
             places.path_of(file)
-    with pytest.raises(ToolError, match="no file's name"):
+    with pytest.raises(ToolError, match="not a file name"):
         places.path_of("in\0.db")
 
 

@@ -181,8 +181,8 @@ def test_frames_can_be_added_and_removed(place: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "place_of", "hint"),
     [
-        ('"method": "ping"', '"method": ping', '"method": ping', "no JSON"),
-        ('"method": "ping"', '"method": "ping",,', ",,", "no JSON"),
+        ('"method": "ping"', '"method": ping', '"method": ping', "not JSON"),
+        ('"method": "ping"', '"method": "ping",,', ",,", "not JSON"),
         ("| plain", "plain", "plain", "| before"),
         ("| plain", "777", "777", "| before"),
         ("| plain", "", "@7 server stderr", "no text"),

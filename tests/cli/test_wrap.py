@@ -185,8 +185,8 @@ def test_what_is_unclear_is_refused(tape: Tape, words: list[str], code: int, sai
         (b"1\n", ["one"], b"goes through mcp-tape"),
         (b"2, 1 2\n", ["one", "two"], b"goes through mcp-tape"),
         (b"all\n", ["one", "two"], b"goes through mcp-tape"),
-        (b"y\n", [], b"'y' is no choice: give numbers from 1 to 2, or all"),
-        (b"3\n", [], b"'3' is no choice: give numbers from 1 to 2, or all"),
+        (b"y\n", [], b"'y' is not a choice: give numbers from 1 to 2, or all"),
+        (b"3\n", [], b"'3' is not a choice: give numbers from 1 to 2, or all"),
         (b"\n", [], b"Which to wrap? Numbers, or all"),
     ],
 )

@@ -292,7 +292,7 @@ def test_what_is_not_utf_8_is_refused(tmp_path: Path) -> None:
         ('{"command": []}', "is empty"),
         ('{"command": ""}', "is empty"),
         ('{"command": ["", "x"]}', "is empty"),
-        ("null", "no object"),
+        ("null", "not an object"),
     ],
 )
 def test_an_entry_that_is_no_command_or_has_another_recorder_is_refused(entry: str, why: str) -> None:

@@ -79,8 +79,8 @@ def test_a_line_hides_nothing_else_and_is_then_unused(line: str, one: Change) ->
     ("line", "why"),
     [
         ("tool-removed", r"tool-removed needs a subject, as in: .*\nFor all subjects: tool-removed \*"),
-        ("tool-remove tool x", r"'tool-remove' is no rule; did you mean tool-removed\?"),
-        ("quite something else", r"'quite' is no rule\nA line is a fingerprint, a rule"),
+        ("tool-remove tool x", r"'tool-remove' is not a rule; did you mean tool-removed\?"),
+        ("quite something else", r"'quite' is not a rule\nA line is a fingerprint, a rule"),
         ("a3f8c21b9d0", r"a fingerprint has 12 small hex digits, and 'a3f8c21b9d0' has 11"),
         ("$.a[", r"cannot read the JSONPath '\$\.a\['"),
         ("$['a b tool x", r"cannot read the JSONPath"),

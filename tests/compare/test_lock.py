@@ -85,7 +85,7 @@ def test_a_filter_leaves_lists_out(tmp_path: Path) -> None:
     assert document["unknown"]["prompts"] == "left out by a filter"
 
 
-@pytest.mark.parametrize(("text", "hint"), [('{"mcp-tape lock": 99}', "newer"), ('{"mcp-tape lock": 1, ', "no JSON")])
+@pytest.mark.parametrize(("text", "hint"), [('{"mcp-tape lock": 99}', "newer"), ('{"mcp-tape lock": 1, ', "not JSON")])
 def test_a_lock_that_cannot_be_read_says_why(text: str, hint: str, tmp_path: Path) -> None:
     (tmp_path / "mcp.lock").write_text(text)
     assert lock.is_lock((tmp_path / "mcp.lock").read_bytes())

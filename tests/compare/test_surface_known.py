@@ -41,7 +41,7 @@ WHOLE = tools(tool("a"))
         (NO_LIST, "there is no tools/list"),
         (REFUSED, "the answer was an error"),
         (CUT_SHORT, "it was not read to its end"),
-        (NO_LIST_AT_ALL, "it is no list"),
+        (NO_LIST_AT_ALL, "it is not a list"),
     ],
 )
 @pytest.mark.parametrize("side", ["OLD", "NEW"])

@@ -145,8 +145,8 @@ def test_the_other_checks_stay(tmp_path: Path) -> None:
     [
         (("--expect", "tol:a"), "there is no field 'tol'"),
         (("--max", "tools/call"), "there is no limit; write e.g. tools/call<=20"),
-        (("--max-duration", "2"), "'2' is no duration; write e.g. 500ms"),
-        (("--max-definition-bytes", "2x"), "'2x' is no size"),
+        (("--max-duration", "2"), "'2' is not a duration; write e.g. 500ms"),
+        (("--max-definition-bytes", "2x"), "'2x' is not a size"),
         (("--session", "newest", "--audit"), "'newest' is neither latest, all nor a session's number"),
         (("--session", "1"), "--session is for contracts and --audit"),
     ],

@@ -66,5 +66,5 @@ def test_a_test_may_give_numbers() -> None:
 )
 def test_what_a_test_gives_wrongly_is_told(given: dict[str, object]) -> None:
     usual: dict[str, object] = {"expect": [], "forbid": [], "limits": [], "duration": None, "definitions": None}
-    with pytest.raises(ValueError, match=r"is no (filter|duration|size)"):
+    with pytest.raises(ValueError, match=r"is not a (filter|duration|size)"):
         made(**(usual | given))  # type: ignore[arg-type]

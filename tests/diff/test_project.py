@@ -99,7 +99,7 @@ def test_what_cannot_be_meant_is_refused_with_the_file_the_key_and_what_may_stan
 
 def test_a_bad_line_of_the_ignore_file_is_named(tmp_path: Path) -> None:
     (tmp_path / ".mcp-tape-ignore").write_text("# fine\n\ntool-remove tool x\n")
-    with pytest.raises(SettingsError, match=r"\.mcp-tape-ignore, line 3: 'tool-remove' is no rule; did you mean"):
+    with pytest.raises(SettingsError, match=r"\.mcp-tape-ignore, line 3: 'tool-remove' is not a rule; did you mean"):
         project.load(str(tmp_path))
 
 
@@ -113,11 +113,11 @@ def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
 def test_what_has_no_end_is_refused_and_not_waited_for(tmp_path: Path, name: str) -> None:
     file = tmp_path / name
     os.mkfifo(file)
-    with pytest.raises(SettingsError, match="it is no regular file"):
+    with pytest.raises(SettingsError, match="it is not a regular file"):
         project.load(str(tmp_path))
     file.unlink()
     file.symlink_to("/dev/zero")
-    with pytest.raises(SettingsError, match="it is no regular file"):
+    with pytest.raises(SettingsError, match="it is not a regular file"):
         project.load(str(tmp_path))
     file.unlink()
     with open(file, "wb") as out:

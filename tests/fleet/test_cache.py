@@ -305,7 +305,7 @@ def test_an_older_copy_of_what_has_changed_goes_when_nobody_can_use_it_any_more(
 
 def test_a_size_that_is_none_is_refused(demo: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MCP_TAPE_CACHE_SIZE", "much")
-    with pytest.raises(CassetteError, match="MCP_TAPE_CACHE_SIZE: 'much' is no size"):
+    with pytest.raises(CassetteError, match="MCP_TAPE_CACHE_SIZE: 'much' is not a size"):
         read()
 
 

@@ -154,7 +154,7 @@ def test_nothing_below_a_prefix_is_an_error(bucket: Bucket, tmp_path: Path) -> N
 
 
 def test_what_is_pulled_has_a_url(bucket: Bucket, tmp_path: Path) -> None:
-    assert "tapes is no URL of a cassette" in tape("pull", "tapes", tmp_path, code=3).stderr
+    assert "tapes is not the URL of a cassette" in tape("pull", "tapes", tmp_path, code=3).stderr
 
 
 def test_the_directory_is_here(bucket: Bucket) -> None:

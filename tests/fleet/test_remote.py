@@ -55,8 +55,8 @@ def test_a_key_in_a_bucket_may_hold_whatever_a_key_may(bucket: Bucket) -> None:
         ("https://someone:hunter2@example.com/a.db", "give it without"),
         ("s3://", "needs a bucket"),
         ("https:///a.db", "needs a bucket or a host"),
-        ("https://[::1/a.db?sig=hunter2", "no URL"),
-        ("https://someone:hunter2@[::1/a.db", "no URL"),
+        ("https://[::1/a.db?sig=hunter2", "not a URL"),
+        ("https://someone:hunter2@[::1/a.db", "not a URL"),
     ],
 )
 def test_a_url_that_cannot_be_asked_is_refused_without_quoting_its_secrets(url: str, said: str) -> None:

@@ -219,7 +219,7 @@ def test_a_mark_takes_a_url(bucket: Bucket, suite: Suite) -> None:
     result = suite.run("--mcp-record=rewrite")
     result.stdout.fnmatch_lines(["*s3://team/first.db is remote, and only read*"])
     result = suite.run("--mcp-tape-dir=s3://team")
-    result.stdout.fnmatch_lines(["*dir is 's3://team', which is no directory*"])
+    result.stdout.fnmatch_lines(["*dir is 's3://team', which is not a directory*"])
 
 
 ENDING = """import atexit, sys

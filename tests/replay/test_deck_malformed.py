@@ -60,7 +60,7 @@ def test_what_answers_a_line_without_a_message_waits_for_such_a_line(player: Pla
     ("text", "why"),
     [
         (BROKEN, "a line that is not JSON; the tape has no such line, and it gets no answer"),
-        (INVALID % 9, "a line that is no JSON-RPC message; the tape has no such line"),
+        (INVALID % 9, "a line that is not a JSON-RPC message; the tape has no such line"),
     ],
 )
 def test_one_that_is_sent_once_more_gets_a_note_and_nothing_of_anybody_else(
@@ -78,7 +78,7 @@ def test_one_that_the_tape_does_not_have_gets_a_note(player: Player) -> None:
     assert player.say(NULL % "echo") == []
     assert player.say("") == player.say(" \t") == []
     one, other = player.told("note")
-    assert "no JSON-RPC message" in one
+    assert "not a JSON-RPC message" in one
     assert "sent tools/call with an id that is neither a string nor a number" in other
     assert player.deck.misses == 0
 

@@ -70,7 +70,7 @@ def test_recording_without_a_live_server_says_where_to_name_it(suite: Suite) -> 
 
 def test_a_file_that_is_no_cassette_is_called_that_and_no_more(suite: Suite) -> None:
     suite.test(ONE)
-    suite.write("cassettes/test_it/test_one.db", "this is no cassette" * 10)
+    suite.write("cassettes/test_it/test_one.db", "this is not a cassette" * 10)
     for mode in ("none", "once", "rewrite"):
         result = suite.run(f"--mcp-record={mode}")
         result.assert_outcomes(errors=1)

@@ -81,7 +81,7 @@ def test_a_variable_that_is_not_set_fails_the_recording(tape: Path) -> None:
 def test_a_directory_that_is_not_there_fails_the_recording(tape: Path, tmp_path: Path) -> None:
     used = use_cassette(tape, command=python(SERVER), cwd=tmp_path / "gone")
     run(used.command, ASKED, env=FEW)
-    with pytest.raises(TapeError, match="where it is to start, is no directory"):
+    with pytest.raises(TapeError, match="where it should start, is not a directory"):
         used.finish(keep=True)
 
 

@@ -129,7 +129,7 @@ def _check_place(paths: Sequence[str], output: str, overwrite: bool) -> None:
         else:
             version = schema.version_of(output)
     except CassetteError:
-        raise MergeError(f"{output} is no cassette, and stays as it is; choose another name") from None
+        raise MergeError(f"{output} is not a cassette, and stays as it is; choose another name") from None
     if version is not None:
         schema.check_version(output, version)
     journals.check(output)

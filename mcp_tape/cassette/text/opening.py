@@ -146,7 +146,7 @@ def _reader(path: str, otherwise: CassetteError) -> Load:
     found = [(package, reads) for package, one in readers if (reads := one.find(path)) is not None]
     if not found:
         names = ["JSON lines", *(name for _, one in readers for name in one.names)]
-        lines = f"It is no recording of another tool either. Tried: {', '.join(names)}", *broken
+        lines = f"It is not a recording of another tool either. Tried: {', '.join(names)}", *broken
         raise CassetteError("\n".join((str(otherwise), *lines)))
     if len(found) > 1:
         packages = " and ".join(package for package, _ in found)

@@ -107,10 +107,10 @@ def _object(line: bytes) -> dict[str, Any]:
         column = getattr(error, "colno", None)
         where = f" (column {column}: {getattr(error, 'msg', error)})" if column else ""
         raise _WrongError(
-            f"this is no JSON{where}; each line is one JSON object, as mcp-tape convert writes it"
+            f"this is not JSON{where}; each line is one JSON object, as mcp-tape convert writes it"
         ) from None
     if not isinstance(row, dict):
-        raise _WrongError("this is no JSON object; each line is one, as mcp-tape convert writes it")
+        raise _WrongError("this is not a JSON object; each line must be one, as mcp-tape convert writes it")
     return row
 
 
@@ -125,7 +125,7 @@ def _read_session(row: dict[str, Any], known: Mapping[int, object]) -> dict[str,
         if name in _NUMBERS:
             _number(row, name)
         elif name not in ("target", "key_version") and not _is_text(value):
-            raise _WrongError(f"{name} is no text")
+            raise _WrongError(f"{name} is not a string")
     found = {name: value for name, value in found.items() if name != "id"}
     target = found.get("target")
     if not (target is None or isinstance(target, (dict, list)) or _is_text(target)):
@@ -133,7 +133,7 @@ def _read_session(row: dict[str, Any], known: Mapping[int, object]) -> dict[str,
     if row.get("session") is not None:
         found["id"] = _number(row, "session")
         if not 0 < found["id"] <= MOST_SESSIONS:
-            raise _WrongError(f"session is no number from 1 to {MOST_SESSIONS}; leave it out to have it numbered")
+            raise _WrongError(f"session is not a number from 1 to {MOST_SESSIONS}; leave it out to have it numbered")
         if found["id"] in known:
             raise _WrongError(f"session {found['id']} is here twice; leave out its number to have it numbered")
     return found
@@ -150,7 +150,7 @@ def _read_frame(row: dict[str, Any], line: bytes, last: Frame | None) -> tuple[F
     if not _is_text(channel) or not _is_text(eol) or not eol.isascii():
         raise _WrongError("channel and eol are texts")
     if kind not in (None, "stderr", "control", *_TEXT_KINDS):
-        raise _WrongError(f"{kind!r} is no kind; leave it out, and the text tells")
+        raise _WrongError(f"{kind!r} is not a kind; leave it out, and the text decides")
     text = _read_text(row, line)
     head = _read_data(row, "head", "head_base64")
     found, messages = kind_of(kind, channel, text, whole=head is None or bool(eol))
@@ -212,7 +212,7 @@ def _number(row: dict[str, Any], name: str, default: int = 0) -> int:
     if value is None:
         return default
     if type(value) is not int or not -_LARGEST <= value < _LARGEST:
-        raise _WrongError(f"{name} is no whole number")
+        raise _WrongError(f"{name} is not a whole number")
     return value
 
 

@@ -43,7 +43,7 @@ _RECORDING = tuple(row._replace(check=row.parse or row.check, parse=None) for ro
 )
 @cassettes_argument
 @click.option("--session", default="latest", show_default=True, metavar="N",
-              help="latest, all or a number; latest: the newest that is no probe, and what extends it.")  # fmt: skip
+              help="latest, all or a number; latest: the newest that is not a probe, and what extends it.")  # fmt: skip
 @click.option("--allow-writes", is_flag=True, help="Also call tools that are not annotated as read-only.")
 @click.option("--skip-writes", is_flag=True, help="Leave such tools out, and say which.")
 @click.option("--update", is_flag=True, help="Show the changes, then replace the recording with the new one.")

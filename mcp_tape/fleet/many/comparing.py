@@ -25,7 +25,7 @@ _GONE = "NEW: there is none of this name: it is gone"
 
 class Task(NamedTuple):
     """All that is the same for each pair. `rules`: what to hide of a live server, but for the environment's secrets;
-    `allows_gone`: a cassette that is only on the old side is no failure."""
+    `allows_gone`: a cassette that is only on the old side is not a failure."""
 
     judging: Judging = Judging()
     parts: tuple[Part, ...] = PARTS

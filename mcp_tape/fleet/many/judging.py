@@ -44,9 +44,9 @@ def made(
         if rule not in RULES:
             raise ValueError(f"there is no rule {rule!r}; the rules: mcp-tape diff --rules")
     if category not in (None, *CATEGORIES):
-        raise ValueError(f"{category!r} is no category; they are {', '.join(CATEGORIES)}")
+        raise ValueError(f"{category!r} is not a category; they are {', '.join(CATEGORIES)}")
     if fail_on not in (None, *LEVELS, "never"):
-        raise ValueError(f"{fail_on!r} is no level; they are {', '.join(LEVELS)}, or never")
+        raise ValueError(f"{fail_on!r} is not a level; they are {', '.join(LEVELS)}, or never")
     directory = None if project is None else os.fspath(project)
     return Judging(category, fail_on, tuple(ignore_paths), tuple(only), slower_than, directory)
 

@@ -144,7 +144,7 @@ def _rows(path: str, data: bytes) -> list[Any]:
 def _entry_of_row(path: str, row: Any) -> Entry:
     version = row.get("row") if isinstance(row, dict) else None
     if not isinstance(version, int):
-        raise ReportError(f"{path} holds JSON that is no result of one cassette; {_RUN}")
+        raise ReportError(f"{path} holds JSON that is not the result of one cassette; {_RUN}")
     if version > ROW:
         raise ReportError(f"{path} was made by a newer mcp-tape (rows {version}, this one knows {ROW}); upgrade it")
     found, facts = row.get("findings"), {name: row.get(name) for name in PROPERTIES}
@@ -161,7 +161,7 @@ def _suites(path: str, data: bytes) -> Iterator[Entry]:
     try:
         root = ElementTree.fromstring(data)
     except ElementTree.ParseError as error:
-        raise ReportError(f"{path} is no XML: {error}") from None
+        raise ReportError(f"{path} is not XML: {error}") from None
     for suite in [root] if root.tag == "testsuite" else root.iterfind("testsuite"):
         known = {one.get("name", ""): one.get("value", "") for one in suite.iterfind("properties/property")}
         facts: dict[str, Any] = {name: known.get(PREFIX + name) for name in PROPERTIES}

@@ -35,7 +35,7 @@ def parse(text: str) -> tuple[str, ...]:
     try:
         words = tuple(shlex.split(text))
     except ValueError as error:
-        raise ValueError(f"{text!r} is no command: {error}") from None
+        raise ValueError(f"{text!r} is not a command: {error}") from None
     if not any(PLACE in word for word in words):
         raise ValueError(
             f"{text!r} does not say where the cassette's path goes; write {PLACE} there, as in 'cp {PLACE} to/'"

@@ -25,7 +25,7 @@ def parse_share(text: str) -> float:
     found = _SHARE.fullmatch(text)
     share = float(found[1]) / 100 if found else 2.0
     if share > 1:
-        raise ValueError(f"{text!r} is no share of all sessions; write a percentage, e.g. 1% or 0.5%")
+        raise ValueError(f"{text!r} is not a share of all sessions; write a percentage, e.g. 1% or 0.5%")
     return share
 
 

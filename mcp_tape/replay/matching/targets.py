@@ -86,7 +86,7 @@ def manner(source: str) -> tuple[Target, float | None]:
     found = re.fullmatch(r"nearest(?::(\d+(?:\.\d+)?|\.\d+))?", rest)
     least = float(found[1] or NEAREST) if found else -1.0
     if not 0 <= least <= 1:
-        raise ValueError(f"{source!r} is no way to match: write exact, nearest or nearest:0.8 (from 0 to 1)")
+        raise ValueError(f"{source!r} is not a way to match: write exact, nearest or nearest:0.8 (from 0 to 1)")
     return target, least
 
 

@@ -35,7 +35,7 @@ def check_url(text: str) -> None:
     if not _is_url(text):
         from ...redaction.diagnostics import hidden
 
-        raise ValueError(f"{hidden(text)!r} is no http or https URL, as in https://host/mcp")
+        raise ValueError(f"{hidden(text)!r} is not an http or https URL, as in https://host/mcp")
 
 
 def is_of_old(url: str) -> bool:

@@ -91,7 +91,7 @@ class Http:
         self.close()
 
     def send(self, text: bytes, headers: Mapping[str, str] = {}) -> None:
-        """Send a message. One that is no request is accepted when this returns. `headers`: defaults for its own."""
+        """Send a message. One that is not a request is accepted when this returns. `headers`: defaults for its own."""
         text = text.rstrip(b"\r\n")
         messages = frames.parse(text)[1]
         if self._cancels(messages):
@@ -230,7 +230,7 @@ class Http:
             try:
                 response = await self._client.send(request, stream=True)
             except httpx2.InvalidURL as error:
-                raise httpx2.RequestError(f"it redirects to what is no URL ({error})") from None
+                raise httpx2.RequestError(f"it redirects to an invalid URL ({error})") from None
             if response.next_request is None:
                 return response
             await response.aclose()
@@ -360,4 +360,4 @@ def _elsewhere(url: str, endpoint: str) -> str:
     try:
         return f"another server, {urljoin(url, endpoint)}"
     except ValueError:
-        return f"{endpoint!r}, which is no URL"
+        return f"{endpoint!r}, which is not a URL"

@@ -119,7 +119,7 @@ class Site:
             await serving.end()
 
     def _hear(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Report the exceptions of timers, tasks and connections. A connection that breaks is no fault of ours."""
+        """Report the exceptions of timers, tasks and connections. A connection that breaks is not a fault of ours."""
         error = context.get("exception")
         if isinstance(error, Exception) and not isinstance(error, OSError):
             self._report(error)

@@ -24,7 +24,7 @@ _CHUNKED = b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
 class BadRequestError(Exception):
-    """What came is no request that can be served: the status of the response, and the reason."""
+    """What came is not a request that can be served: the status of the response, and the reason."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
@@ -78,7 +78,7 @@ class HeadReader:
         except httptools.HttpParserUpgrade:
             pass  # a server may ignore it: https://www.rfc-editor.org/rfc/rfc9110#section-7.8
         except httptools.HttpParserError as error:
-            raise BadRequestError(400, f"this is no HTTP request: {error}") from None
+            raise BadRequestError(400, f"this is not an HTTP request: {error}") from None
 
     # -- called by the parser
 

@@ -44,7 +44,7 @@ class _Refusal(NamedTuple):
 _NO_SESSION = _Refusal(404, "there is no such session; begin one with initialize", protocol.NO_SESSION)
 _SESSION_WANTED = _Refusal(400, "the header Mcp-Session-Id is missing")
 _NO_EVENT = _Refusal(400, "no event with the id in Last-Event-ID was sent to this client")
-_NOT_JSON = _Refusal(400, "the body is no JSON-RPC message", protocol.NOT_JSON)
+_NOT_JSON = _Refusal(400, "the body is not a JSON-RPC message", protocol.NOT_JSON)
 
 
 class SessionIds:
@@ -153,7 +153,7 @@ class Server:
         request.respond(refusal.status, [(b"content-type", JSON)], error)
 
     def _decline(self, request: HttpRequest, status: int, reason: str) -> None:
-        """Refuse what is no request of ours."""
+        """Refuse what is not a request of ours."""
         self._report(request, status, reason)
         request.respond(status, [(b"content-type", TEXT)], f"mcp-tape: {reason}\n".encode())
 

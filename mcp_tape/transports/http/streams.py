@@ -291,7 +291,7 @@ class Conversation:
             return
         recorded = action.recorded
         if recorded is not None and recorded.kind == "noise" and recorded.channel == STDIO:
-            return  # HTTP has no place for a line that is no message
+            return  # HTTP has no place for a line that is not a message
         if self.everything is not None:
             if recorded is None or recorded.kind != "noise":
                 self.everything.put(action)

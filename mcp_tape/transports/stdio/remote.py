@@ -33,7 +33,7 @@ def relay(server: Http, recorder: Taker, warn: Callable[[str], None]) -> None:
     while server.ended is None:
         text = server.receive(_LONG if end is None else _A_MOMENT)
         if text is not None and not frames.parse(text)[1]:
-            warn(f"the server has sent what is no message: {text[:80]!r}")  # on stdout only messages may stand
+            warn(f"the server has sent an invalid message: {text[:80]!r}")  # on stdout only messages may stand
         elif text is not None:
             line = rewrite.single_line(text) + b"\n"
             to_client(line)

@@ -252,9 +252,9 @@ GOOD = {"sender": "client", "text": "x"}
 @pytest.mark.parametrize(
     ("data", "line", "hint"),
     [
-        (lines(GOOD) + b"nonsense\n", 2, "no JSON"),
+        (lines(GOOD) + b"nonsense\n", 2, "not JSON"),
         (lines(GOOD) + b'{"sender": "client", }\n', 2, "column 2"),
-        (b"\n\n[1]\n", 3, "no JSON object"),
+        (b"\n\n[1]\n", 3, "not a JSON object"),
         (b'{"sender": "client", "text": "\xff"}\n', 1, "UTF-8"),
         (b"[" * 5000, 1, ""),
         (lines({"text": "x"}), 1, "sender"),

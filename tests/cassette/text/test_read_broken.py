@@ -38,7 +38,7 @@ def test_what_is_harmless_changes_nothing(text: Path, change: object) -> None:
     (SESSION + LINE + SESSION, 3, "session 1 is here twice"),
     (SESSION.replace(b'"session":1', b'"session":1,"format":99'), 1, "a newer mcp-tape wrote this"),
     (LINE + b'{"sender":"nobody","text":"x"}\n', 2, "needs a sender"),
-    (LINE + b"[1]\n", 2, "no JSON object"),
+    (LINE + b"[1]\n", 2, "not a JSON object"),
     (LINE + b"\xff\xfe\n", 2, "not UTF-8"),
 ])  # fmt: skip
 def test_what_is_wrong_names_its_line(tmp_path: Path, data: bytes, line: int, said: str) -> None:

@@ -63,7 +63,7 @@ def test_one_line_accepts_a_group(form: str) -> None:
     assert f"echo {line} >> .mcp-tape-ignore" in shown(form, *SAME, OTHER)
     ignores = parse_ignores(f"{line}  # why", "")
     assert [ignores.hide(one) for one in (*SAME, OTHER)] == [True] * 4 + [False]
-    with pytest.raises(SettingsError, match="'nonsense' is no fingerprint"):
+    with pytest.raises(SettingsError, match="'nonsense' is not a fingerprint"):
         parse_ignores(f"{SAME[0].fingerprint} nonsense", "")
 
 

@@ -174,7 +174,7 @@ def test_a_cassette_is_read_from_a_revision(repository: Path) -> None:
         ("git:HEAD~1:none.db", "git has no none.db at HEAD~1"),
         ("git:nope:tapes/demo.db", "invalid object name 'nope'"),
         ("git:HEAD", "write it as git:REVISION:path/tape.db"),
-        ("git:--help:tapes/demo.db", "no revision"),
+        ("git:--help:tapes/demo.db", "not a git revision"),
         ("git:HEAD:..", "git has no .. at HEAD"),
         ("git:HEAD:.", "git has no . at HEAD"),
         ("git:HEAD:tapes", "git has no tapes at HEAD"),

@@ -44,7 +44,7 @@ def promising(schema: Body, value: Any) -> Talk:
 def test_what_no_clock_can_wait_for_is_refused(broken: tuple[str, str], option: str, value: str) -> None:
     done = run([*MCP_TAPE, "diff", *broken, option, value])
     assert (done.returncode, done.stdout) == (2, b"")
-    assert b"is no number up to 1,000,000" in done.stderr
+    assert b"is not a number up to 1,000,000" in done.stderr
 
 
 @pytest.mark.parametrize("words", [["diff", "a.db", "b.db"], ["verify", "a.db", "--", "true"], ["review"]])

@@ -85,7 +85,7 @@ def test_the_statuses_of_a_replay_are_as_documented(desk: Path) -> None:
             ],
             "notifications and answers": [status(url, "POST", INITIALIZED, **session)],
             "with a session id that nobody has": [status(url, "POST", LIST, Mcp_Session_Id="none")],
-            "a body that is no message": [status(url, "POST", "hello", **session)],
+            "a body that is not a message": [status(url, "POST", "hello", **session)],
             "GET with a `Last-Event-ID`": [status(url, "GET", Last_Event_Id="1", **session)],
             "DELETE of a session": [status(url, "DELETE", **session)],
             "a body of more than": [status(url, "POST", " " * 64_000_001)],

@@ -287,7 +287,7 @@ def test_what_is_no_cassette_is_never_replaced(pair: tuple[Path, Path], tmp_path
     shutil.copy(others, tmp_path / "others.jsonl")
     for out in ("notes.txt", "notes.jsonl", "others.jsonl", "."):
         result = invoke("merge", *pair, "-o", tmp_path / out, "--force")
-        assert result.exit_code == 2 and "no cassette, and stays as it is" in result.stderr
+        assert result.exit_code == 2 and "not a cassette, and stays as it is" in result.stderr
     assert (tmp_path / "notes.txt").read_text() == (tmp_path / "notes.jsonl").read_text() == "dear diary"
     assert (tmp_path / "others.jsonl").read_bytes() == others.read_bytes()
 
@@ -318,7 +318,7 @@ def test_a_cassette_of_another_schema_is_called_what_it_is(
     alter(out, f"PRAGMA user_version = {version}")
     before = out.read_bytes()
     result = invoke("merge", *pair, "-o", out, "--force")
-    assert result.exit_code == 3 and hint in result.stderr and "no cassette" not in result.stderr
+    assert result.exit_code == 3 and hint in result.stderr and "not a cassette" not in result.stderr
     assert out.read_bytes() == before
 
 

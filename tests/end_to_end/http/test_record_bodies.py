@@ -147,7 +147,7 @@ def test_a_body_that_is_too_large_when_decompressed_is_passed_on_and_left_out(tm
 
 def test_a_size_that_is_none_is_refused(tmp_path: Path) -> None:
     done = run([sys.executable, "-m", "mcp_tape", "record", "--max-decoded", "much", "--", "cat"])
-    assert done.returncode == 2 and b"'much' is no size; write e.g. 800k, 64M or 1G" in done.stderr
+    assert done.returncode == 2 and b"'much' is not a size; write e.g. 800k, 64M or 1G" in done.stderr
 
 
 # Redirects ---------------------------------------------------------------------------------------------

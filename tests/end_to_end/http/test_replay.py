@@ -219,7 +219,7 @@ def test_each_refusal_is_reported_and_counted(tapes: Path) -> None:
         said = replay.said.replace("mcp-tape: ", "").splitlines()
         assert [line for line in said if line.startswith("refused")] == [
             "refused POST /mcp with 400: the header Mcp-Session-Id is missing",
-            "refused POST /mcp with 400: the body is no JSON-RPC message",
+            "refused POST /mcp with 400: the body is not a JSON-RPC message",
             "refused DELETE /mcp with 404: there is no such session; begin one with initialize",
             "refused PUT /mcp with 405: method not allowed",
             "refused GET /nowhere with 404: nothing is served here; see /mcp and /sse",
@@ -331,7 +331,7 @@ def test_a_tape_of_stdio_has_sessions_over_http_and_no_noise(tmp_path: Path) -> 
     tape = make_cassette(
         tmp_path / "tape.db",
         [
-            ("server", "this is no message"),
+            ("server", "this is not a message"),
             ("client", INITIALIZE.decode()),
             ("server", result(0, protocolVersion="2025-11-25").decode()),
             ("client", INITIALIZED.decode()),

@@ -361,7 +361,7 @@ def test_that_each_worker_starts_over_is_said_once_where_clients_share_a_tape(ta
     ("words", "code", "says"),
     [
         (["--workers", "2"], 2, "--workers goes with --listen"),
-        (["--workers", "0", "--listen", "0"], 2, "'0' is no number of at least 1"),
+        (["--workers", "0", "--listen", "0"], 2, "'0' is not a number of at least 1"),
         (["--workers", "129", "--listen", "0"], 2, "--workers 129 is too many: at most 128"),
         (["--workers", "2", "--listen", "0", "--session", "99"], 3, "does not hold session 99"),
     ],

@@ -39,8 +39,8 @@ def test_a_lake_says_what_kind_it_is(tmp_path: Path) -> None:
     [
         ({"schema": 1, "content": False}, "is a lake without content"),
         ({"schema": 2, "content": True, "more": 1}, r"is a lake with content \(schema 2\), and not .*schema 1"),
-        ([1], "is no lake"),
-        ({}, "is no lake"),
+        ([1], "is not a lake"),
+        ({}, "is not a lake"),
     ],
 )
 def test_another_kind_of_lake_stays_as_it_is(tmp_path: Path, there: object, why: str) -> None:

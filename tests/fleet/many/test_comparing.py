@@ -67,7 +67,7 @@ def test_what_cannot_be_read_is_a_result(tmp_path: Path) -> None:
     + [{"new": NEW} | more for more in ({"only": ["x"]}, {"category": "x"}, {"fail_on": "x"})],
 )
 def test_arguments_that_make_no_sense_are_refused(given: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match=r"one of: new, command, url|list of words|no rule|no category|no level"):
+    with pytest.raises(ValueError, match=r"one of: new, command, url|list of words|no rule|not a category|not a level"):
         diff_one(OLD, **given)  # type: ignore[arg-type]
 
 

@@ -54,7 +54,7 @@ def test_an_option_is_written_so_that_it_is_read_again(method: str, name: str | 
         ("numbers", "numbers takes a tolerance, as in numbers:0.01"),
         ("numbers:much", "numbers takes a tolerance"),
         ("tools/call=numbers:-1", "numbers takes a tolerance"),
-        ("json:nothing", "no function that can be imported"),
+        ("json:nothing", "not a function that can be imported"),
     ],
 )
 def test_what_normalizes_nothing_is_refused(source: str, why: str) -> None:
@@ -64,7 +64,7 @@ def test_what_normalizes_nothing_is_refused(source: str, why: str) -> None:
 
 @pytest.mark.parametrize("source", ["near", "nearest:2", "nearest:-1", "nearest:x", "tools/call=", "exact:1"])
 def test_what_is_no_manner_is_refused(source: str) -> None:
-    with pytest.raises(ValueError, match="is no way to match: write exact, nearest or"):
+    with pytest.raises(ValueError, match="is not a way to match: write exact, nearest or"):
         targets.check_manner(source)
 
 

@@ -421,9 +421,9 @@ def test_a_connection_stays_open_for_a_while_after_each_answer(monkeypatch: pyte
 @pytest.mark.parametrize(
     ("data", "status", "reason"),
     [
-        (b"no HTTP\r\n\r\n", 400, "this is no HTTP request"),
+        (b"no HTTP\r\n\r\n", 400, "this is not an HTTP request"),
         (b"GET / HTTP/1.1\r\nX: " + b"x" * 70_000, 431, "larger than 64 KiB"),
-        (posted("/", version="1.9"), 400, "this is no HTTP request"),
+        (posted("/", version="1.9"), 400, "this is not an HTTP request"),
         (b"GET / HTTP/1.1\r\nHost: evil.test\r\n\r\n", 421, "GET / with 421: the host 'evil.test' is not this one"),
         (posted("/x", more="Origin: http://evil.test\r\n"), 403, "POST /x with 403: requests of pages"),
         (posted("/x", more="Sec-Fetch-Site: cross-site\r\n"), 403, "from other sites are refused"),
