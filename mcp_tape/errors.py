@@ -61,7 +61,7 @@ class TapeWarning(UserWarning):
 
 def unchanged(path: str) -> str:
     """Describe what became of a cassette that could not be recorded."""
-    return f"{path} stays as it was" if os.path.exists(path) else f"{path} was not made"
+    return f"{path} was not changed" if os.path.exists(path) else f"{path} was not made"
 
 
 def pasted(path: str) -> str:

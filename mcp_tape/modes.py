@@ -170,7 +170,7 @@ def holds_whole(cassette: Cassette, say: Say) -> bool:
 
     there = any(finished(cassette))
     if there and not any(whole(cassette)):
-        say(f"what is on {cassette.path} was cut short, as its recorder was stopped: it is recorded again")
+        say(f"what is on {cassette.path} was cut short when its recorder was stopped: it is recorded again")
         return False
     return there
 

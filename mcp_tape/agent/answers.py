@@ -128,7 +128,7 @@ def numbers(cursor: str, *sizes: int) -> list[int]:
     """The numbers in a cursor such as `2.15`, which must have one of these sizes."""
     words = cursor.split(".")
     if len(words) not in sizes or not all(word.isascii() and word.isdigit() and len(word) < 19 for word in words):
-        raise ToolError(f'cursor {cursor!r} is not one that this tool gave; give "{NEXT}" of its last answer, or none')
+        raise ToolError(f'cursor {cursor!r} is not from this tool; give "{NEXT}" of its last answer, or none')
     return [int(word) for word in words]
 
 

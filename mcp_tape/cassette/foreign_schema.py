@@ -39,8 +39,8 @@ def expect_no_tables(db: sqlite3.Connection, path: str) -> None:
     for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
         if name not in TABLES and not name.startswith("sqlite_"):
             raise CassetteError(
-                f"{path} stays as it was: its table {name} is none of a cassette's, and may hold what is to go; "
-                f"if you do not need it: sqlite-utils drop-table {path} {name}"
+                f"{path} was not changed: its table {name} does not belong to a cassette, and may hold the data "
+                f"to remove; if you do not need it: sqlite-utils drop-table {path} {name}"
             )
 
 

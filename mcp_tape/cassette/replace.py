@@ -35,7 +35,7 @@ def expect_room(output: str, overwrite: bool) -> None:
     """Refuse to replace a file without permission. A pipe or a terminal is written to, not replaced."""
     is_stream = os.path.exists(output) and not os.path.isfile(output) and not os.path.isdir(output)
     if os.path.lexists(output) and not is_stream and not overwrite:
-        raise TakenError(f"{output} is there already, and stays as it is; choose another name, or add --force")
+        raise TakenError(f"{output} already exists, and was not changed; choose another name, or add --force")
 
 
 class Part:

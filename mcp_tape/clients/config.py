@@ -75,9 +75,9 @@ def read(place: Place) -> Config:
         text = data.decode("utf-8")
         value = _parsed(place.client.kind, text)
     except UnicodeDecodeError:
-        raise TapeError(f"{place.path} stays as it is: it is not UTF-8") from None
+        raise TapeError(f"{place.path} was not changed: it is not UTF-8") from None
     except UnreadableError as error:
-        raise TapeError(f"{place.path} stays as it is: it cannot be read: {error}") from None
+        raise TapeError(f"{place.path} was not changed: it cannot be read: {error}") from None
     return Config(place, data, text, value, way_in(value, place.keys))
 
 
@@ -177,7 +177,7 @@ def unwrap(config: Config, server: Server) -> str:
 
 def _expect_well(config: Config, server: Server) -> None:
     if server.problem:
-        raise TapeError(f"{server.name} in {config.path} stays as it is: {server.problem}")
+        raise TapeError(f"{server.name} in {config.path} was not changed: {server.problem}")
 
 
 def _checked(config: Config, server: Server, text: str, entry: Pairs) -> str:
@@ -194,7 +194,7 @@ def _checked(config: Config, server: Server, text: str, entry: Pairs) -> str:
 
 def _unsafe(config: Config, server: Server) -> TapeError:
     return TapeError(
-        f"{server.name} in {config.path} stays as it is: it is written in a way that cannot be changed safely; "
+        f"{server.name} in {config.path} was not changed: it is written in a way that cannot be changed safely; "
         "change it by hand"
     )
 
@@ -211,7 +211,9 @@ def write(config: Config, text: str) -> None:
         return
     path = os.path.realpath(config.path)
     if not os.access(path, os.W_OK):  # replacing a read-only file would work, but it is protected on purpose
-        raise TapeError(f"{path} stays as it is: it is read-only; if that is not meant, try: chmod u+w {pasted(path)}")
+        raise TapeError(
+            f"{path} was not changed: it is read-only; if that is not intended, try: chmod u+w {pasted(path)}"
+        )
     try:
         with _locked(path):
             _keep_backup(config)
@@ -242,9 +244,9 @@ def _locked(path: str) -> Iterator[None]:
         os.mkdir(lock)
     except FileExistsError:
         hint = "end that program, then try again"
-        raise TapeError(f"{path} stays as it is: {lock} says that somebody is writing it; {hint}") from None
+        raise TapeError(f"{path} was not changed: {lock} shows that another process is writing it; {hint}") from None
     except OSError as error:
-        raise TapeError(f"{path} stays as it is: cannot write {lock}: {error.strerror}") from None
+        raise TapeError(f"{path} was not changed: cannot write {lock}: {error.strerror}") from None
     try:
         yield
     finally:
@@ -259,7 +261,7 @@ def _put(path: str, data: bytes, old: bytes | None = None) -> None:
             file.write(data)
         # A change by a writer without a lock between here and the renaming is lost. This check is as late as possible.
         if old is not None and _content(path) != old:
-            raise TapeError(f"{path} stays as it is: somebody has changed it meanwhile; try again")
+            raise TapeError(f"{path} was not changed: another process has changed it meanwhile; try again")
         part.put()
 
 

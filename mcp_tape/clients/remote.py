@@ -83,7 +83,7 @@ def remote_of(entry: Pairs) -> Remote:
     headers_key = next((key for key in _HEADERS if key in keys), "")
     headers = entry.get(headers_key) if headers_key else Pairs()
     if len(urls) != 1 or not isinstance(url, str) or len(set(keys)) < len(keys):
-        raise TapeError("its entry has no command, and not one URL")
+        raise TapeError("its entry has no command, and not exactly one URL")
     if any(key in keys for key in _SIGN_IN):
         raise TapeError("its client signs in to the server, which mcp-tape cannot do for it")
     if not isinstance(kind, str | None) or (kind is not None and "," in kind):

@@ -247,7 +247,7 @@ def _hides(meant: str) -> _Hides:
     if _FINGERPRINT.fullmatch(words[0]):
         wrong = next(word for word in words if not _FINGERPRINT.fullmatch(word))
         raise ValueError(
-            f"{wrong!r} is not a fingerprint, and behind one there can be only others; a reason begins with #"
+            f"{wrong!r} is not a fingerprint, and only fingerprints may follow one; a reason begins with #"
         )
     if place := _PLACE.match(meant):
         return _hides_at(place[0], meant[place.end() :].strip())

@@ -195,7 +195,7 @@ def _uncalled(old: Version, new: Version, parts: Sequence[Part]) -> Iterator[Unk
             yield Unknown("calls", f"{side}: {why}", False)
     if old.recording and new.recording and old.bodies != new.bodies:
         how = f"OLD was recorded with --bodies {old.bodies}, NEW with --bodies {new.bodies}"
-        yield Unknown("calls", f"{how}: what was said cannot be compared", "surface" not in parts)
+        yield Unknown("calls", f"{how}: message bodies cannot be compared", "surface" not in parts)
     silent = next((version for version in (old, new) if version.recording is None), None)
     if silent is not None:
         grave = "surface" not in parts  # otherwise the user asked for calls only

@@ -178,7 +178,7 @@ def _replace(cassette: str) -> None:
         digests = _digests(tape)
     anew = {number: (new, number) for number in digests}
     with _advised(cassette):
-        edit.replace_sessions(cassette, anew, f"{cassette} stays as it was", digests)
+        edit.replace_sessions(cassette, anew, f"{cassette} was not changed", digests)
 
 
 def _below() -> list[str]:

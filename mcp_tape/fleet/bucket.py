@@ -51,7 +51,7 @@ def run(
     async def work() -> None:
         nonlocal failed, code
         for thing in waiting:
-            outcome = blank(thing)._replace(why="not tried, as the store has failed for those before", code=4)
+            outcome = blank(thing)._replace(why="not tried: the store has failed for several before it", code=4)
             if failed < _HOPELESS:
                 outcome = await _outcome(thing, do, blank(thing))
                 failed = failed + 1 if outcome.code == ServerError.exit_code else 0

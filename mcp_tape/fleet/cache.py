@@ -122,7 +122,7 @@ def _asked(entry: _Entry, kept: Copy | None) -> str:
             if last:
                 raise UnreachableError(str(error)) from None
         except UnreachableError as error:
-            hint = f"; to play the copy of it that is here, set {OFFLINE}=1" if kept else ""
+            hint = f"; to use the local copy, set {OFFLINE}=1" if kept else ""
             raise UnreachableError(f"{error}{hint}") from None
     raise UnreachableError(f"cannot reach {entry.name}: it says that nothing has changed, and has sent nothing")
 
@@ -247,7 +247,9 @@ def _own_place() -> str:
     with _writing(place):
         os.makedirs(place, 0o700, exist_ok=True)
         if not replace.is_private(place):
-            raise CassetteError(f"the cache {place} is not yours alone, and not used; set {PLACE} to another directory")
+            raise CassetteError(
+                f"the cache {place} is not private to you, so it is not used; set {PLACE} to another directory"
+            )
     return place
 
 

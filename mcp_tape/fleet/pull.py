@@ -144,7 +144,7 @@ class _Pulling:
         addressed = _ADDRESSED.fullmatch(os.path.basename(one.file))
         if size != expected or (addressed and addressed[1] != digest.hexdigest()):
             os.unlink(part.file)
-            raise remote.StoreError(f"{name} is not what its name says: it is damaged, or somebody has changed it")
+            raise remote.StoreError(f"{name} does not match its name: it is damaged, or was changed")
         with _writing(one.file):
             os.makedirs(os.path.dirname(one.file) or ".", exist_ok=True)
             time = answer.meta["last_modified"].timestamp()

@@ -63,7 +63,7 @@ class _Pushing:
         if self._check is not None:
             expect_no_secrets(path, self._check())
         if file.look(sent.path) != sent.seen:
-            raise RefusedError(f"{path} was changed while it was read; push it when nobody writes to it")
+            raise RefusedError(f"{path} was changed while it was read; push it when no process writes to it")
         return outcome._replace(status=await self._put(sent))
 
     async def _names(self, partition: str) -> set[str]:

@@ -115,7 +115,7 @@ def _checked(cassette: Cassette, path: str, options: Replay, say: Say) -> Tape:
         alone = _for_one_process(options)
         if alone:
             raise WorkersError(
-                f"{alone} goes with one worker: clients of the newest protocol share one tape, of which every worker "
+                f"{alone} needs a single worker: clients of the newest protocol share one tape, of which every worker "
                 "would have its own; leave out --workers"
             )
     _, legacy = stage.deck(legacy=True)

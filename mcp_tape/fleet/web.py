@@ -109,8 +109,8 @@ class WebAnswer:
             target = within(url, location)
             if target is None:
                 raise StoreError(
-                    f"{self._name} redirects to {_origin(location)}, which is another server and was sent nothing; "
-                    "if that is the one to ask, give its URL"
+                    f"{self._name} redirects to {_origin(location)}, another server, which was sent nothing; "
+                    "to use that one, give its URL"
                 )
             url = target
         raise UnreachableError(f"cannot reach {self._name}: it redirects more than {_MOST_REDIRECTS} times")

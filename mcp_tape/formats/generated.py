@@ -178,14 +178,14 @@ def _hindrance(call: Call, arguments: Any, reply: Reply | None) -> str | None:
     is_result = isinstance(protocol.member(exchange.result, "content"), list)
     is_error = type(protocol.member(exchange.error, "code")) is int
     reasons = {
-        "nobody answered it": call.status == "unanswered",
+        "it was not answered": call.status == "unanswered",
         f"its answer is of the kind {kind}": kind is not None,
         f"it was sent with {', '.join(more)}": more,
         "its answer is neither the result of a tool nor an error": not is_result and not is_error,
         "its arguments are not an object": not isinstance(arguments, dict),
         "its answer came in a batch, which SDKs do not read": reply and reply.in_batch,
         "its answer is not UTF-8": reply and not reply.is_text,
-        "its answer waited for something else of the client, such as a cancellation": reply and reply.after_more,
+        "its answer waited for another message of the client, such as a cancellation": reply and reply.after_more,
     }
     outcomes = [arguments, exchange.result, exchange.error]
     return next((why for why, holds in reasons.items() if holds), None) or _unwritable(outcomes)

@@ -186,7 +186,7 @@ class Recording:
     def _wait(self, times: int) -> None:
         """Report that another process holds the cassette."""
         if times == 1:
-            self._report.warn(f"{self._path} is in use: it is recorded as soon as that is over")
+            self._report.warn(f"{self._path} is in use: the recording is stored as soon as it is free")
         elif self._backlog.closed:
             self._report.live()
 
@@ -385,7 +385,10 @@ class Recording:
             path = row.newest(self._path)
             following = self._opened(path)
         except (Error, CassetteError) as error:
-            self._report.warn(f"{self._path} is full, but the next cannot be begun: {error}; it goes on as it is")
+            self._report.warn(
+                f"{self._path} is full, but the next cassette cannot be created: {error}; "
+                "recording continues in this one"
+            )
             self._limit = size + row.size
             if path:
                 row.give_back(path)
@@ -410,7 +413,7 @@ class Recording:
             row.give_back(path)
         else:
             self._was_full, self._gap = False, None
-            self._report.warn(f"there is room again: it goes on in {path}, without what came meanwhile")
+            self._report.warn(f"there is room again: recording continues in {path}; traffic in between is lost")
 
     def _may_turn(self, row: Row, tape: Tape | Sessions, size: int) -> bool:
         """Return whether no exchange is open, or the cassette has grown too large to wait for that."""
@@ -506,7 +509,7 @@ class Recording:
             working.leave()
         except (OSError, CassetteError) as error:
             why = getattr(error, "strerror", None) or error
-            self._report.warn(f"{why}: what was recorded stays in {working.file}, and is read from there")
+            self._report.warn(f"{why}: the recording stays in {working.file}, and is read from there")
 
     def _counts(self) -> Counts:
         counts = self._earlier

@@ -124,7 +124,7 @@ def _in_short(selection: Selection, message: Message, discreet: Discreet) -> Rep
     """For a tape whose recordings cannot be compared."""
     call = discreet.call(message)
     headline = f"{call} is not on the tape"
-    why = f"  {headline}; what is nearest cannot be told\n    mcp-tape check {shlex.quote(selection.path)}"
+    why = f"  {headline}; the nearest request cannot be determined\n    mcp-tape check {shlex.quote(selection.path)}"
     return Report(headline, f"miss: {call}\n{why}", {"cassette": selection.path, "nearest": []})
 
 
@@ -353,7 +353,7 @@ def _answer_line(selection: Selection, answer: Recorded, discreet: Discreet) -> 
 _NAME = "$.params.name"  # never to be ignored: every tool would give the answers of another
 _ANEW = Advice("to record it anew", "mode", "rewrite")
 _ALL_ANEW = Advice("to record all anew, as this tool may change what others answer", "mode", "rewrite")
-_MISSING = Advice("to record what is missing", "mode", "new_episodes")
+_MISSING = Advice("to record the missing call", "mode", "new_episodes")
 
 
 def _recorded(selection: Selection, message: Message, session: int) -> tuple[Advice, ...]:
@@ -370,7 +370,7 @@ def _anew(selection: Selection, advice: Advice = _ANEW) -> tuple[Advice, ...]:
 
 
 def _show(selection: Selection, session: int) -> Advice:
-    return Advice("to see what there is", "show", str(session) if selection.is_of_several() else "")
+    return Advice("to see the recorded calls", "show", str(session) if selection.is_of_several() else "")
 
 
 def _advice(

@@ -181,8 +181,8 @@ def select(
     chosen = choose(cassette, which, legacy, nth, until)
     if empty := sessions.without_bodies(cassette, chosen):
         raise CassetteError(
-            f"session {min(empty)} of {cassette.path} was recorded with --bodies hash or none: what was said is not on "
-            "it, so it cannot be played; it can be shown, compared and counted"
+            f"session {min(empty)} of {cassette.path} was recorded with --bodies hash or none: it has no message "
+            "bodies, so it cannot be played; it can be shown, compared and counted"
         )
     return Selection(cassette, chosen, until)
 

@@ -86,7 +86,7 @@ def _ended(tape: UsedCassette, code: int, given: dict[str, Any]) -> int:
 
 def _check(program: Sequence[str], given: dict[str, Any]) -> None:
     if not program:
-        raise MisuseError("which program is to be run? Add -- and its command, with {config} where the file stands")
+        raise MisuseError("which program should run? Add -- and its command, with {config} in place of the file")
     for row in USE:
         counts = row is not URL and (row.keyword or row.name in _OURS)
         if not counts and given[row.name] not in (None, (), False, row.default):

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 def asked(given: dict[str, Any]) -> Production:
     """What was asked for. Refuse what does not go together."""
     if given["on_rotate"] and not (given["rotate"] or given["of_client"]):
-        raise MisuseError("--on-rotate goes with --rotate: a cassette that was handed on is not written again")
+        raise MisuseError("--on-rotate needs --rotate: a cassette that was handed on is not written again")
     if given["hook_timeout"] and not given["on_rotate"]:
-        raise MisuseError("--hook-timeout goes with --on-rotate")
+        raise MisuseError("--hook-timeout needs --on-rotate")
     words: tuple[str, ...] = ()
     if given["on_rotate"]:
         from ..record.production.hooks import parse

@@ -23,7 +23,7 @@ def record(command: tuple[str, ...], given: dict[str, Any]) -> int:
     given = completed(given)
     web = web_from(given)
     if given["keep"] and not (given["rotate"] or given["of_client"]):
-        raise MisuseError("--keep goes with --rotate")
+        raise MisuseError("--keep needs --rotate")
     asked = None
     if given["bodies"] != "full" or any(given[name] for name in _IN_PRODUCTION):
         from . import production

@@ -25,7 +25,7 @@ def check_server(command: tuple[str, ...], given: dict[str, Any]) -> None:
     """Refuse all but one server, and options of a URL without one."""
     url = given["url"]
     if not command and not url:
-        raise MisuseError("what is to be recorded? Add -- and the server's command, or --url URL")
+        raise MisuseError("what should be recorded? Add -- and the server's command, or --url URL")
     if command and url:
         from ..redaction.diagnostics import hidden
 
@@ -34,9 +34,9 @@ def check_server(command: tuple[str, ...], given: dict[str, Any]) -> None:
         raise MisuseError("either --stdio or --listen, not both: one client comes on stdin, others at an address")
     for row in (*USE, HEADER_ENV, OVER_STDIO):
         if command and row.counts not in (None, "command") and given.get(row.name):
-            raise MisuseError(f"{row.flag} goes with --url; a command talks on stdin and stdout")
+            raise MisuseError(f"{row.flag} needs --url; a command talks on stdin and stdout")
         if url and row.counts == "command" and given.get(row.name):
-            raise MisuseError(f"{row.flag} goes with a command; a server at a URL was started by others")
+            raise MisuseError(f"{row.flag} needs a command; a server at a URL is not started by mcp-tape")
 
 
 def completed(given: dict[str, Any]) -> dict[str, Any]:
@@ -69,10 +69,10 @@ def web_from(given: dict[str, Any]) -> Web:
     more = {name: given[name] for name in ("url", "headers", "cacert", "max_body", "head_timeout") if given.get(name)}
     if not given["listen"]:
         if given["allow_remote"]:
-            raise MisuseError("--allow-remote goes with --listen")
+            raise MisuseError("--allow-remote needs --listen")
         for row in (MAX_BODY, WORKERS, *LISTENING):
             if row.counts == "listening" and given.get(row.name) and not given.get("url"):
-                raise MisuseError(f"{row.flag} goes with --listen; on stdin and stdout it does not count")
+                raise MisuseError(f"{row.flag} needs --listen; it has no effect on stdin and stdout")
         return Web(**more)
     from ..transports.http.addresses import is_loopback
 
@@ -80,9 +80,9 @@ def web_from(given: dict[str, Any]) -> Web:
     if not is_loopback(host):
         if not given["allow_remote"]:
             raise MisuseError(
-                f"--listen {host}:{port} can be reached by other machines; add --allow-remote if that is meant"
+                f"--listen {host}:{port} can be reached by other machines; add --allow-remote if that is intended"
             )
-        say(f"warning: everybody who can reach {host}:{port} can talk to it; there is no password")
+        say(f"warning: anyone who can reach {host}:{port} can talk to it; there is no password")
     return Web(host, port, **more)
 
 

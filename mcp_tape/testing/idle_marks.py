@@ -13,7 +13,7 @@ import pytest
 from .settings import refuse
 
 _TAPES = {"mcp_tape", "mcp_tape_factory"}
-_NO_EFFECT = """the marker mcp_tape has no effect: this test uses no tape, so what it talks to is live
+_NO_EFFECT = """the marker mcp_tape has no effect: this test uses no tape, so it talks to live servers
 Give the test the argument mcp_tape, and its client mcp_tape.streams(), .transport, .command or .url
 Or take the marker off"""
 

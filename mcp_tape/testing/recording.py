@@ -113,7 +113,7 @@ class Recording(UsedCassette):
         ready, _, _ = select.select([recorder.stdout], [], [], _STARTING)
         url = recorder.stdout.readline().decode().strip() if ready else ""
         if not url:
-            raise ServerError(f"the recorder for {hidden(web.url)} does not listen; what it said is on stderr")
+            raise ServerError(f"the recorder for {hidden(web.url)} does not listen; its output is on stderr")
         return url
 
     def _mcp_tape(self) -> list[str]:
@@ -250,7 +250,7 @@ class Recording(UsedCassette):
         elif self.mode == "rewrite" and any(session.incomplete for session in sessions):
             why = f"the new recording is incomplete: {next(s.incomplete for s in sessions if s.incomplete)}"
         elif self.mode != "rewrite" and file.look(self.path) != self._before:
-            why = "somebody else has changed it meanwhile; record one cassette in one place at a time"
+            why = "another process has changed it meanwhile; record one cassette in one place at a time"
         if why and sessions:
             raise CassetteError(f"{unchanged(self.path)}: {why}")
         asked, unknown = happened.has_asked(self._source), self._unrecorded(self.path)

@@ -78,7 +78,7 @@ class Recordings:
             bad = sorted(shared.tests & failed)
             why = "the run was stopped" if stopped else f"these failed: {', '.join(bad)}"
             if stopped or bad:
-                problems.append(f"{unchanged(path)}, as {why}")
+                problems.append(f"{unchanged(path)}, because {why}")
                 self.unfit.add(path)
             shared.tape.put = None if self._is_alone else self._hand_over
             problems += finish(shared.tape, keep=not (stopped or bad))
@@ -129,7 +129,7 @@ def put_together(parts: Sequence[tuple[str, str]], unfit: set[str], *, stopped: 
                 found[0].put()
             else:
                 why = "the run was stopped" if stopped else f"not all tests that use it ran in one process; {_TOGETHER}"
-                problems.append(f"{unchanged(path)}, as {why}")
+                problems.append(f"{unchanged(path)}, because {why}")
         except (TapeError, OSError) as error:
             problems.append(str(error))
         for made in found:

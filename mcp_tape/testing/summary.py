@@ -86,7 +86,7 @@ class Summary:
             self.unplayed(path, level, [tuple(call) for call in calls])
 
     def write(self, reporter: Any, root: Path, *, orphans: bool) -> None:
-        live = "none of its tests uses mcp_tape, so what they talk to is live"
+        live = "none of its tests uses mcp_tape, so they talk to live servers"
         left = self._unplayed().items()
         sections = {
             "recordings": self.problems,

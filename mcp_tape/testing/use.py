@@ -220,7 +220,7 @@ def _check_server(given: dict[str, Any], command: Sequence[str], url: str | None
         raise TapeError(f"either the command {command[0]} or the URL {hidden(url)}, not both")
     for row in AROUND if url else ():
         if given[row.name]:
-            raise TapeError(f"{row.name} goes with a command; the server at {hidden(url or '')} was started by others")
+            raise TapeError(f"{row.name} needs a command; the server at {hidden(url or '')} is not started by mcp-tape")
 
 
 def _to_play(settings: Settings, *, can_record: bool) -> Cassette | None:

@@ -37,9 +37,7 @@ class Around(NamedTuple):
         """Refuse to start a server without what it should have."""
         if self.missing:
             which = ", ".join(self.missing)
-            raise ServerError(
-                f"cannot start the server: it is to get {which}, which is not set; set it, then try again"
-            )
+            raise ServerError(f"cannot start the server: it needs {which}, which is not set; set it, then try again")
         if self.cwd is not None and not os.path.isdir(self.cwd):
             raise ServerError(f"cannot start the server: {self.cwd!r}, where it should start, is not a directory")
 

@@ -103,7 +103,7 @@ def _accepted(comparison: Comparison, verified: Verified) -> list[Unknown]:
     rules = {"crashed": "server-crashed", "hung": "server-crashed", "unanswered": "call-unanswered"}
     ignored = {change.rule for change in comparison.ignored} - {"server-crashed"}
     return [
-        Unknown("calls", f"NEW: {failure.message}; what it should have answered was not verified", True)
+        Unknown("calls", f"NEW: {failure.message}; its further answers were not verified", True)
         for failure in verified.failures
         if failure.kind in rules and rules[failure.kind] not in shown | ignored
     ][:1]

@@ -68,7 +68,7 @@ def _unrecorded(sessions: list[Session], stderr: tuple[str, ...]) -> list[Failur
     if not sessions:
         return [Failure("unrecorded", None, "nothing could be recorded", stderr)]
     whys = [session.incomplete for session in sessions if session.incomplete]
-    return [Failure("unrecorded", None, f"what it said could not be recorded: {why}") for why in whys]
+    return [Failure("unrecorded", None, f"its messages could not be recorded: {why}") for why in whys]
 
 
 def _said(path: str) -> Iterator[tuple[Side, object]]:

@@ -15,7 +15,7 @@ from .findings import Verified
 
 def update(path: str, played: Sequence[Verified]) -> None:
     """Replace the verified sessions of a cassette by their new recordings; CassetteError explains why not."""
-    otherwise = f"{os.path.abspath(path)} stays as it was"
+    otherwise = f"{os.path.abspath(path)} was not changed"
     edit.replace_sessions(path, _fit_to_replace(played, otherwise), otherwise)
     forget(path)
 

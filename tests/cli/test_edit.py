@@ -242,7 +242,7 @@ def test_a_session_that_changed_meanwhile_is_not_overwritten(place: Path) -> Non
     path = odd(place / "tape.db")
     other = shlex.join([*MCP_TAPE, "edit", str(path), "--editor", replacing("ping", "theirs")])
     told = tape("edit", path, "--editor", f"{other} && {replacing('ping', 'ours')}", code=3).stderr
-    assert "somebody else has changed session 1 meanwhile" in told
+    assert "another process has changed session 1 meanwhile" in told
     texts = b"".join(frame.text for frame in frames(path))
     assert b"theirs" in texts and b"ours" not in texts
     (kept,) = place.glob("tmp/*/tape.txt")

@@ -72,7 +72,7 @@ def test_every_command_that_writes_a_file_replaces_one_only_by_force(
     made = out.read_bytes()
     out.write_bytes(made + b" ")
     refused = tape(*asked, code=2).stderr
-    assert "is there already, and stays as it is; choose another name, or add --force" in refused
+    assert "already exists, and was not changed; choose another name, or add --force" in refused
     assert out.read_bytes() == made + b" "
 
 

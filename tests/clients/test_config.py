@@ -260,7 +260,7 @@ def test_a_table_line_that_was_made_for_the_tape_goes_with_its_line() -> None:
 def test_what_cannot_be_parsed_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "mcp.json"
     path.write_text(text)
-    with pytest.raises(TapeError, match="stays as it is: it cannot be read"):
+    with pytest.raises(TapeError, match="was not changed: it cannot be read"):
         read(path)
 
 
@@ -297,7 +297,7 @@ def test_what_is_not_utf_8_is_refused(tmp_path: Path) -> None:
 )
 def test_an_entry_that_is_no_command_or_has_another_recorder_is_refused(entry: str, why: str) -> None:
     found = of_text(f'{{"mcpServers": {{"a": {entry}}}}}')
-    with pytest.raises(TapeError, match=f"a in nowhere stays as it is: .*{why}"):
+    with pytest.raises(TapeError, match=f"a in nowhere was not changed: .*{why}"):
         wrapped(found, "a")
 
 
@@ -348,7 +348,7 @@ def test_the_backup_stays_where_the_file_is_not_what_it_was(path: Path) -> None:
 def test_what_somebody_has_changed_meanwhile_is_not_overwritten(path: Path) -> None:
     found = read(path)
     path.write_text("{}")
-    with pytest.raises(TapeError, match="somebody has changed it meanwhile"):
+    with pytest.raises(TapeError, match="another process has changed it meanwhile"):
         config.write(found, wrapped(found, "a").text)
     assert path.read_text() == "{}"
 
@@ -356,7 +356,7 @@ def test_what_somebody_has_changed_meanwhile_is_not_overwritten(path: Path) -> N
 def test_what_somebody_is_writing_is_refused(path: Path) -> None:
     found = read(path)
     Path(f"{path}.lock").mkdir()
-    with pytest.raises(TapeError, match="somebody is writing it"):
+    with pytest.raises(TapeError, match="another process is writing it"):
         config.write(found, wrapped(found, "a").text)
     assert path.read_text() == TEXT and not Path(f"{path}{config.BACKUP}").exists()
 

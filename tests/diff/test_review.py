@@ -135,7 +135,7 @@ def test_a_session_that_is_not_what_was_verified_is_not_replaced(tmp_path: Path,
     one = pending(tmp_path, WORDS)
     alter(tmp_path / "time.db", statement)
     before = (tmp_path / "time.db").read_bytes()
-    with pytest.raises(TapeError, match=r"has changed since it was verified: session 1 is (gone|not what it was)\n"):
+    with pytest.raises(TapeError, match=r"has changed since it was verified: session 1 is (gone|different)\n"):
         settle(one, decided((WORDS, "ignore")), str(tmp_path / ".mcp-tape-ignore"))
     assert (tmp_path / "time.db").read_bytes() == before
     assert listed(tmp_path) == ["time.db", "time.db.new"]
@@ -239,7 +239,7 @@ def test_another_cassette_that_was_put_there_meanwhile_is_left_alone(place: Path
     for options in (("--list",), ("--accept-all",)):
         done = review(place, *options)
         assert (done.returncode, done.stdout) == (1, "")
-        assert "session 1 is not what it was" in done.stderr and "Verify it again" in done.stderr
+        assert "session 1 is different" in done.stderr and "Verify it again" in done.stderr
     assert (place / "time.db").read_bytes() == other
     assert listed(place) == [".git", "time.db", "time.db.new"]
 
@@ -269,7 +269,7 @@ def test_all_can_be_accepted_but_one(place: Path) -> None:
     known = prints(place)
     done = review(place, "time.db", "--accept-all", "--reject", known["tool-removed"])
     assert done.returncode == 1
-    assert "stays as it was" in done.stdout and "1 rejected" in done.stdout
+    assert "not changed" in done.stdout and "1 rejected" in done.stdout
     assert listed(place) == [".git", ".mcp-tape-ignore", "time.db"]
     noted = (place / ".mcp-tape-ignore").read_text()
     assert known["tool-description-changed"] in noted and known["tool-removed"] not in noted
@@ -337,7 +337,7 @@ def test_at_a_terminal_one_can_reject_skip_and_leave(place: Path) -> None:
     assert listed(place) == [".git", "time.db", "time.db.new"]
     asked = len(prints(place))
     code, screen = at_a_terminal(place, [*["r"] * asked, "c"])
-    assert code == 1 and "stays as it was" in screen
+    assert code == 1 and "not changed" in screen
     assert listed(place) == [".git", "time.db"]
 
 
@@ -378,8 +378,8 @@ def test_at_a_terminal_ignoring_a_text_is_warned_of(tmp_path: Path) -> None:
     [
         ("ac", 0, ["4 accepted", "will replace the verified sessions of time.db"]),
         ("tac", 0, ["4 accepted", "will replace the verified sessions of time.db"]),
-        ("trc", 1, ["4 rejected", "time.db will stay as it is", "time.db.new will be removed"]),
-        ("tsc", 1, ["4 undecided", "time.db will stay as it is, and time.db.new too"]),
+        ("trc", 1, ["4 rejected", "time.db will not be changed", "time.db.new will be removed"]),
+        ("tsc", 1, ["4 undecided", "time.db and time.db.new will not be changed"]),
         ("tbtsbrc", 1, ["4 rejected"]),
         ("ic", 0, ["4 ignored", "4 lines will be added to .mcp-tape-ignore"]),
     ],

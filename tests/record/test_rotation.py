@@ -433,7 +433,7 @@ def test_two_recorders_at_once_do_not_disturb_each_other(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--keep", "3"], b"--keep goes with --rotate"),
+        (["--keep", "3"], b"--keep needs --rotate"),
         (["--rotate", "1MB", "-o", "tape.jsonl"], b"tape.jsonl is text; record into a .db"),
     ],
 )

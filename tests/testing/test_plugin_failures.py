@@ -30,7 +30,7 @@ def test_a_swallowed_miss_fails_the_test_and_explains_itself(taped: Suite) -> No
             "miss: tools/call z",
             "*/cassettes/test_it/test_one.db, played so far: 2",
             '*$.params.name  recorded "b", live "z"',
-            "    # to record what is missing",
+            "    # to record the missing call",
             "    pytest test_it.py::test_one --mcp-record=new_episodes",
             "FAILED test_it.py::test_one - Failed: 1 call missed: tools/call z",
         ]

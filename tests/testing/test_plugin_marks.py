@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.plugin import ASYNCIO, Suite
 
-NO_EFFECT = "the marker mcp_tape has no effect: this test uses no tape, so what it talks to is live"
+NO_EFFECT = "the marker mcp_tape has no effect: this test uses no tape, so it talks to live servers"
 OWN = "@pytest.mark.mcp_tape(server=['server'])\n"
 SECTION = "*mcp-tape: markers without effect*"
 MODULE = "pytestmark = pytest.mark.mcp_tape('shared')\n"
@@ -87,7 +87,7 @@ def test_a_mark_that_nobody_under_it_makes_use_of_fails_the_run(taped: Suite) ->
     taped.test(MODULE + "@pytest.mark.skip\ndef test_one(mcp_tape): pass\ndef test_two(): pass\n", "test_skipped.py")
     result = taped.passes(passed=9, skipped=1)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    live = "none of its tests uses mcp_tape, so what they talk to is live"
+    live = "none of its tests uses mcp_tape, so they talk to live servers"
     scopes = ["test_it.py", "test_it.py::TestIt", "test_other.py::TestIt"]
     result.stdout.fnmatch_lines([SECTION, *(f"{scope}: {live}" for scope in scopes)], consecutive=True)
     assert "test_skipped.py:" not in result.stdout.str()

@@ -44,7 +44,7 @@ def test_it_is_kept_only_if_every_test_that_used_it_passed(suite: Suite, tests: 
     suite.test(tests.replace('"a") == ["a 1"]', '"y") == ["y 2"]').replace('== ["b 2"]', "== 0"))
     result = suite.run(f"--mcp-record={mode}")
     result.assert_outcomes(passed=1, failed=1)
-    result.stdout.fnmatch_lines(["*/shared.db stays as it was, as these failed: test_it.py::test_two"])
+    result.stdout.fnmatch_lines(["*/shared.db was not changed, because these failed: test_it.py::test_two"])
     assert suite.cassettes() == before
 
 
@@ -70,7 +70,7 @@ def test_it_is_not_kept_when_the_run_stops_before_all_have_recorded(suite: Suite
     suite.test(tests.replace("def test_two", "def test_other(): assert 0\ndef test_two").replace("a 1", "a 2"))
     result = suite.run("--mcp-record=rewrite", "-x")
     result.assert_outcomes(passed=1, failed=1)
-    result.stdout.fnmatch_lines(["*/shared.db stays as it was, as the run was stopped"])
+    result.stdout.fnmatch_lines(["*/shared.db was not changed, because the run was stopped"])
     assert suite.cassettes() == before
 
 

@@ -107,7 +107,7 @@ def test_each_cassette_is_recorded_by_one_process(suite: Suite) -> None:
     result = suite.run_apart("-n2", "--dist=loadfile", "-o", "mcp_record=all")
     result.assert_outcomes(passed=15, errors=1, failed=1)
     refused = "*meeting.db is being recorded by another test at this moment; *: without -n, *--dist loadfile"
-    stays = "*/failing.db stays as it was, as these failed: test_failing.py::test_two*"
+    stays = "*/failing.db was not changed, because these failed: test_failing.py::test_two*"
     result.stdout.fnmatch_lines([refused])
     result.stdout.fnmatch_lines([stays])
     result.stdout.fnmatch_lines(["*/meeting.db was not made, as not all tests that use it ran in one process; *"])

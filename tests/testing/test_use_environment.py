@@ -73,7 +73,7 @@ def test_variables_of_the_test_are_passed_on_by_name(tape: Path, monkeypatch: py
 def test_a_variable_that_is_not_set_fails_the_recording(tape: Path) -> None:
     used = use_cassette(tape, command=python(SERVER), env_from=["ACME_TOKEN"])
     run(used.command, ASKED, env=FEW)
-    with pytest.raises(TapeError, match="it is to get ACME_TOKEN, which is not set"):
+    with pytest.raises(TapeError, match="it needs ACME_TOKEN, which is not set"):
         used.finish(keep=True)
     assert not tape.exists()
 
@@ -136,7 +136,7 @@ def test_a_command_line_finds_variables_that_the_client_has_not_passed_on(made: 
 
 def test_a_command_line_says_which_variable_nobody_has(made: Made) -> None:
     done = run(made("--env-from", "ACME_NOWHERE"), ASKED, env=FEW)
-    assert done.returncode != 0 and b"it is to get ACME_NOWHERE, which is not set" in done.stderr
+    assert done.returncode != 0 and b"it needs ACME_NOWHERE, which is not set" in done.stderr
 
 
 def test_it_goes_with_a_command_only() -> None:

@@ -31,7 +31,9 @@ class InUseError(CassetteError):
     """Another process records into the cassette, or reads it."""
 
     def __init__(self, path: str) -> None:
-        super().__init__(f"{path} is in use, so it stays as it was; end what records or reads it, then try again")
+        super().__init__(
+            f"{path} is in use, so it was not changed; end the processes that record or read it, then try again"
+        )
 
 
 class NoChange(Exception):  # noqa: N818 - it is none
@@ -91,7 +93,7 @@ def opened(path: str) -> Iterator[sqlite3.Connection]:
             db.execute("PRAGMA secure_delete = ON")  # removed data may be a secret
             yield db
     except sqlite3.Error as error:
-        raise CassetteError(f"{path} stays as it was: {error}") from None
+        raise CassetteError(f"{path} was not changed: {error}") from None
     file.tidy(path)
 
 
@@ -125,7 +127,7 @@ def _of_text(path: str) -> Iterator[sqlite3.Connection]:
     except NoChange:
         pass
     except (sqlite3.Error, OSError) as error:
-        raise CassetteError(f"{path} stays as it was: {getattr(error, 'strerror', None) or error}") from None
+        raise CassetteError(f"{path} was not changed: {getattr(error, 'strerror', None) or error}") from None
 
 
 @contextmanager
@@ -148,7 +150,7 @@ def _in_a_copy(path: str, check: Check) -> Iterator[sqlite3.Connection]:
     except NoChange:
         pass
     except (sqlite3.Error, OSError) as error:
-        raise CassetteError(f"{path} stays as it was: {getattr(error, 'strerror', None) or error}") from None
+        raise CassetteError(f"{path} was not changed: {getattr(error, 'strerror', None) or error}") from None
 
 
 @contextmanager
@@ -192,7 +194,7 @@ def _in_place(path: str, check: Check) -> Iterator[sqlite3.Connection]:
                 yield db
             _write_anew(db, path)
     except sqlite3.Error as error:
-        raise CassetteError(f"{path}: {error}; what is not changed yet stays as it was, so try again") from None
+        raise CassetteError(f"{path}: {error}; the rest was not changed, so try again") from None
     finally:
         file.tidy(path)  # other processes may have finished meanwhile
 
@@ -206,26 +208,27 @@ def _expect_room(db: sqlite3.Connection, path: str) -> None:
     free, needed = shutil.disk_usage(os.path.dirname(path)).free, 2 * size + _SPARE
     if free < needed:
         raise CassetteError(
-            f"{path} stays as it was: to change it while it is in use, {needed:,} bytes must be free beside it, "
+            f"{path} was not changed: to change it while it is in use, {needed:,} bytes must be free beside it, "
             f"and {free:,} are; make room, or end what uses it, then try again"
         )
 
 
 def _write_anew(db: sqlite3.Connection, path: str) -> None:
     """Rewrite the file, so that no page of it or of its journal holds removed data."""
-    said = f"it is gone from what {path} says, but may still be in its file"
+    said = f"it is removed from the content of {path}, but may still be in its file"
     try:
         _is_done(lambda: db.execute("VACUUM"))
         is_read = not _is_done(lambda: _is_checkpointed(db))
     except sqlite3.Error as error:
         with suppress(sqlite3.Error):
             _is_checkpointed(db)  # the journal may have filled the disk
-        hint = f"when that is mended, run: sqlite3 {pasted(path)} VACUUM"
-        raise CassetteError(f"{said}, which could not be written anew ({error}); {hint}") from None
+        hint = f"when that is fixed, run: sqlite3 {pasted(path)} VACUUM"
+        raise CassetteError(f"{said}, which could not be rewritten ({error}); {hint}") from None
     if is_read:
         raise CassetteError(
-            f"{said}, as somebody is reading old pages of it; they go when those who read and record have ended.\n"
-            f"To be sure of it, as soon as nobody reads: sqlite3 {pasted(path)} 'PRAGMA wal_checkpoint(TRUNCATE)'"
+            f"{said}, because a process is still reading old pages of it; "
+            "they go when all readers and recorders have ended.\n"
+            f"To make sure, once no process reads it: sqlite3 {pasted(path)} 'PRAGMA wal_checkpoint(TRUNCATE)'"
         )
 
 

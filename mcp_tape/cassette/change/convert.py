@@ -78,4 +78,4 @@ def expect_room(output: str, overwrite: bool) -> None:
     try:
         opening.expect_cassette(output)
     except schema.NoDatabaseError:
-        raise ConvertError(f"{output} is not a cassette, and stays as it is; choose another name") from None
+        raise ConvertError(f"{output} is not a cassette, and was not changed; choose another name") from None

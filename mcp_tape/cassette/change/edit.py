@@ -55,7 +55,7 @@ def expect(cassette: Cassette, digests: Digests, name: str) -> None:
     there = {session.id for session in cassette.each_session()}
     gone = [f"session {number} is gone" for number in digests if number not in there]
     other = [
-        f"session {number} is not what it was"
+        f"session {number} is different"
         for number, known in digests.items()
         if number in there and session_digest(cassette, number) != known
     ]
@@ -111,9 +111,9 @@ def _make(path: str, part: str, new: New, otherwise: str, digests: Digests | Non
                 with attached(db, source):
                     take_over(db, session, number)
     except sqlite3.Error as error:
-        raise CassetteError(f"{path} stays as it was: {error}") from None
+        raise CassetteError(f"{path} was not changed: {error}") from None
     if file.look(path) != before:
-        raise CassetteError(f"{otherwise}: somebody else has changed {path} meanwhile")
+        raise CassetteError(f"{otherwise}: another process has changed {path} meanwhile")
 
 
 def put_back(path: str, session: int, new: str, known: str, last: int | None, unfounded: Iterable[str]) -> None:
@@ -124,13 +124,13 @@ def put_back(path: str, session: int, new: str, known: str, last: int | None, un
     """
     with connect.opened(path) as db, attached(db, new):
         if digest(derive.stored_frames(db, session, last)) != known:
-            raise CassetteError(f"{path} stays as it was: somebody else has changed session {session} meanwhile")
+            raise CassetteError(f"{path} was not changed: another process has changed session {session} meanwhile")
         if last is None:
             take_over(db, session, session)
             return
         waiting = _amend(db, session, last)
         if waiting:
-            raise CassetteError(f"{path} stays as it was: {_WAITS.format(waiting[0])}")
+            raise CassetteError(f"{path} was not changed: {_WAITS.format(waiting[0])}")
         if unfounded:
             writer.update_session(db, session, dict.fromkeys(unfounded))
         derive.rebuild_session(db, session)

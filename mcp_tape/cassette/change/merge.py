@@ -129,13 +129,15 @@ def _check_place(paths: Sequence[str], output: str, overwrite: bool) -> None:
         else:
             version = schema.version_of(output)
     except CassetteError:
-        raise MergeError(f"{output} is not a cassette, and stays as it is; choose another name") from None
+        raise MergeError(f"{output} is not a cassette, and was not changed; choose another name") from None
     if version is not None:
         schema.check_version(output, version)
     journals.check(output)
     database.tidy(output)
     if there is not None and os.path.getsize(output) and database.header_says_wal(output):
-        raise MergeError(f"{output} is in use, and stays as it is; end what records or reads it, then try again")
+        raise MergeError(
+            f"{output} is in use, and was not changed; end the processes that record or read it, then try again"
+        )
 
 
 def _origins(found: Sequence[_Found]) -> dict[_Place, _Place]:

@@ -65,7 +65,7 @@ def _expect_named(path: str, named: set[int], gone: set[int]) -> None:
         all_of_them = sorted(gone if len(gone) <= _SHOWN else named)
         options = " ".join(f"--session {number}" for number in all_of_them) + (" --force" if len(gone) > _SHOWN else "")
         raise ExtendedError(
-            f"nothing was removed: session {_list(gone - named)} extends what is to go, and plays only with it.\n"
+            f"nothing was removed: session {_list(gone - named)} extends one of them, and plays only with it.\n"
             f"To remove all of them: mcp-tape rm {pasted(path)} {options}"
         )
 
@@ -73,8 +73,8 @@ def _expect_named(path: str, named: set[int], gone: set[int]) -> None:
 def _expect_closed(path: str, recorded: set[int]) -> None:
     if recorded:
         raise RecordedError(
-            f"nothing was removed: session {_list(recorded)} of {path} is not closed: somebody may be recording it.\n"
-            "End the recorder and try again; or add --force, and it is no longer recorded"
+            f"nothing was removed: session {_list(recorded)} of {path} is not closed: it may still be recording.\n"
+            "End the recorder and try again, or add --force to stop recording it"
         )
 
 

@@ -89,7 +89,7 @@ def _schema(cassette: Cassette) -> Iterator[Finding]:
         if (kind, name) not in found:
             yield Finding("schema", f"the {kind} {name} is not there")
         elif (kind, name) not in wanted:
-            yield Finding("schema", f"the {kind} {name} is none of a cassette's")
+            yield Finding("schema", f"the {kind} {name} does not belong to a cassette")
         elif found[kind, name] != wanted[kind, name]:
             yield Finding("schema", f"the {kind} {name} is not as it should be")
 
@@ -164,7 +164,7 @@ def _rows_of_nobody(cassette: Cassette) -> Iterator[Finding]:
     for rows, parent, condition in _BELONGING:
         count = cassette.rows(f"SELECT count(*) FROM {rows} WHERE {condition}")[0][0]
         if count:
-            yield Finding("schema", f"{count} rows of {rows} belong to none of {parent}")
+            yield Finding("schema", f"{count} rows of {rows} belong to no row of {parent}")
 
 
 def secrets_in(cassette: Cassette, redactor: Redactor, progress: Progress = lambda done: None) -> Iterator[Finding]:

@@ -145,5 +145,5 @@ def _error(path: str, error: sqlite3.Error | sqlite3.Warning) -> BaseException:
         return QueryError(f"a parameter of the query has no value: {text}", " Try: -p NAME VALUE")
     names = "SELECT type, name FROM sqlite_master"
     return QueryError(
-        f"the query cannot be run: {text}", f'\nWhat there is to ask: mcp-tape query {pasted(path)} "{names}"'
+        f"the query cannot be run: {text}", f'\nTo list its tables: mcp-tape query {pasted(path)} "{names}"'
     )

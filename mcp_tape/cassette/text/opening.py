@@ -81,7 +81,7 @@ def read(path: str, label: str | None, open_left: Open, otherwise: CassetteError
             break
         found[0].close()  # the last recorder has appended them meanwhile: the text has more than was read
     else:
-        raise CassetteError(f"{path} is recorded all the time, and cannot be read meanwhile; try again")
+        raise CassetteError(f"{path} is being recorded without a pause, and cannot be read now; try again")
     if label is not None:
         found[0].execute(file.sessions_of(label))
     return found
@@ -222,7 +222,10 @@ def _add(left: Cassette, path: str, builder: Builder) -> None:
     db.execute("DETACH left_beside")
     if found:
         name = os.path.basename(left.path)
-        say(f"{name} holds what is not in {path} yet, being recorded or left by a recorder that was stopped: read, too")
+        say(
+            f"{name} has sessions that are not in {path} yet, from a recorder that is running or "
+            "was stopped; they are read too"
+        )
 
 
 def new_sessions(left: Cassette, there: Looks) -> Iterator[tuple[Session, int]]:

@@ -79,7 +79,7 @@ def _pairs(places: tuple[str, ...], given: dict[str, Any]) -> list[Pair]:
         return pairs(places[0], new_of(places[0], given))
     found = base.find(given["base"], places)
     for name in found.new:
-        say(f"new, so it breaks nobody: {name}")
+        say(f"new, so it breaks no client: {name}")
     for before, after in found.pairs:
         if before != after:
             say(f"renamed: {before} → {after}")

@@ -84,12 +84,12 @@ def _edited(file: str, session: int | None, editor: str, text: str) -> tuple[int
         except SheetError as error:
             say(f"{text}, {error}")
             if not _wants_to_go_on():
-                message = f"{file} stays as it was. {_retry(file, written, text)}"
+                message = f"{file} was not changed. {_retry(file, written, text)}"
                 raise _UnfinishedError(message, TapeError.exit_code) from None
         except CassetteError as error:
             raise _UnfinishedError(f"{error}\n{_retry(file, written, text)}", error.exit_code) from None
         except OSError as error:
-            message = f"{file} stays as it was: {error.strerror}. {_retry(file, written, text)}"
+            message = f"{file} was not changed: {error.strerror}. {_retry(file, written, text)}"
             raise _UnfinishedError(message, TapeError.exit_code) from None
 
 

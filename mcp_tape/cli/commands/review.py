@@ -214,9 +214,9 @@ def _foreseen(one: Settled, view: View) -> list[str]:
     if one.outcome == "replaced":
         said = [f"The new recording will replace the verified sessions of {cassette}."]
     elif one.outcome == "rejected":
-        said = [f"{cassette} will stay as it is."]
+        said = [f"{cassette} will not be changed."]
     else:
-        said = [f"{cassette} will stay as it is, and {new} too: some of it is unknown or undecided."]
+        said = [f"{cassette} and {new} will not be changed: some of it is unknown or undecided."]
     if one.outcome == "rejected" and not one.undecided:
         said.append(f"{new} will be removed.")
     if lines := one.noted + one.ignored:
@@ -251,7 +251,7 @@ def _said(one: Settled, view: View) -> str:
     if one.outcome == "replaced":
         return f"{cassette}: the new recording takes its place ({counted}){noted}"
     if one.outcome == "rejected":
-        return f"{cassette}: stays as it was ({counted}){noted}"
+        return f"{cassette}: not changed ({counted}){noted}"
     unknown = one.grave and not one.undecided
     why = "some of it is unknown; to accept that too: --accept-all" if unknown else "not complete"
     return f"{cassette}: still pending ({counted}): {why}"

@@ -137,7 +137,7 @@ def _server(given: dict[str, Any]) -> Server:
 
     command, url = given["command"] or (), given["url"] or ""
     if bool(command) == bool(url):
-        raise click.UsageError("who is to be verified? Add -- and the server's command, or --url URL")
+        raise click.UsageError("which server should be verified? Add -- and the server's command, or --url URL")
     if command and (given["headers"] or given["cacert"]):
         raise click.UsageError("--header and --cacert go with --url; a command talks on stdin and stdout")
     return Server(tuple(command), url, given["headers"], given["cacert"])

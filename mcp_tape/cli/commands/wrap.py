@@ -151,9 +151,9 @@ def _words(choice: Choice, mode: str, output: str | None) -> list[str]:
     """The words that go in front of a server's command."""
     server, place = choice.server, choice.found.place
     if server.problem:
-        raise TapeError(f"{server.name} in {place.path} stays as it is: {server.problem}")
+        raise TapeError(f"{server.name} in {place.path} was not changed: {server.problem}")
     if server.remote and mode == "use":
-        raise TapeError(f"{server.name} in {place.path} stays as it is: it has a URL, which can only be recorded")
+        raise TapeError(f"{server.name} in {place.path} was not changed: it has a URL, which can only be recorded")
     name = name_of(choice)
     cassette = os.path.abspath(output) if output else path_for(name) if mode == "use" else None
     return words_for(server.parts, name, mode, cassette)

@@ -158,7 +158,7 @@ class Calls:
     def _unasked(self) -> Iterator[Found]:
         """Answers that no request waits for: duplicates, or answers with an unknown id."""
         if (number := self._new.unasked()) and not self._old.unasked():
-            note = f"{number} answer{'s' if number > 1 else ''} that nobody waits for"
+            note = f"{number} answer{'s' if number > 1 else ''} that no request waits for"
             yield SERVER, Difference("server-answer-unasked", note=note)
 
     # -- messages around calls

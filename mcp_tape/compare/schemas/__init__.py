@@ -102,7 +102,7 @@ def _dialects(old: Any, new: Any) -> Iterator[Fact]:
     before, after = (schema.get("$schema", ABSENT) if isinstance(schema, dict) else ABSENT for schema in (old, new))
     if _dialect(before) != _dialect(after):
         matters = any(map(_depends_on_dialect, (old, new)))
-        note = "another dialect of JSON Schema" + (", which changes what it means" if matters else "")
+        note = "another dialect of JSON Schema" + (", which changes its meaning" if matters else "")
         yield Fact("dialect-changed", "words", ("$schema",), before, after, note, doubt=matters)
 
 

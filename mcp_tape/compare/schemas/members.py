@@ -149,7 +149,7 @@ def _doubtful(walk: Walk, old: Node, new: Node, pattern: str, path: Path) -> Ite
         return
     before, after = (node.patterned.get(pattern, ABSENT) for node in (old, new))
     if before is ABSENT or after is ABSENT or not walk.same(before, after):
-        yield Fact("changed", "other", path, before, after, "which names this pattern fits cannot be told")
+        yield Fact("changed", "other", path, before, after, "the names that match this pattern cannot be determined")
 
 
 def _beyond(walk: Walk, old: Schema, new: Schema, path: Path) -> Iterator[Fact]:

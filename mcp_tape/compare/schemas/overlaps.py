@@ -45,7 +45,7 @@ def overlaps(
 def _said(choice: Choice, pair: tuple[int, ...], do: str, may: str) -> tuple[str, bool]:
     """The note on an overlap, and whether it is in doubt."""
     sure = _surely(*(choice.alternatives[index].node for index in pair))
-    return f"alternatives {do if sure else may}, and what fits two fits none", not sure
+    return f"alternatives {do if sure else may}, and a value that fits two fits none", not sure
 
 
 def _more(overlaps: _Pairs, others: _Pairs, partner: dict[int, int], grown: set[int]) -> _Pairs:

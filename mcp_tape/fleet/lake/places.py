@@ -155,7 +155,7 @@ def _expect(dest: str, found: bytes, facts: dict[str, Any]) -> None:
         there = json.loads(found)
         there = {name: there[name] for name in facts}
     except (ValueError, TypeError, KeyError):
-        raise LakeError(f"{dest} is not a lake: its {ROOT} says something else; choose another place") from None
+        raise LakeError(f"{dest} is not a lake: its {ROOT} describes something else; choose another place") from None
     if there != facts:
         asked = f"and not {_words(facts)}; choose another place"
         raise LakeError(f"{dest} is a lake {_words(there)}, {asked}")

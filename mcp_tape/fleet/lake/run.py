@@ -148,4 +148,4 @@ def _odd_rows(path: str) -> Iterator[None]:
     try:
         yield
     except (OverflowError, ValueError) as error:  # pyarrow's are ValueErrors
-        raise CassetteError(f"cannot read {path}: one of its rows holds what does not belong there ({error})") from None
+        raise CassetteError(f"cannot read {path}: one of its rows has an invalid value ({error})") from None

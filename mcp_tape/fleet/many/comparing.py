@@ -140,10 +140,10 @@ def _alone(pair: Pair, allows_gone: bool) -> Comparison:
     if pair.new is None:
         why = f"NEW: it is gone, and was there at {pair.revision}" if pair.revision else _GONE
         if pair.revision or allows_gone:
-            why += ", as --allow-gone allows" if allows_gone else "; if that is meant: --allow-gone"
+            why += ", as --allow-gone allows" if allows_gone else "; if that is intended: --allow-gone"
         gone = Unknown("the cassette", why, not allows_gone)
         return Comparison(pair.old or "", "gone", "call", (), (gone,))
-    new = Unknown("the cassette", "OLD: there is none of this name, so it breaks nobody", False)
+    new = Unknown("the cassette", "OLD: there is none of this name, so it breaks no client", False)
     return Comparison("none", name_of(pair), "call", (), (new,))
 
 

@@ -34,7 +34,7 @@ def _read(source: Source) -> Iterator[Item]:
     # A lone event stream is not evidence of MCP: other pages have them too.
     found = {origin: ours for origin, ours in found.items() if any("postData" in _asked(entry) for entry in ours)}
     if not found:
-        raise WrongError(f"{source.path} is an HTTP archive, but none of its {len(entries)} entries is of MCP")
+        raise WrongError(f"{source.path} is an HTTP archive, but none of its {len(entries)} entries is MCP traffic")
     for origin, ours in found.items():
         yield from _session(ours)
         if origin in halves:

@@ -13,7 +13,7 @@ from ...wire import frames, jsontext, protocol
 from ..foreign import Lost, Said
 
 _TOKENS = "progress tokens hidden, and guessed"
-_AMBIGUOUS = "some progress cannot be told apart, as its tokens were hidden"
+_AMBIGUOUS = "some progress is ambiguous, because its tokens were hidden"
 _SCHEMAS = "parts of schemas hidden, and left open"
 _ASKED = ("params", "_meta", "progressToken")
 _TOLD = ("params", "progressToken")

@@ -33,7 +33,7 @@ class Equipment:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if it is ignored, exit codes are lost
             self._hooks = Hooks(asked.on_rotate, asked.hook_timeout, report.warn, rotation.handed_on)
         if isinstance(self._how, Hashes) and not os.environ.get(KEY) and not asked.quiet:
-            report.warn(f"--bodies hash without a key: who guesses a value can check the guess; set {KEY} to a secret")
+            report.warn(f"--bodies hash without a key: anyone can check a guess against a hash; set {KEY} to a secret")
 
     @property
     def opens_late(self) -> bool:

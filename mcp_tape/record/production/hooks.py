@@ -122,7 +122,7 @@ class Hooks:
 
     def _run(self, path: str) -> None:
         if not os.path.exists(path):
-            self._fail(path, "it is gone: somebody has removed it")
+            self._fail(path, "it was removed")
             return
         try:
             run = _Run([word.replace(PLACE, path) for word in self._words])

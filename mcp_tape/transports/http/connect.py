@@ -238,8 +238,7 @@ class Http:
             if origin_of(str(request.url)) != origin_of(self._url):
                 shown = request.url.copy_with(userinfo=b"", query=None)  # without what may be secret
                 raise httpx2.RequestError(
-                    f"it redirects to {shown}, which is another server and was sent nothing; "
-                    "if that is the one to ask, give its URL"
+                    f"it redirects to {shown}, another server, which was sent nothing; to use that one, give its URL"
                 )
         raise httpx2.TooManyRedirects(f"it redirects more than {_MOST_REDIRECTS} times")
 

@@ -301,7 +301,7 @@ class HttpRequest:
         if self._left is not None:
             self._left -= len(data)
             if self._left < 0:
-                raise ValueError("a response is longer than it said")
+                raise ValueError("a response is longer than its content-length")
         self._connection.write(b"%x\r\n%b\r\n" % (len(data), data) if self._is_chunked else data)
 
     @property

@@ -178,7 +178,7 @@ class _Link:
         self._conversation.deck.overhear(named.encode())
         path = self._through.path_here(self._through.path, named)
         if path is None:
-            self._note(f"the live server wants messages at another server, {named}, which is asked nothing")
+            self._note(f"the live server wants messages at another server, {named}, which is sent nothing")
         return path or self._through.path  # a POST will show why
 
     def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -315,7 +315,7 @@ class Refused(NamedTuple):
 
 def _elsewhere(location: str) -> Refused:
     url = location.partition("?")[0]  # the query may be secret
-    return _refused(f"the server redirects to {url}, which is another server and was sent nothing")
+    return _refused(f"the server redirects to {url}, another server, which was sent nothing")
 
 
 def _refused(reason: str) -> Refused:

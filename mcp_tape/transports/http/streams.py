@@ -149,7 +149,7 @@ class Conversation:
         if goes_on:  # the recorded server had something to say there
             return self._go_on(stream, event)
         if not self.selection.controls.is_answer(self.selection.sessions, event):
-            self.deck.note(f"a client goes on behind event {event!r}, which it was never sent; it is told so")
+            self.deck.note(f"a client resumes after event {event!r}, which it was never sent; it gets an error")
             return None
         stream.put(None)
         return stream

@@ -164,10 +164,11 @@ class Crew:
         self._ended = self._ended._replace(died=self._ended.died + 1)
         how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with {code}"
         if self._give_up is not None:
-            self._say(f"{worker.name} {how}: what it has played is not counted")
+            self._say(f"{worker.name} {how}: its replayed requests are not counted")
         elif worker.is_ready:
             self._say(
-                f"{worker.name} {how}: its sessions are lost, and what it has played is not counted; starting another"
+                f"{worker.name} {how}: its sessions are lost, and its replayed requests are not counted; "
+                "starting another"
             )
             self._start(worker.place.number, worker.place.earlier + 1)
         else:

@@ -26,7 +26,7 @@ def test_a_cassette_that_a_recorder_opens_just_before_it_is_locked_is_in_use(tmp
 
     with closing(connect(str(path))) as db:
         db.set_trace_callback(record)
-        with pytest.raises(InUseError, match="is in use, so it stays as it was"):
+        with pytest.raises(InUseError, match="is in use, so it was not changed"):
             hold(db, str(path))
     (recorder,) = recorders
     write(recorder, b"recorded meanwhile\n")

@@ -213,7 +213,7 @@ def test_what_goes_wrong_leaves_the_cassette_whole(tape: Path, monkeypatch: pyte
     monkeypatch.setattr(os, "fsync", full)
     result = invoke("redact", tape)
     assert result.exit_code == 3
-    assert "stays as it was: No space left on device" in result.stderr
+    assert "was not changed: No space left on device" in result.stderr
     assert tape.read_bytes() == before
     assert os.listdir(tape.parent) == ["tape.db"]
 

@@ -51,8 +51,8 @@ def test_the_golden_cassettes_are_whole_and_hold_no_secrets() -> None:
     [
         ("DROP INDEX derived_key", "the index derived_key is not there"),
         ("DROP VIEW stderr", "the view stderr is not there"),
-        ("CREATE TABLE extra (a)", "the table extra is none of a cassette's"),
-        ("CREATE VIEW extra AS SELECT 1", "the view extra is none of a cassette's"),
+        ("CREATE TABLE extra (a)", "the table extra does not belong to a cassette"),
+        ("CREATE VIEW extra AS SELECT 1", "the view extra does not belong to a cassette"),
         ("ALTER TABLE facts ADD COLUMN extra", "the table facts is not as it should be"),
         ("DELETE FROM sessions", "4 rows of frames belong to none of sessions"),
         ("UPDATE sessions SET extends = 9", "1 rows of sessions belong to none of sessions"),

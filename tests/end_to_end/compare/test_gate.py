@@ -248,7 +248,7 @@ def test_cassettes_that_are_new_or_renamed_are_named(repository: Path) -> None:
     (repository / "tapes" / "b.db").unlink()
     taped(repository / "more" / "b.db", GONE)
     out, err = based(repository, ".", code=1)
-    assert "new, so it breaks nobody: tapes/c.db" in err
+    assert "new, so it breaks no client: tapes/c.db" in err
     assert "renamed: tapes/a.db → tapes/z.db" in err and "renamed: tapes/b.db → more/b.db" in err
     assert "tool-removed" in out
 

@@ -137,7 +137,7 @@ def test_the_recipe_that_compares_branches_fails_at_what_breaks_and_passes_what_
     recorded_anew(desk, desk.same)
     recorded_anew(desk, desk.next, "another")
     done = tried(breaking, desk, desk.same)
-    assert (done.returncode, done.stderr) == (0, b"mcp-tape: new, so it breaks nobody: tapes/another.db\n")
+    assert (done.returncode, done.stderr) == (0, b"mcp-tape: new, so it breaks no client: tapes/another.db\n")
     recorded_anew(desk, desk.next)
     done = tried(breaking, desk, desk.same)
     assert done.returncode == 1

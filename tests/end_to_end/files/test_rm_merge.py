@@ -287,7 +287,7 @@ def test_what_is_no_cassette_is_never_replaced(pair: tuple[Path, Path], tmp_path
     shutil.copy(others, tmp_path / "others.jsonl")
     for out in ("notes.txt", "notes.jsonl", "others.jsonl", "."):
         result = invoke("merge", *pair, "-o", tmp_path / out, "--force")
-        assert result.exit_code == 2 and "not a cassette, and stays as it is" in result.stderr
+        assert result.exit_code == 2 and "not a cassette, and was not changed" in result.stderr
     assert (tmp_path / "notes.txt").read_text() == (tmp_path / "notes.jsonl").read_text() == "dear diary"
     assert (tmp_path / "others.jsonl").read_bytes() == others.read_bytes()
 

@@ -328,7 +328,7 @@ def test_rewrite_leaves_the_old_cassette_when_it_did_not(vcr: Vcr, script: bytes
         if b"die" not in script:
             process.stdin.close()
         process.stdout.read()
-        assert b"stays as it was" in process.stderr.read()
+        assert b"was not changed" in process.stderr.read()
         process.wait(WAIT)
     assert vcr.tape.read_bytes() == before
     assert not list(vcr.tape.parent.glob("*.part*"))
@@ -343,7 +343,7 @@ def test_rewrite_leaves_the_old_cassette_where_the_server_gave_up_first_and_the_
         process.stdin.write(HELLO + lines(call(1, "die")))
         process.stdout.read()
         process.stdin.close()
-        assert b"stays as it was: the server ended with 5 before the client did" in process.stderr.read()
+        assert b"was not changed: the server ended with 5 before the client did" in process.stderr.read()
         process.wait(WAIT)
     assert vcr.tape.read_bytes() == before
 

@@ -100,7 +100,7 @@ def test_a_recording_that_is_not_whole_replaces_nothing(
     before = tape.read_bytes()
     code, _, err = command(str(tape), "--session", "2", "--update", *options, "--", *server)
     assert code == 1
-    assert f"{tape} stays as it was" in err and why in err
+    assert f"{tape} was not changed" in err and why in err
     assert tape.read_bytes() == before
     assert is_one_file(tape)
 

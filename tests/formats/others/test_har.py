@@ -226,5 +226,5 @@ def test_text_that_was_taken_for_another_encoding_is_read_as_it_was(encoding: st
 
 
 def test_an_archive_without_mcp_says_so(tmp_path: Path) -> None:
-    with pytest.raises(CassetteError, match="none of its 2 entries is of MCP"):
+    with pytest.raises(CassetteError, match="none of its 2 entries is MCP traffic"):
         Cassette(archive(tmp_path / "page.har", PAGE, FORM))

@@ -34,7 +34,7 @@ def test_a_cassette_says_how_it_was_recorded(tmp_path: Path, monkeypatch: pytest
     record(path, [EXIT], bodies="none")
     assert manner(path) == "--bodies none"
     assert record(path, [EXIT], bodies="hash", sample=drawn(0.005, None)) == [
-        "--bodies hash without a key: who guesses a value can check the guess; set MCP_TAPE_HASH_KEY to a secret"
+        "--bodies hash without a key: anyone can check a guess against a hash; set MCP_TAPE_HASH_KEY to a secret"
     ]
     assert manner(path) == "--sample 0.5% --bodies hash"
     assert record(path, [EXIT], bodies="hash", quiet=True) == []

@@ -220,7 +220,7 @@ def test_one_that_is_gone_before_its_turn_is_reported(desk: Desk) -> None:
     hooks = Hooks(("true", "{}"), WAIT, desk.said.append)
     hooks.add(str(desk.place / "gone.db"))
     hooks.finish(lambda: None)
-    assert desk.said == [f"--on-rotate has failed for {desk.place / 'gone.db'}: it is gone: somebody has removed it"]
+    assert desk.said == [f"--on-rotate has failed for {desk.place / 'gone.db'}: it was removed"]
 
 
 def test_while_it_waits_it_says_that_it_is_alive(desk: Desk) -> None:

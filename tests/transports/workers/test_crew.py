@@ -109,7 +109,7 @@ def test_one_that_does_not_end_is_killed() -> None:
         process.send_signal(signal.SIGTERM)
         printed, said = ended(process)
     assert "Ended(results=[], died=2)" in printed
-    assert said.count("was killed by SIGKILL: what it has played is not counted") == 2
+    assert said.count("was killed by SIGKILL: its replayed requests are not counted") == 2
 
 
 def test_none_outlives_a_parent_that_is_killed() -> None:
