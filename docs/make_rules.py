@@ -21,8 +21,8 @@ says when the second holds. Of levels with † the change counts one level more 
 
 Categories: **wire**, JSON-RPC and the protocol; **call**, the contract of a call; **model**, what a model reads.
 
-`--category security` keeps only the rules with ‡, at error: text that steers a model, characters that nobody sees,
-names that look like others, safety hints that changed, another address or name, and new text of any kind.
+`--category security` keeps only the rules with ‡, at error: text that steers a model, characters that people cannot
+see, names that look like others, safety hints that changed, another address or name, and new text of any kind.
 """
 
 
