@@ -104,7 +104,7 @@ def test_a_session_goes_on_in_the_next_and_loses_nothing(tmp_path: Path) -> None
     row = cassettes(tmp_path)
     assert len(row) > 3 and [f"cassette {path}" for path in row[1:]] == [line for line in report if "cassette" in line]
     assert all(is_one_file(path) and path.stat().st_size < 200_000 for path in row)
-    assert report[-1].split(" ")[:3] == ["done", str(len(said) + len(row) - 1), "201"]
+    assert report[-1].split(" ")[:5] == ["done", str(len(said) + len(row) - 1), "201", "0", "0"]
 
 
 def test_no_exchange_is_split_and_each_part_stands_for_itself(tmp_path: Path) -> None:

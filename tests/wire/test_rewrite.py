@@ -29,3 +29,9 @@ def test_a_free_id_is_the_wanted_one_or_the_next_number() -> None:
     assert rewrite.free_id(used.__contains__, "7", "9") == "9"
     assert rewrite.free_id(used.__contains__, form=lambda number: f'"live-{number}"') == '"live-3"'
     assert rewrite.free_id(used.__contains__, first=0) == "3"
+
+
+@pytest.mark.parametrize("size", [0, 1000, 1001])
+def test_a_refusal_without_a_message_quotes_the_start_of_its_body(size: int) -> None:
+    (message,) = frames.parse(rewrite.refusal(b"x" * size, "1"))[1]
+    assert (message.rpc_id, message.body["error"]["data"]) == ("1", "x" * min(size, 1000))

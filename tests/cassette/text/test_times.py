@@ -29,3 +29,13 @@ def test_frames_that_are_as_they_were_keep_their_times(old: list[str], new: list
     assert all(timed[place].at == before[was].at for place, was in places.items())
     if old == new:
         assert timed == before
+
+
+@given(LOOKS, LOOKS, LOOKS, LOOKS)
+def test_frames_before_and_behind_a_change_keep_their_times(
+    first: list[str], was: list[str], now: list[str], last: list[str]
+) -> None:
+    places = _places([*first, "x", *was, "y", *last], [*first, "y", *now, "x", *last])  # type: ignore[misc,list-item]
+    assert all(places.get(place) == place for place in range(len(first)))
+    ends = len(first) + 2 + len(was) + len(last), len(first) + 2 + len(now) + len(last)
+    assert all(places.get(ends[1] - back) == ends[0] - back for back in range(1, len(last) + 1))

@@ -143,6 +143,8 @@ def test_only_the_last_events_are_kept(monkeypatch: pytest.MonkeyPatch, tmp_path
     assert kept.behind("1") is None
     found = kept.behind("2")
     assert found is not None and len(found.sends) == 1
+    kept.add("post-1", Send(b"x" * 30, "post-1", recorded=row._replace(head=b"id: 4\n")), ("1",))
+    assert kept.behind("3") is None and kept.behind("4") is not None  # the last one, however large
 
 
 # Other ends ------------------------------------------------------------------------------------------------
