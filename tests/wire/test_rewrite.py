@@ -35,3 +35,20 @@ def test_a_free_id_is_the_wanted_one_or_the_next_number() -> None:
 def test_a_refusal_without_a_message_quotes_the_start_of_its_body(size: int) -> None:
     (message,) = frames.parse(rewrite.refusal(b"x" * size, "1"))[1]
     assert (message.rpc_id, message.body["error"]["data"]) == ("1", "x" * min(size, 1000))
+
+
+@pytest.mark.parametrize(
+    ("recorded", "live", "expected"),
+    [
+        ('"result":{"a":1}', '"result":{"a":1}', None),
+        ('"result":{"a":[1,2]}', '"result":{"a":[1,3]}', "$.result.a[1] differs"),
+        ('"error":{"code":1}', '"error":{"code":2}', "$.error.code differs"),
+        ('"result":{}', '"error":{"code":2}', "with an error"),
+        ('"error":{"code":2}', '"result":{}', "without the error"),
+    ],
+)
+def test_a_different_answer_is_described_in_a_few_words(recorded: str, live: str, expected: str | None) -> None:
+    (then,), (now,) = (
+        frames.parse(f'{{"jsonrpc":"2.0","id":1,{body}}}'.encode())[1] for body in (recorded, live)
+    )  # fmt: skip
+    assert rewrite.different_answer(now, then) == expected
