@@ -198,7 +198,8 @@ class Finder:
         turn: TurnName = asked.key
         last, turns = self._played.last.get(turn), self._turns(asked) if self._has_index else None
         if turns is None:
-            found = self._selection.next_request(asked.key, START if again or last is None else last)
+            after = START if again or last is None else last
+            found = self._selection.next_request(asked.key, asked.message, after)
         else:
             found = _behind(turns, None if again else last)
         if found is not None and not found.is_one_of_several:

@@ -177,7 +177,9 @@ def identifying(method: str, params: Any) -> Any:
     if not left_out and params.get("arguments", True) and params.get("cursor", True):
         return params
     facts = _CLIENT_FACTS if method == INITIALIZE else frozenset()
-    kept = {k: v for k, v in params.items() if k != "_meta" and k not in facts}
+    kept = params.copy()
+    for key in ("_meta", *facts):
+        kept.pop(key, None)
     for key in _EMPTY_IS_ABSENT:
         if key in kept and kept[key] in (None, {}):
             del kept[key]

@@ -289,9 +289,11 @@ def test_requests_are_found_by_the_index_of_their_keys_and_those_that_begin_alik
     a, b = (f"UPDATE derived SET key = x'{key.hex()}' WHERE name = " for key in alike)
     alter(tape, f"{a}'a'", f"{b}'b'")
     with Cassette(tape) as cassette:
-        found = [Messages(cassette).next_of_key(1, key, START) for key in (*alike, b"same")]
-        assert [one and one.recorded.name for one in found] == ["a", "b", None]
-        behind = Messages(cassette).next_of_key(1, alike[0], (1, 1, 0))
+        messages = Messages(cassette)
+        asked = messages.message(messages.at((1, 1, 0)))
+        found = [messages.next_of_key(1, key, START, asked) for key in (*alike, b"same")]
+        assert [one and one.recorded.seq for one in found] == [1, 2, None]
+        behind = messages.next_of_key(1, alike[0], (1, 1, 0), asked)
         assert behind and behind.recorded.seq == 3
         sql = f"EXPLAIN QUERY PLAN SELECT 1 FROM messages WHERE {functions.of_key('key')}"
         assert "INDEX derived_key" in cassette.rows(sql, (alike[0], alike[0]))[0][3]

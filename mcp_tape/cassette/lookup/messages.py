@@ -77,8 +77,6 @@ _COLUMNS = ", ".join(f"m.{name}" for name in Recorded._fields[:13])
 _OF_FRAME = "f.elapsed, coalesce(f.kind, 'message'), f.eol, f.channel, CAST(f.head AS BLOB)"
 _TYPES = tuple(MESSAGE_TYPES[name] for name in Recorded._fields[:13])
 _DATA: Types = (bytes, type(None))
-_NAME: Types = (str, type(None))
-_NUMBER: Types = (int, type(None))
 _FRAME_TYPES: tuple[Types, ...] = (int,), (str,), (str,), (str,), _DATA
 _NOT_READ = (None,) * 6
 _ALL = (0, schema.MOST)
@@ -89,13 +87,16 @@ _WITH_TEXTS = f"""SELECT {_COLUMNS}, {_OF_FRAME},
     FROM messages m CROSS JOIN facts f ON f.id = m.frame
     WHERE m.id IN (SELECT id FROM derived WHERE cue = ? AND id BETWEEN ? AND ?) ORDER BY m.id"""
 _NEXT_NOTIFICATION = "AND rpc_id IS NULL AND cue IS NULL AND id BETWEEN ? AND ? ORDER BY id LIMIT 1"
-# The next request with a key, and the message that waits for it. A second row means that another message waits, or that
-# another request has the key. Reads the tables, as SQLite would compute each column of a view for each row.
-_NEXT_REQUEST = f"""SELECT m.id, m.part, m.method, m.rpc_id, m.name, m.exchange, a.id, a.part, a.status,
-    a.answers IS NULL AND a.exchange IS NULL AND a.method IS NULL AND a.rpc_id = m.rpc_id AND m.part = 0,
-    f.elapsed, f.kind, f.eol, f.channel, f.head, CAST(f.text AS BLOB)
+# The next request with a key, and the message that waits for it. `plain`: 1 if the request is not of a batch, 2 if
+# that message is also its answer, in a frame of its own. A second row means that another message waits, or that another
+# request has the key. Reads the tables, as SQLite would compute each column of a view for each row; and few columns, as
+# each takes as long as a level of an index.
+_ALONE = 2
+_NEXT_REQUEST = f"""SELECT m.id, m.rpc_id, CASE WHEN m.part = 0 AND m.exchange IS NULL THEN 1 + (a.rpc_id IS m.rpc_id
+    AND a.answers IS NULL AND a.exchange IS NULL AND a.method IS NULL AND a.part = 0 AND a.status IS NOT NULL
+    AND f.kind IS NULL) ELSE 0 END, a.id, a.status, f.elapsed, f.eol, f.channel, f.head, CAST(f.text AS BLOB)
     FROM derived m LEFT JOIN derived a ON a.cue = m.id & {schema.MOST} AND a.id BETWEEN m.id AND m.id | {schema.MOST}
-    LEFT JOIN facts f ON f.id = a.id - a.part
+    LEFT JOIN facts f ON f.id = a.id
     WHERE {of_key("m.key", "?1")} AND m.cue IS NULL AND m.id BETWEEN ?2 AND ?2 | {schema.MOST} ORDER BY m.id LIMIT 2"""
 _TWIN = f"""SELECT 1 FROM derived m WHERE {of_key("m.key", "?1")} AND m.cue IS NULL
     AND m.id BETWEEN ?2 + 1 AND ?2 | {schema.MOST} LIMIT 1"""
@@ -175,35 +176,37 @@ class Messages:
 
     # -- client requests and notifications
 
-    def next_of_key(self, session: int, key: bytes, after: Position) -> Next | None:
-        """The next request with a key after a place in its session, and its answer if nothing else waits for it."""
+    def next_of_key(self, session: int, key: bytes, after: Position, message: Message) -> Next | None:
+        """The next request with a key after a place in its session, and its answer if nothing else waits for it.
+
+        `message`: one with this key, so with the same method and name.
+        """
         first = session << schema.BITS
         behind = first + after[1] + after[2] + 1 if after[0] == session else first
         rows = self._cassette.rows(_NEXT_REQUEST, (key, behind))
         if not rows:
             return None
-        number, part, method, rpc_id, name, exchange, answer, of_batch, status, is_plain, *of_frame = rows[0]
-        is_odd = type(part) is not int or type(method) is not str or type(rpc_id) is not str
-        if is_odd or not isinstance(name, _NAME) or not isinstance(exchange, _NUMBER):
-            raise self._cassette.odd()
-        seq, frame = number - part & schema.MOST, number - part
-        found = new(Recorded, (
-            session, seq, part, "request", method, rpc_id, name, None, None, key, exchange or seq, None, frame,
-            None, None, None, None, None, None,
-        ))  # fmt: skip
-        is_more = len(rows) > 1 and rows[1][0] == number  # another message waits for it
-        is_one_of_several = behind > first or (self._has_twin(key, number) if is_more else len(rows) > 1)
-        if not is_plain or status is None or is_more:
+        number, rpc_id, plain, answer, status, elapsed, eol, channel, head, text = rows[0]
+        if plain:
+            if type(rpc_id) is not str:
+                raise self._cassette.odd()
+            seq = number & schema.MOST
+            found = new(Recorded, (
+                session, seq, 0, "request", message.method, rpc_id, message.name, None, None, key, seq, None, number,
+                None, None, None, None, None, None,
+            ))  # fmt: skip
+        else:
+            found = self._numbered(number)
+        has_more = len(rows) > 1 and rows[1][0] == number  # another message waits for it
+        is_one_of_several = behind > first or (self._has_twin(key, number) if has_more else len(rows) > 1)
+        if plain != _ALONE or has_more:
             return new(Next, (found, None, is_one_of_several))
-        elapsed, kind, eol, channel, head, text = of_frame
-        is_odd = type(of_batch) is not int or type(status) is not str or type(elapsed) is not int
-        is_odd = is_odd or type(eol) is not str or type(channel) is not str or not isinstance(kind, _NAME)
-        if is_odd or not isinstance(head, _DATA) or not isinstance(text, _DATA):
+        is_odd = type(status) is not str or type(elapsed) is not int or type(eol) is not str
+        if is_odd or type(channel) is not str or not isinstance(head, _DATA) or not isinstance(text, _DATA):
             raise self._cassette.odd()
-        frame = answer - of_batch
         reply = new(Recorded, (
-            session, frame & schema.MOST, of_batch, "response", None, rpc_id, None, status, seq, None, seq, seq, frame,
-            elapsed, kind or "message", eol, channel, head, None if kind == "batch" else text,
+            session, answer & schema.MOST, 0, "response", None, rpc_id, None, status, seq, None, seq, seq, answer,
+            elapsed, "message", eol, channel, head, text,
         ))  # fmt: skip
         return new(Next, (found, reply, is_one_of_several))
 
