@@ -39,8 +39,8 @@ _orjson: Any = sys.modules.get("orjson")
 _lost = 0  # nanoseconds that orjson would have saved so far, roughly
 
 
-def _fast() -> Any:
-    """Load orjson on first use."""
+def load_orjson() -> Any:
+    """Load orjson on first use, or where start-up takes longer than that anyway."""
     global _orjson
     if _orjson is None:
         import orjson
@@ -59,7 +59,7 @@ def loads(text: str | bytes) -> Any:
             return value
         except UnsureError:
             pass
-    fast = _orjson or _fast()
+    fast = _orjson or load_orjson()
     try:
         value = fast.loads(text)
     except fast.JSONDecodeError:
@@ -120,7 +120,7 @@ def canonical(value: Any) -> bytes:
             return found
         except UnsureError:
             pass
-    fast = _orjson or _fast()
+    fast = _orjson or load_orjson()
     try:
         return bytes(fast.dumps(value, option=fast.OPT_SORT_KEYS))
     except (TypeError, RecursionError):
@@ -167,7 +167,7 @@ def dumps(value: Any) -> str:
         except UnsureError:
             pass
     try:
-        return str((_orjson or _fast()).dumps(value).decode())
+        return str((_orjson or load_orjson()).dumps(value).decode())
     except TypeError:
         import json
 
@@ -188,7 +188,7 @@ def unquote(token: str) -> str:
     """Decode a JSON string token."""
     if "\\" not in token:
         return token[1:-1]
-    fast = _orjson or _fast()
+    fast = _orjson or load_orjson()
     try:
         return str(fast.loads(token))
     except fast.JSONDecodeError:  # a lone surrogate, or an unescaped control character

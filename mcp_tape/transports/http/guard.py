@@ -5,19 +5,19 @@ from __future__ import annotations
 import os
 import socket
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from ...errors import TapeError
 from .addresses import is_address, is_loopback
-from .message import header
 
 if TYPE_CHECKING:
     from .parse import Head
 
 Refusal = tuple[int, str]  # a status, and the reason
+_WHO = (b"host", b"origin", b"sec-fetch-site")  # headers that tell who asks, and whom
 
 
 class Guard:
@@ -30,17 +30,20 @@ class Guard:
         """`own`: the one origin that clients may name, and that pages may come from; None: those of this machine."""
         self._own = own
         self._names = {host.lower(), "localhost", socket.gethostname().lower()}
-        self._is_here = lru_cache(64)(self._names_us)  # clients mostly say the same
+        self._judge = lru_cache(64)(self._refuse_who)  # clients mostly say the same
 
     def refuse(self, head: Head) -> Refusal | None:
         """Return why a request is refused, if it is."""
         # CONNECT makes a tunnel, which would lead past us; TRACE an echo, which would show the headers that we add.
         if head.verb in ("CONNECT", "TRACE"):
             return 405, f"{head.verb} is not served here"
-        host = header(head.headers, b"host")
-        if not self._is_here(host):
+        return self._judge(*[one for one in head.headers if one[0] in _WHO])
+
+    def _refuse_who(self, *who: tuple[bytes, bytes]) -> Refusal | None:
+        host = next((value.decode("latin-1") for name, value in who if name == b"host"), None)
+        if not self._names_us(host):
             return 421, f"the host {host!r} is not this one; use the URL that mcp-tape printed"
-        return self._refuse_page(head, host)
+        return self._refuse_page(who, host)
 
     def _names_us(self, host: str | None) -> bool:
         if self._own is not None:
@@ -48,14 +51,14 @@ class Guard:
         name = _hostname(f"//{host}")
         return host is not None and (name in self._names or is_address(name))
 
-    def _refuse_page(self, head: Head, host: str | None) -> Refusal | None:
+    def _refuse_page(self, who: Iterable[tuple[bytes, bytes]], host: str | None) -> Refusal | None:
         """Pages of this machine may talk to us, others may not.
 
         Browsers name the page in `Origin`, but for images, scripts and links they only say how far away it is:
         https://www.w3.org/TR/fetch-metadata/#sec-fetch-site-header. Only clients that are no browsers send neither.
         """
-        sources = [value.decode("latin-1") for name, value in head.headers if name == b"origin"]
-        sites = {value.decode("latin-1") for name, value in head.headers if name == b"sec-fetch-site"}
+        sources = [value.decode("latin-1") for name, value in who if name == b"origin"]
+        sites = {value.decode("latin-1") for name, value in who if name == b"sec-fetch-site"}
         for source in sources:
             if not (is_loopback(_hostname(source)) if self._own is None else source == self._own):
                 return 403, f"requests of pages from {source!r} are refused"

@@ -201,6 +201,7 @@ class HttpRequest:
         self.path = head.path
         self.query = head.query
         self.headers = head.headers
+        self.fields = head.fields
         self.expects_body = head.length != 0
         self.body: bytes | None = b""  # where it is collected; None: it is larger than may be
         self.has_left = False
@@ -270,28 +271,28 @@ class HttpRequest:
 
     def respond(self, status: int, headers: Headers, body: bytes = b"") -> None:
         """Send a whole response."""
-        self.begin(status, [*headers, (b"content-length", b"%d" % len(body))])
+        self.begin(status, headers, len(body))
         self.put(body)
         self.end()
 
-    def begin(self, status: int, headers: Headers) -> None:
-        """Begin a response, of the length that a header says."""
+    def begin(self, status: int, headers: Headers, length: int | None = None) -> None:
+        """Begin a response, of this length in bytes, or of that which a header says."""
         if self.has_left or self.is_over:
             return
         self._has_body = has_body(self.verb, status)
         if status == 204:
-            headers = [one for one in headers if one[0] != b"content-length"]
-        length = header(headers, b"content-length") if self._has_body else None
-        if length is not None:
-            self._left = int(length)
-        elif self._has_body and not self._head.is_old:
-            self._is_chunked = True
+            headers, length = [one for one in headers if one[0] != b"content-length"], None
+        if self._has_body:
+            own = header(headers, b"content-length") if length is None else None
+            self._left = length if own is None else int(own)
+            self._is_chunked = self._left is None and not self._head.is_old
+        if self._is_chunked:
             headers = [*headers, (b"transfer-encoding", b"chunked")]
         is_framed = self._is_chunked or self._left is not None or not self._has_body
         self.keeps_alive = self.keeps_alive and self._is_whole and is_framed
         if not self.keeps_alive:
             headers = [*headers, (b"connection", b"close")]
-        self._connection.write(response_head(status, headers))
+        self._connection.write(response_head(status, headers, length))
         self.has_begun = True
 
     def put(self, data: bytes) -> None:
@@ -555,7 +556,7 @@ class _Connection(asyncio.BufferedProtocol):
         self._app.refuse(f"refused {what} with {status}: {reason}")
         body = f"mcp-tape: {reason}\n".encode()
         if request is None:
-            self.write(response_head(status, [*_REFUSED, (b"content-length", b"%d" % len(body))]) + body)
+            self.write(response_head(status, _REFUSED, len(body)) + body)
             self._drop()
         elif request.has_begun:
             request.abort()

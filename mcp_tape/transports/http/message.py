@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from functools import lru_cache
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
@@ -65,10 +66,16 @@ def has_body(verb: str, status: int) -> bool:
     return verb != "HEAD" and status not in _EMPTY and status >= 200
 
 
-def response_head(status: int, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """The head of a response. ValueError: a header that would be several."""
+def response_head(status: int, headers: Iterable[tuple[bytes, bytes]], length: int | None = None) -> bytes:
+    """The head of a response; `length`: the bytes of its body, if no header says that."""
+    return _response_head(status, *headers) + (b"\r\n" if length is None else b"content-length: %d\r\n\r\n" % length)
+
+
+@lru_cache(64)  # most responses have the same headers
+def _response_head(status: int, *headers: tuple[bytes, bytes]) -> bytes:
+    """The lines of a head. ValueError: a header that would be several."""
     lines = [b"HTTP/1.1 %d %b" % (status, _PHRASES.get(status, b"")), *(b"%b: %b" % one for one in headers)]
-    head = b"\r\n".join([*lines, b"", b""])
-    if head.count(b"\n") != len(lines) + 1 or head.count(b"\r") != len(lines) + 1 or b"\0" in head:
+    head = b"\r\n".join([*lines, b""])
+    if head.count(b"\n") != len(lines) or head.count(b"\r") != len(lines) or b"\0" in head:
         raise ValueError(f"no header of a response: {head!r}")
     return head

@@ -9,6 +9,7 @@ body in pieces of which the last is known to end it: what follows stays with the
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import unquote
 
@@ -36,19 +37,14 @@ class Head(NamedTuple):
 
     verb: str
     target: bytes  # in origin form, as it came
+    path: str
+    query: str
     headers: Headers
+    fields: dict[bytes, bytes]  # the first header of each name
     keep_alive: bool
     is_old: bool  # HTTP/1.0, whose clients know neither chunks nor 100 Continue
     length: int | None  # of the body; None if it is chunked
     waits: bool  # the client sends the body once it is told to: https://www.rfc-editor.org/rfc/rfc9110#section-10.1.1
-
-    @property
-    def path(self) -> str:
-        return unquote(self.target.partition(b"?")[0].decode("latin-1"))
-
-    @property
-    def query(self) -> str:
-        return self.target.partition(b"?")[2].decode("latin-1")
 
 
 class HeadReader:
@@ -98,27 +94,30 @@ class HeadReader:
         version, headers = self._parser.get_http_version(), self._headers
         if version not in ("1.0", "1.1"):
             raise BadRequestError(505, "only HTTP/1.1 and HTTP/1.0 are spoken here")
-        is_old, waits = version == "1.0", False
-        hosts = codings = 0
-        length: int | None = 0
-        for name, value in headers:
-            if name == b"host":
-                hosts += 1
-            elif name == b"content-length":
-                length = int(value)  # one, of digits alone: llhttp has checked it
-            elif name == b"transfer-encoding":
-                codings += 1
-                length = None
-                if value.lower() != b"chunked" or codings > 1:
-                    raise BadRequestError(501, "the only transfer coding that is known here is chunked")
-            elif name == b"expect":
-                waits = not is_old and value.lower() == b"100-continue"
+        is_old, fields, names = version == "1.0", dict(reversed(headers)), [name for name, _ in headers]
+        # At most one, of digits alone: llhttp has checked it.
+        length: int | None = int(fields.get(b"content-length", 0))
+        if b"transfer-encoding" in fields:
+            length = None
+            if fields[b"transfer-encoding"].lower() != b"chunked" or names.count(b"transfer-encoding") > 1:
+                raise BadRequestError(501, "the only transfer coding that is known here is chunked")
+        hosts = names.count(b"host")
         if hosts > 1 or (not hosts and not is_old):  # https://www.rfc-editor.org/rfc/rfc9112#section-3.2-6
             raise BadRequestError(400, "a request has one Host header")
+        waits = not is_old and fields.get(b"expect", b"").lower() == b"100-continue"
         verb = self._parser.get_method().decode()
         keep_alive = not is_old and verb != "CONNECT" and self._keep_alive
         del self._parser  # which knows us: else both would stay until garbage is searched for
-        return Head(verb, _origin_form(self._target), headers, keep_alive, is_old, length, waits)
+        where = _place(self._target)
+        return tuple.__new__(Head, (verb, *where, headers, fields, keep_alive, is_old, length, waits))
+
+
+@lru_cache(64)  # clients mostly ask for the same
+def _place(target: bytes) -> tuple[bytes, str, str]:
+    """The target in origin form, its path, and its query."""
+    own = _origin_form(target)
+    path, _, query = own.partition(b"?")
+    return own, unquote(path.decode("latin-1")), query.decode("latin-1")
 
 
 def _origin_form(target: bytes) -> bytes:

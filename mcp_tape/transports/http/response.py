@@ -145,7 +145,7 @@ class Response:
         status, content = _as_recorded(self._conversation, sends[0])
         headers = [*([(b"content-type", content)] if content else []), *session_header(self._conversation)]
         if is_cut:  # the length says more than comes
-            self._request.begin(status, [*headers, (b"content-length", b"%d" % (len(body) + 1))])
+            self._request.begin(status, headers, len(body) + 1)
             self._request.put(body)
         else:
             self._request.respond(status, headers, body)

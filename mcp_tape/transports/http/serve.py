@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, quote
 
 from ...errors import CassetteError
 from ...values import size_text
-from ...wire import frames, framing, protocol, rewrite
+from ...wire import frames, framing, jsontext, protocol, rewrite
 from ...wire.channels import SSE, http_channel
 from ...wire.protocol import PATH, SSE_PATH
 from .message import TEXT, Headers, header
@@ -101,6 +101,7 @@ class Server:
 
         `ids`: those for this worker, where there are several.
         """
+        jsontext.load_orjson()
         self._shared_ids = ids
         self._ids = {} if ids is None else {ids.recorded: ids}  # by what they are made of
         self._aliases = aliases or {}
@@ -169,7 +170,7 @@ class Server:
         parsed = self._parsed(request)
         if parsed is None:
             return
-        conversation = self._whose(request.headers, parsed[1])
+        conversation = self._whose(request.fields, parsed[1])
         if isinstance(conversation, _Refusal):
             self._refuse(request, conversation)
             return
@@ -179,7 +180,7 @@ class Server:
             self._take(conversation, request, parsed, channel)
             request.respond(202, session_header(conversation))
             return
-        listens = any(message.method == protocol.LISTEN for message in asked)
+        listens = protocol.LISTEN in [message.method for message in asked]
         stream = conversation.open(channel, [message.rpc_id or "null" for message in asked], listens)
         self._take(conversation, request, parsed, channel)
         self._respond(conversation, stream, request)
@@ -205,15 +206,15 @@ class Server:
     def _channel(self, verb: str) -> str:
         return http_channel(verb, next(self._numbers))
 
-    def _whose(self, headers: Headers, messages: list[frames.Message]) -> Conversation | _Refusal:
-        number = header(headers, _SESSION)
+    def _whose(self, fields: dict[bytes, bytes], messages: list[frames.Message]) -> Conversation | _Refusal:
+        number = fields.get(_SESSION)
         if number is not None:
-            return self._conversations.get(number, _NO_SESSION)
-        if any(message.method == protocol.INITIALIZE for message in messages):
+            return self._conversations.get(number.decode("latin-1"), _NO_SESSION)
+        if protocol.INITIALIZE in [message.method for message in messages]:
             conversation = self._begin()
             self._nameless = conversation if self._ids_of(conversation.selection).recorded is None else None
             return conversation
-        version = header(headers, _VERSION)
+        version = fields[_VERSION].decode("latin-1") if _VERSION in fields else None
         if any(protocol.is_modern(message.body, version) for message in messages):
             if self._modern is None:
                 decks = self._stage.deck(self._pass_on, repeats="cycle", legacy=False)
@@ -321,7 +322,9 @@ class Server:
     ) -> None:
         """Give the deck a message, with the headers that repeat it."""
         own = {
-            name.decode("latin-1"): value.decode("latin-1") for name, value in request.headers if name[:4] == b"mcp-"
+            name.decode("latin-1"): value.decode("latin-1")
+            for name, value in request.fields.items()
+            if name[:4] == b"mcp-"
         }
         conversation.receive(body, channel, parsed, own)
 
