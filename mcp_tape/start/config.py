@@ -14,7 +14,7 @@ from ..clients import jsonc
 from ..console import ended_by, say
 from ..errors import MisuseError, SettingsError, TapeError, count, pasted, unchanged
 from ..options import URL, USE
-from ..testing.servers.entries import KEYS, read
+from ..testing.entries import KEYS, read
 from ..testing.use import use_cassette
 from ..transports import programs
 from ..values import named_function

@@ -7,7 +7,8 @@ are other processes, started with options of the table (mcp_tape/options.py).
     playing     a cassette that plays, in this process
     recording   a cassette that recorder processes write
     used        the public face of both
-    servers     several servers as one tape
+    group       the tape of several servers: one cassette, one report
+    entries     a server's description, and its replacement in a client's configuration
     happened    the calls, misses and errors of recorders, from their cassette and report
     handover    data that this process passes to recorders: secrets to hide, the server's variables and headers
     settings    the precedence of command line, marks, fixture and ini; the path of a test's cassette

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..cassette.reader import Cassette
     from ..replay.faults import Chooser
     from ..replay.finder import Compare, Repeats
-    from .servers.entries import Entry
+    from .entries import Entry
 
 __all__ = ["Inexact", "Miss", "UsedCassette", "use_cassette"]
 
@@ -94,10 +94,10 @@ def _absolute(path: str) -> str:
 
 def _use_servers(path: str, keywords: dict[str, Any]) -> UsedCassette:
     """A tape of several servers: each plays, or records into a common file."""
+    from .entries import read
+    from .group import Group
     from .playing import Playing
     from .recording import Recording
-    from .servers.entries import read
-    from .servers.group import Group
 
     for name in ("command", "url"):
         if keywords[name]:

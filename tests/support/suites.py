@@ -22,7 +22,7 @@ NEEDED = (
     *("execnet.gateway", "execnet.gateway_io", "email.parser", "faulthandler", "getpass", "pdb"),
     *("mcp_tape.testing.plugin", "mcp_tape.testing.failures", "mcp_tape.testing.idle_marks", "mcp_tape.testing.shared"),
     *("mcp_tape.testing.playing", "mcp_tape.testing.recording", "mcp_tape.testing.summary", "mcp_tape.testing.use"),
-    *("mcp_tape.testing.servers.group", "mcp_tape.cassette.pages", "mcp_tape.cassette.query.exchanges"),
+    *("mcp_tape.testing.group", "mcp_tape.cassette.pages", "mcp_tape.cassette.query.exchanges"),
     *("mcp_tape.cassette.writer", "mcp_tape.modes", "mcp_tape.record.recorder", "mcp_tape.redaction.command_lines"),
     *("mcp_tape.redaction.environment", "mcp_tape.redaction.redactor", "mcp_tape.replay.faults"),
     *("mcp_tape.replay.misses", "mcp_tape.transports.handover", "mcp_tape.transports.local"),

@@ -28,7 +28,7 @@ from ...contracts.why import reasons
 from ...errors import CassetteError, count, harmless
 from ...redaction.diagnostics import hidden
 from ...start.names import data_cassettes
-from ...testing.servers.entries import expanded
+from ...testing.entries import expanded
 from ...transports.process import Around
 from ...verify.probe import Probe, probe, probe_url
 from ...wire.channels import SSE

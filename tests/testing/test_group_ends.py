@@ -12,7 +12,7 @@ from mcp_tape.testing import recording
 from mcp_tape.testing.failures import Use
 from tests.support.running import WAIT, receive_line, started
 from tests.support.using import HELLO
-from tests.testing.servers.test_group import Place, ask
+from tests.testing.test_group import Place, ask
 
 
 @pytest.mark.parametrize("mode", ["once", "rewrite"])

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mcp_tape import TapeError, use_cassette
-from mcp_tape.testing.servers.entries import expanded, read
+from mcp_tape.testing.entries import expanded, read
 
 GIVEN: list[tuple[Any, tuple[str, ...], str | None]] = [
     (["server", "-v"], ("server", "-v"), None),

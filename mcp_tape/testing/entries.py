@@ -7,10 +7,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ...errors import TapeError
-from ...values import check_label
-from ...wire.channels import HTTP, SSE, STDIO
-from ...wire.protocol import SSE_PATH
+from ..errors import TapeError
+from ..values import check_label
+from ..wire.channels import HTTP, SSE, STDIO
+from ..wire.protocol import SSE_PATH
 
 KEYS = ("mcpServers", "servers")  # of an object with all servers: that of most clients, and VS Code's
 _OURS = ("command", "args", "env", "cwd", "url", "headers")  # the keys of an entry that a tape replaces

@@ -6,13 +6,13 @@ import heapq
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from ...errors import TapeError
-from ...wire.frames import Exchange
-from ..used import Function, Inexact, Miss, Settings, UsedCassette, When
+from ..errors import TapeError
+from ..wire.frames import Exchange
 from .entries import KEYS, Entry
+from .used import Function, Inexact, Miss, Settings, UsedCassette, When
 
 if TYPE_CHECKING:
-    from ..recording import Recording
+    from .recording import Recording
 
 
 class Group(UsedCassette):
