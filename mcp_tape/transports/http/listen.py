@@ -463,7 +463,7 @@ class _Connection(asyncio.BufferedProtocol):
         if found is None:
             return False
         head, size = found
-        if self._leaves(head):
+        if self._serving.others is not None and self._leaves(head, self._serving.others):
             return False
         self._reader = self._deadline = None
         self._data = self._data[size:]
@@ -476,7 +476,7 @@ class _Connection(asyncio.BufferedProtocol):
             self._ask(request)
         elif self._left > self._app.max_body:
             self._give_up_body(request)
-        else:
+        elif head.waits:
             request.go_on()
         return True
 
@@ -505,10 +505,9 @@ class _Connection(asyncio.BufferedProtocol):
         request.body = None
         self._ask(request)
 
-    def _leaves(self, head: Head) -> bool:
+    def _leaves(self, head: Head, others: Others) -> bool:
         """Return whether a request is for another worker, which gets the connection with all that has come of it."""
-        others = self._serving.others
-        owner = others.elsewhere(head.target.decode("latin-1"), head.headers) if others else None
+        owner = others.elsewhere(head.target.decode("latin-1"), head.headers)
         if owner is None:
             return False
         # What we have written goes out first; then the connection is lost, for us alone.

@@ -59,7 +59,7 @@ class Response:
     def go_on(self) -> None:
         stream, request = self._stream, self._request
         try:
-            while stream.has_more and not (request.is_over or request.is_held_up or self._is_reading):
+            while stream.items and not (request.is_over or request.is_held_up or self._is_reading):
                 self._perform(stream.take())
         except Exception as error:
             self._fail(request, error)

@@ -56,7 +56,7 @@ class Stream:
         self.when_left: Callable[[], object] = lambda: None
         self.lingers_until = float("-inf")  # behind its last answer, for what comes by the clock
         self.sender: Sender | None = None  # once its response may begin
-        self._items: deque[Action | None] = deque()
+        self.items: deque[Action | None] = deque()  # that are not sent yet
 
     def leave(self) -> None:
         self.left = True
@@ -64,19 +64,15 @@ class Stream:
 
     def put(self, item: Action | None) -> None:
         """Queue an action; None ends the stream. It is sent once all that is due is queued: what follows it counts."""
-        self._items.append(item)
+        self.items.append(item)
 
     def put_back(self, send: Send) -> None:
         """Put back what was taken last."""
-        self._items.appendleft(send)
+        self.items.appendleft(send)
         self.unanswered += answers_in(send)
 
-    @property
-    def has_more(self) -> bool:
-        return bool(self._items)
-
     def take(self) -> Action | None:
-        item = self._items.popleft()
+        item = self.items.popleft()
         if isinstance(item, Send):
             self.unanswered -= answers_in(item)
         return item
@@ -90,11 +86,11 @@ class Stream:
         return found
 
     def peek(self) -> Action | None:
-        return self._items[0] if self._items else None
+        return self.items[0] if self.items else None
 
     def rest(self) -> list[Send]:
         """The messages that were not sent."""
-        return [item for item in self._items if isinstance(item, Send)]
+        return [item for item in self.items if isinstance(item, Send)]
 
 
 class Conversation:
@@ -204,7 +200,7 @@ class Conversation:
         As recorded. But what came on the one stream for everything comes on that of a GET, if there is one: some
         clients read no further than the answer.
         """
-        if not stream.has_more:
+        if not stream.items:
             if self._comes_later(send) and send.call is not None:
                 stream.lingers_until = send.call.until
             return stream.lingers_until > self._now
@@ -229,9 +225,9 @@ class Conversation:
     def _send(self) -> None:
         """Send what was put."""
         for stream in list(self._streams.values()):
-            if float("-inf") < stream.lingers_until <= self._now and not stream.has_more:
+            if float("-inf") < stream.lingers_until <= self._now and not stream.items:
                 stream.put(None)
-            if stream.has_more and stream.sender is not None:
+            if stream.items and stream.sender is not None:
                 stream.sender.go_on()
 
     def close(self, stream: Stream) -> None:
@@ -243,7 +239,7 @@ class Conversation:
                 self._player.abandon(stream.channel)  # how modern clients cancel
         elif stream.left and self._sent.has(stream.channel):
             self._lost.add(stream.channel)
-        elif stream.has_more:  # what was not sent, or comes after the answer, goes to the stream for all else
+        elif stream.items:  # what was not sent, or comes after the answer, goes to the stream for all else
             self._unsent += [(stream.resumed, send) for send in stream.rest()]
             self._hand_on()
             self._send()
