@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ...cassette.file import ReadLock
 from ...replay.live import Episodes, ToLive
 from ...replay.sends import Refuse
 from ...wire import frames, protocol, rewrite
@@ -44,6 +45,7 @@ class LiveServer(Server):
         max_body: int | None = None,
     ) -> None:
         super().__init__(stage, stop, aliases, max_body or MAX_BODY)
+        self._lock = ReadLock()  # of nothing: new episodes are recorded into the cassette that plays
         self._proxy = proxy
         self._path = path
         self._links: dict[Conversation, _Link] = {}

@@ -107,6 +107,7 @@ class Server:
         self._aliases = aliases or {}
         self.max_body: int | None = max_body
         self._stage = stage
+        self._lock = stage.lock
         self._stop = stop
         self._numbers = count(1)
         self._conversations: dict[str, Conversation] = {}
@@ -116,10 +117,11 @@ class Server:
         self.failure: CassetteError | None = None  # why the tape could not be played
 
     def __call__(self, request: HttpRequest) -> None:
-        if not self._stage.lock.is_held:
+        if not self._lock.is_held:
             loop = asyncio.get_running_loop()
-            self._stage.lock.hold(loop.time())
-            loop.call_later(_HOLDING, self._stage.lock.release)
+            self._lock.hold(loop.time())
+            if self._lock.is_held:
+                loop.call_later(_HOLDING, self._lock.release)
         try:
             self._route(request)
         except CassetteError as failure:
