@@ -154,6 +154,13 @@ def test_messages_whose_frames_have_other_numbers_are_not_read_for_ever(tmp_path
             player.say(asked)
 
 
+def test_a_message_that_is_not_there_is_odd(tmp_path: Path) -> None:
+    player = Player(tape(tmp_path / "tape.db"))
+    assert player.selection.at((1, 1, 0)).name == "add"
+    with pytest.raises(CassetteError, match=ODD):
+        player.selection.at((1, 99, 0))
+
+
 def test_replay_ends_with_3_and_a_reason(tmp_path: Path) -> None:
     path = tape(tmp_path / "tape.db")
     alter(path, "UPDATE facts SET channel = x'ff' WHERE id & 4294967295 = 2")

@@ -1,0 +1,47 @@
+"""Signals end a block as an error would, and are as before behind it."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+from mcp_tape.transports.signals import SIGNALS, tidied_up
+
+
+def handlers() -> list[object]:
+    return [signal.getsignal(number) for number in SIGNALS]
+
+
+def test_behind_a_block_signals_do_what_they_did() -> None:
+    before = handlers()
+    with tidied_up():
+        assert not set(handlers()) & set(before)
+    assert handlers() == before
+
+
+def test_a_handler_that_was_set_within_a_block_stays() -> None:
+    with tidied_up():
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def interrupt(number: int) -> None:
+    """Send a signal, and another on the way out."""
+    with tidied_up():
+        try:
+            os.kill(os.getpid(), number)
+        finally:
+            os.kill(os.getpid(), number)
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_leaves_a_block_once(number: int) -> None:
+    before = handlers()
+    with pytest.raises(SystemExit) as ended:
+        interrupt(number)
+    assert ended.value.code == 128 + number
+    assert handlers() == [signal.SIG_IGN] * len(SIGNALS)  # on our way out
+    for each, handler in zip(SIGNALS, before, strict=True):
+        signal.signal(each, handler)  # type: ignore[arg-type]
