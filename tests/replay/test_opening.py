@@ -162,3 +162,18 @@ def test_unplayed_is_what_the_session_has_that_the_connection_turned_out_to_play
     visit = Connections(tmp_path, A, B).connect()
     ask(visit, B[:2])
     assert [row.place[:2] for row in visit.stage._unplayed()] == [(2, 8)]
+
+
+def test_what_comes_before_the_first_request_waits_for_it(tmp_path: Path) -> None:
+    visit = Connections(tmp_path, A, B).connect()
+    player = visit.player
+    assert player.next_at() is None and not player.due(0.0)
+    assert visit.hear(tell("notifications/initialized")) == [] and player.next_at() is None
+    player.abandon("stdio")
+    assert ask(visit, A) == answers(1, A)
+
+
+def test_a_client_that_leaves_before_its_first_request_has_left(tmp_path: Path) -> None:
+    visit = Connections(tmp_path, A, B).connect()
+    visit.player.leave(0.0)
+    assert not visit.player.due(0.0)
