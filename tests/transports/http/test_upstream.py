@@ -33,8 +33,9 @@ def test_a_body_is_one_message_and_a_stream_several(size: int, coded: bool) -> N
     assert (incoming.mark.last, incoming.mark.retry) == ("8", 0.25)
 
 
-def test_an_error_keeps_its_body_and_is_no_message() -> None:
-    incoming = Incoming(404, [*JSON, GZIP, (b"mcp-session-id", b"S")])
+@pytest.mark.parametrize("status", [400, 404, 599])
+def test_an_error_keeps_its_body_and_is_no_message(status: int) -> None:
+    incoming = Incoming(status, [*JSON, GZIP, (b"mcp-session-id", b"S")])
     assert read(incoming, gzip.compress(BODY), 5) == []
     assert (incoming.is_error, incoming.error, incoming.session) == (True, BODY, "S")
     assert incoming.content_type == "application/json"
