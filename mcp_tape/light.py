@@ -1,6 +1,7 @@
-"""What start-up needs of `typing`, `re`, `collections`, `contextlib` and `sqlite3`, which load longer than all of ours.
+"""What start-up needs of `typing`, `re`, `collections`, `contextlib` and others, which load longer than all of ours.
 
-Written as elsewhere; type checkers see the originals.
+Written as elsewhere; type checkers see the originals. `sqlite3`, `signal`, `socket`, `json` and `ctypes` are the
+interpreter's own modules behind those names: without adapters for dates, enums, selectors, decoders and structures.
 """
 
 from __future__ import annotations
@@ -8,12 +9,18 @@ from __future__ import annotations
 TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
     import re
+    import signal as signal
+    import socket as socket
     import sqlite3 as sqlite3
     from collections import deque as deque
     from contextlib import closing as closing
     from contextlib import suppress as suppress
-    from typing import AnyStr
+    from hashlib import sha256 as sha256
+    from typing import Any, AnyStr
     from typing import NamedTuple as NamedTuple
+
+    ctypes: Any
+    json: Any
 
     def pattern(source: AnyStr) -> re.Pattern[AnyStr]: ...
 
@@ -111,11 +118,12 @@ else:
             return kind is not None and issubclass(kind, self._errors)
 
     def __getattr__(name):
-        """Load SQLite when somebody asks for it: the module of the interpreter, without adapters for dates."""
-        if name != "sqlite3":
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        try:
-            import _sqlite3 as found
-        except ImportError:  # another Python
-            import sqlite3 as found
-        return found
+        """Load a module when it is first used: that of the interpreter, or in another Python the usual one."""
+        for module in _HOMES.get(name, ()):
+            with suppress(ImportError):
+                found = __import__(module)
+                return found.sha256 if name == "sha256" else found
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    _HOMES = {name: (f"_{name}", name) for name in ("sqlite3", "signal", "socket", "json", "ctypes")}
+    _HOMES["sha256"] = ("_sha2", "_sha256", "hashlib")  # OpenSSL takes longer to load than this package

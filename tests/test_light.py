@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import hashlib
 import pickle
 import re
+import signal
+import socket
 import typing
 from typing import Any
 
@@ -148,3 +151,18 @@ def test_a_thing_is_closed_whatever_happens(closing: Any) -> None:
     with pytest.raises(KeyError), closing(other):
         raise KeyError
     assert not one.is_open and not other.is_open
+
+
+def test_modules_of_the_interpreter_work_as_the_usual_ones() -> None:
+    assert light.sha256(b"tape").digest() == hashlib.sha256(b"tape").digest()
+    assert light.signal.SIGTERM == signal.SIGTERM and light.socket.AF_UNIX == socket.AF_UNIX
+    assert light.sqlite3.connect(":memory:").execute("SELECT 1").fetchone() == (1,)
+    with pytest.raises(AttributeError, match="no attribute 'decimal'"):
+        light.decimal  # type: ignore[attr-defined]  # noqa: B018
+
+
+@pytest.mark.parametrize("name", ["sqlite3", "signal", "socket", "json", "ctypes"])
+def test_without_the_interpreter_s_module_the_usual_one_is_used(name: str) -> None:
+    hidden = f"import sys, {name}; sys.modules['_{name}'] = None"
+    done = run(python(f"{hidden}; from mcp_tape import light; print(light.{name}.__name__)"))
+    assert (done.stdout, done.stderr) == (f"{name}\n".encode(), b"")

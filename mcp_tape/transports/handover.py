@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
-from _socket import AF_UNIX, SOCK_STREAM, socket  # what `socket` would load takes longer than all the rest
 
 from ..errors import TapeError
-from ..light import NamedTuple, suppress
+from ..light import NamedTuple, socket, suppress
 from ..redaction.environment import Pairs, secrets
 
 TYPE_CHECKING = False  # as in the package's __init__
@@ -30,7 +29,7 @@ class Handed(NamedTuple):
 
 def received(path: str) -> Handed:
     """Ask a test, by the path of its socket. Fails closed: else nothing is recorded."""
-    test, answer = socket(AF_UNIX, SOCK_STREAM), b""
+    test, answer = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM), b""
     try:
         test.settimeout(_PATIENCE)
         test.connect(path)

@@ -242,15 +242,13 @@ def die_with_parent() -> Callable[[], None] | None:
 
 
 def _prctl() -> Callable[..., object]:
-    try:
-        from _ctypes import call_function, dlopen, dlsym  # as ctypes calls them
-    except ImportError:
-        import ctypes
+    from ..light import ctypes
 
+    if hasattr(ctypes, "CDLL"):  # another Python
         called: Callable[..., object] = ctypes.CDLL(None).prctl
         return called
-    address = dlsym(dlopen(None, 0), "prctl")  # type: ignore[arg-type]
-    return lambda *arguments: call_function(address, arguments)
+    address = ctypes.dlsym(ctypes.dlopen(None, 0), "prctl")
+    return lambda *arguments: ctypes.call_function(address, arguments)
 
 
 def is_running(process: int) -> bool:

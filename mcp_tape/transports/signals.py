@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import sys
 
+from ..light import signal as signal
+
 TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
-    import signal as signal
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
     from types import FrameType
     from typing import TypeVar
 
     _T = TypeVar("_T")
-else:
-    import _signal as signal  # the same without enums, which take as long to make as all that is here
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 # Not for the program behind us: what no process can take, what stops us with our process group, and what the system

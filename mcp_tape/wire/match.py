@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache
 
+from ..light import sha256
 from . import jsontext, protocol, secret_names
 from .frames import Message
 from .jsontext import Path
@@ -16,14 +17,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .jsonpath import JsonPath
-
-# The interpreter's own hash module, whose name depends on the version: loading OpenSSL takes longer than this package.
-for _module in ("_sha2", "_sha256", "hashlib"):
-    try:
-        _sha256: Callable[[bytes], Any] = __import__(_module).sha256
-        break
-    except ImportError:
-        continue
 
 KEY_VERSION = 1
 _HIDDEN = "[redacted]"
@@ -192,7 +185,7 @@ def is_absent(value: Any) -> bool:
 
 
 def _digest(method: str, what: Any) -> bytes:
-    digest: bytes = _sha256(b"%b\0%b" % (method.encode("utf-8", "surrogatepass"), jsontext.canonical(what))).digest()
+    digest: bytes = sha256(b"%b\0%b" % (method.encode("utf-8", "surrogatepass"), jsontext.canonical(what))).digest()
     return digest[:16]
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import sys
 
+from ..light import json
+
 TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -52,12 +54,10 @@ _scan: Any
 _quoted: Any
 try:
     # The C functions behind the json module, which itself takes several times as long to load.
-    from _json import encode_basestring, make_scanner
-
-    _quoted, _scan = encode_basestring, make_scanner(_Reading)  # type: ignore[arg-type]
+    _quoted, _scan = json.encode_basestring, json.make_scanner(_Reading)
     if hasattr(sys, "gettotalrefcount"):  # a debug build aborts at the SystemError below
         _scan = _refuse
-except (ImportError, AttributeError, TypeError):  # another Python
+except (AttributeError, TypeError):  # another Python
     _quoted = _scan = _refuse
 
 
