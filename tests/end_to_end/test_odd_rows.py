@@ -180,7 +180,7 @@ def test_a_client_of_use_cassette_ends_with_3_too(tmp_path: Path, capfd: pytest.
 def test_replay_over_http_ends_in_the_same_way_and_says_so(tmp_path: Path) -> None:
     path = tape(tmp_path / "tape.db")
     alter(path, "UPDATE facts SET channel = x'ff' WHERE id & 4294967295 = 2")
-    with replaying(path, "--speed", "1") as replay:
+    with replaying(path, speed=1) as replay:
         with contextlib.suppress(CutOffError):
             assert ask(replay.url, modern(1, name="add", arguments={"a": 1})).status == 500
         assert replay.process.wait(WAIT) == 3

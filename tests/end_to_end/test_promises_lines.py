@@ -114,7 +114,7 @@ COMMANDS: list[list[str]] = [
     ["convert", "demo.db", "--to", "raw"],
     ["record"],
     ["record", "--redact-path", "pin", "--", "x"],
-    ["replay", "demo.db", "--fault", "tools/call=explode"],
+    ["replay", "demo.db", "--fault", "tools/call=http:999"],
     ["use", "demo.db", "--listen", "127.0.0.1:0"],
     ["show", "demo.db", "--filter", "nonsense:1"],
     ["diff", "old.db"],

@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from mcp_tape.cassette.reader import Cassette
+from mcp_tape.options import REPLAY, words_for
 from mcp_tape.wire.frames import Frame
 from tests.support.running import MCP_TAPE, WAIT, receive, receive_line, started
 
@@ -117,8 +118,9 @@ def recording(
     return listening(*words, code=code, program=program, **environment)
 
 
-def replaying(tape: Path, *options: str, code: int = 0) -> contextlib.AbstractContextManager[Running]:
-    return listening("replay", str(tape), "--listen", "127.0.0.1:0", *options, code=code)
+def replaying(tape: Path, *words: str, code: int = 0, **options: Any) -> contextlib.AbstractContextManager[Running]:
+    """A replay at a URL, with words of its command line, and options by their names in the table."""
+    return listening("replay", str(tape), "--listen", "127.0.0.1:0", *words, *words_for(REPLAY, options), code=code)
 
 
 def all_frames(tape: Path) -> list[Frame]:

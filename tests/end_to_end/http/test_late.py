@@ -166,7 +166,7 @@ def test_without_a_stream_for_all_else_it_comes_on_that_of_its_call(
     name: str, is_modern: bool, speed: str, tape_of: Callable[[str], Path]
 ) -> None:
     expected = ALL if name.startswith("HTTP") else (*EARLY, *LATE)
-    with replaying(tape_of(name), "--speed", speed) as replay, contextlib.ExitStack() as stack:
+    with replaying(tape_of(name), speed=speed) as replay, contextlib.ExitStack() as stack:
         assert Caller(replay.url, stack, is_modern=is_modern).came() == [of("a", *expected), of("b", *expected)]
 
 
@@ -177,7 +177,7 @@ def test_a_client_that_listens_gets_it_where_the_server_sent_it(
 ) -> None:
     """Messages recorded on one stream come on the GET's stream: some clients read only up to the answer."""
     has_own = name.startswith("HTTP")
-    with replaying(tape_of(name), "--speed", speed) as replay, contextlib.ExitStack() as stack:
+    with replaying(tape_of(name), speed=speed) as replay, contextlib.ExitStack() as stack:
         caller = Caller(replay.url, stack, is_modern=False, listens=True)
         assert caller.came() == [of(tool, *(ALL if has_own else EARLY)) for tool in "ab"]
         late: set[str] = set()

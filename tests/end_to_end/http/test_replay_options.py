@@ -297,11 +297,11 @@ def test_a_replay_in_time_waits_as_long_as_the_server_did(tmp_path: Path) -> Non
     tape = concurrent_tape(tmp_path / "tape.db")
     # A minute on the tape is too long to wait for, unless the replay is sped up.
     alter(tape, "UPDATE facts SET elapsed = elapsed + 60000000 WHERE text = '" + result(1).decode() + "'")
-    with replaying(tape, "--speed", "1") as replay, Client(replay.url) as client:
+    with replaying(tape, speed=1) as replay, Client(replay.url) as client:
         client.ask(modern(1, name="first"))
         assert ask(replay.url, modern(2, name="second")).body == result(2)
         client.sock.setblocking(False)
         with pytest.raises(BlockingIOError):
             client.sock.recv(1)
-    with replaying(tape, "--speed", "1000") as replay:
+    with replaying(tape, speed=1000) as replay:
         assert ask(replay.url, modern(1, name="first")).body == result(1)

@@ -198,7 +198,7 @@ def test_what_came_on_a_calls_own_stream_behind_its_answer_comes_there_again(spe
             http.event("post-6", text, f"a{number}")
 
     with (
-        replaying(cassette(tmp_path / "tape.db", talk), "--speed", speed) as replay,
+        replaying(cassette(tmp_path / "tape.db", talk), speed=speed) as replay,
         Client(replay.url) as listener,
     ):
         own = begin(replay.url)

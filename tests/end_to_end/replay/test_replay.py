@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from mcp_tape.options import REPLAY, words_for
 from tests.support.decks import CONCURRENT, alter, make_cassette
 from tests.support.forked import start
 from tests.support.messages import call, lines, progress, request, result, tell
@@ -20,8 +21,8 @@ from tests.support.running import MCP_TAPE, WAIT, receive_line, run, send, start
 CASSETTES = Path(__file__).parents[3] / "cassettes"
 
 
-def replay(tape: Path, *options: str) -> list[str]:
-    return [*MCP_TAPE, "replay", str(tape), *options]
+def replay(tape: Path, *words: str, **options: Any) -> list[str]:
+    return [*MCP_TAPE, "replay", str(tape), *words, *words_for(REPLAY, options)]
 
 
 def report(path: Path) -> list[dict[str, Any]]:
@@ -273,7 +274,7 @@ def test_a_delayed_answer_comes_even_after_the_client_has_finished_sending(tmp_p
 def test_recorded_time_is_kept_when_asked_for(tmp_path: Path) -> None:
     said = [("client", call(1, token=1), 0), ("server", progress(1, 1), 10_000), ("server", result(1), 20_000)]
     tape = make_cassette(tmp_path / "tape.db", said)  # type: ignore[arg-type]
-    done = run(replay(tape, "--speed", "1"), lines(call(1, token=1)))
+    done = run(replay(tape, speed=1), lines(call(1, token=1)))
     assert done.stdout == lines(progress(1, 1), result(1))
 
 
@@ -290,7 +291,6 @@ def test_replay_writes_nothing_and_works_in_parallel(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        (["--fault", "tools/call=explode"], "there is no fault"),
         (["--ignore", "params"], "a JSONPath starts with $"),
         (["--session", "newest"], "neither latest, all nor"),
         (["--speed", "-1"], "not in the range"),
