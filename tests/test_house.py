@@ -272,6 +272,10 @@ def test_sql_stands_in_the_cassette_alone() -> None:
     assert strangers_with(SQL, "cassette", "cli.commands.query", "agent.asking") == set()
 
 
+def test_the_schema_alone_knows_which_columns_of_derived_are_left_out() -> None:
+    assert strangers_with(re.compile(r"\b(?:cue IS (?:NOT )?|exchange IS )NULL\b"), "cassette.schema") == set()
+
+
 def test_a_placeholder_is_written_in_one_way() -> None:
     assert strangers_with(re.compile(r"\[redacted:"), "wire.secret_names") == set()
 

@@ -50,7 +50,7 @@ def answer_of(request: str) -> str:
     """SQL that joins `a`, the answer to a message that is a request."""
     number, last = f"({request}.id & {schema.MOST})", f"({request}.id | {schema.MOST})"
     plain = f"""SELECT min(d.id) FROM derived d WHERE d.cue = {number} AND d.id BETWEEN {request}.id AND {last}
-        AND d.answers IS NULL AND d.exchange IS NULL AND d.method IS NULL AND d.status IS NOT NULL"""
+        AND {schema.answers_cue("d")}"""
     named = f"SELECT min(d.id) FROM derived d WHERE d.answers = {number} AND d.id BETWEEN {request}.id AND {last}"
     # Other messages need no look at the index.
     return (
@@ -69,10 +69,10 @@ def of_key(key: str, value: str = "?") -> str:
 
 
 # The messages of the exchange that a client request opened, with the request; of a batch, those of all its requests.
-MEMBERS = f"""SELECT id FROM derived WHERE cue = ? AND exchange IS NULL AND id BETWEEN ? AND ?
+MEMBERS = f"""SELECT id FROM derived WHERE cue = ? AND {schema.USUAL_EXCHANGE} AND id BETWEEN ? AND ?
     UNION ALL SELECT id FROM derived WHERE exchange = ? AND id BETWEEN ? AND ?
-    UNION ALL SELECT id FROM derived WHERE id >= ? AND {schema.BY_CLIENT} AND exchange IS NULL AND method IS NOT NULL
-    AND rpc_id IS NOT NULL AND {BEFORE_NEXT.format("derived")}"""
+    UNION ALL SELECT id FROM derived WHERE id >= ? AND {schema.BY_CLIENT} AND {schema.USUAL_EXCHANGE}
+    AND method IS NOT NULL AND rpc_id IS NOT NULL AND {BEFORE_NEXT.format("derived")}"""
 
 
 def members_of(session: int, seq: int) -> tuple[int, ...]:

@@ -25,7 +25,9 @@ _TRY = "A cassette is made by: mcp-tape record -o FILE -- CMD"
 BITS = 32
 MOST = (1 << BITS) - 1  # frames and messages of a session
 MOST_SESSIONS = (1 << 31) - 1
-BY_CLIENT, BY_SERVER = "cue IS NULL", "cue IS NOT NULL"  # who sent the message of a row of `derived`
+# Of a row of `derived`, which leaves out what most rows share; see below.
+BY_CLIENT, BY_SERVER = "cue IS NULL", "cue IS NOT NULL"  # the sender of the message
+USUAL_EXCHANGE = "exchange IS NULL"  # the exchange that a client's request opens, or that of the cue
 PENDING = "pending IS NOT NULL"  # of a session: messages of frames from this number on are not derived yet
 
 # No STRICT tables, no ->> and no typeof(): old sqlite3 shells, DuckDB and ClickHouse read a cassette too. Each column
@@ -152,6 +154,12 @@ SELECT session, seq, elapsed, text, data FROM frames WHERE kind = 'stderr';
 
 STATEMENTS = frozenset(map(str.strip, SCHEMA.split(";\n")))  # word for word, as SQLite keeps them
 PAGE_SIZE = 1024  # bytes: most cassettes are small, and a suite keeps thousands
+
+
+def answers_cue(row: str) -> str:
+    """SQL for: a row of `derived` is the response to the request that is its cue."""
+    facts = ("answers IS NULL", USUAL_EXCHANGE, "method IS NULL", "status IS NOT NULL")
+    return " AND ".join(f"{row}.{fact}" for fact in facts)
 
 
 def row_id(session: int, seq: int) -> int:

@@ -86,19 +86,20 @@ _WITH_TEXTS = f"""SELECT {_COLUMNS}, {_OF_FRAME},
     CASE WHEN f.kind IS NOT 'batch' AND length(f.text) <= {_SMALL} THEN CAST(f.text AS BLOB) END
     FROM messages m CROSS JOIN facts f ON f.id = m.frame
     WHERE m.id IN (SELECT id FROM derived WHERE cue = ? AND id BETWEEN ? AND ?) ORDER BY m.id"""
-_NEXT_NOTIFICATION = "AND rpc_id IS NULL AND cue IS NULL AND id BETWEEN ? AND ? ORDER BY id LIMIT 1"
+_NEXT_NOTIFICATION = f"AND rpc_id IS NULL AND {schema.BY_CLIENT} AND id BETWEEN ? AND ? ORDER BY id LIMIT 1"
 # The next request with a key, and the message that waits for it. `plain`: 1 if the request is not of a batch, 2 if
 # that message is also its answer, in a frame of its own. A second row means that another message waits, or that another
 # request has the key. Reads the tables, as SQLite would compute each column of a view for each row; and few columns, as
 # each takes as long as a level of an index.
 _ALONE = 2
-_NEXT_REQUEST = f"""SELECT m.id, m.rpc_id, CASE WHEN m.part = 0 AND m.exchange IS NULL THEN 1 + (a.rpc_id IS m.rpc_id
-    AND a.answers IS NULL AND a.exchange IS NULL AND a.method IS NULL AND a.part = 0 AND a.status IS NOT NULL
-    AND f.kind IS NULL) ELSE 0 END, a.id, a.status, f.elapsed, f.eol, f.channel, f.head, CAST(f.text AS BLOB)
+_NEXT_REQUEST = f"""SELECT m.id, m.rpc_id, CASE WHEN m.part = 0 AND m.{schema.USUAL_EXCHANGE}
+    THEN 1 + (a.rpc_id IS m.rpc_id AND {schema.answers_cue("a")} AND a.part = 0 AND f.kind IS NULL)
+    ELSE 0 END, a.id, a.status, f.elapsed, f.eol, f.channel, f.head, CAST(f.text AS BLOB)
     FROM derived m LEFT JOIN derived a ON a.cue = m.id & {schema.MOST} AND a.id BETWEEN m.id AND m.id | {schema.MOST}
     LEFT JOIN facts f ON f.id = a.id
-    WHERE {of_key("m.key", "?1")} AND m.cue IS NULL AND m.id BETWEEN ?2 AND ?2 | {schema.MOST} ORDER BY m.id LIMIT 2"""
-_TWIN = f"""SELECT 1 FROM derived m WHERE {of_key("m.key", "?1")} AND m.cue IS NULL
+    WHERE {of_key("m.key", "?1")} AND m.{schema.BY_CLIENT}
+    AND m.id BETWEEN ?2 AND ?2 | {schema.MOST} ORDER BY m.id LIMIT 2"""
+_TWIN = f"""SELECT 1 FROM derived m WHERE {of_key("m.key", "?1")} AND m.{schema.BY_CLIENT}
     AND m.id BETWEEN ?2 + 1 AND ?2 | {schema.MOST} LIMIT 1"""
 _ANSWER = f"SELECT {_COLUMNS.replace('m.', 'a.')} FROM messages q {answer_of('q')} WHERE q.id = ? AND a.id IS NOT NULL"
 _ASKED = "m.sender = 'client' AND m.kind = 'request'"
@@ -254,7 +255,9 @@ class Messages:
     def first_keys(self, session: int, but: Sequence[str], most: int) -> list[bytes]:
         """The keys of the first requests in order, except for some methods."""
         marks = ", ".join("?" * len(but))
-        where = f"{OF_SESSION} AND cue IS NULL AND +key IS NOT NULL AND method NOT IN ({marks}) ORDER BY id LIMIT ?"
+        where = (
+            f"{OF_SESSION} AND {schema.BY_CLIENT} AND +key IS NOT NULL AND method NOT IN ({marks}) ORDER BY id LIMIT ?"
+        )
         rows = self._cassette.rows(f"SELECT key FROM derived WHERE {where}", (*schema.row_ids(session), *but, most))
         return [key for (key,) in rows]
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ...wire.frames import Message
     from ..reader import Cassette
 
-_BY_CLIENT = "rpc_id IS NOT NULL AND cue IS NULL"
+_BY_CLIENT = f"rpc_id IS NOT NULL AND {schema.BY_CLIENT}"
 _AT_ONCE = 500  # values: https://www.sqlite.org/limits.html#max_variable_number
 
 
