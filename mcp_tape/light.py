@@ -119,11 +119,9 @@ else:
 
     def __getattr__(name):
         """Load a module when it is first used: that of the interpreter, or in another Python the usual one."""
-        for module in _HOMES.get(name, ()):
+        # Of hashes, OpenSSL's take longer to load than this package.
+        for module in ("_sha2", "_sha256", "hashlib") if name == "sha256" else (f"_{name}", name):
             with suppress(ImportError):
                 found = __import__(module)
                 return found.sha256 if name == "sha256" else found
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-    _HOMES = {name: (f"_{name}", name) for name in ("sqlite3", "signal", "socket", "json", "ctypes")}
-    _HOMES["sha256"] = ("_sha2", "_sha256", "hashlib")  # OpenSSL takes longer to load than this package

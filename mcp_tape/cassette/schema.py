@@ -25,9 +25,9 @@ _TRY = "A cassette is made by: mcp-tape record -o FILE -- CMD"
 BITS = 32
 MOST = (1 << BITS) - 1  # frames and messages of a session
 MOST_SESSIONS = (1 << 31) - 1
-# Of a row of `derived`, which leaves out what most rows share; see below.
-BY_CLIENT, BY_SERVER = "cue IS NULL", "cue IS NOT NULL"  # the sender of the message
-USUAL_EXCHANGE = "exchange IS NULL"  # the exchange that a client's request opens, or that of the cue
+# Of a row of `derived`, which leaves out what most rows share (see below): the sender of the message; the exchange that a
+# client's request opens, or for other messages that of the cue.
+BY_CLIENT, BY_SERVER, USUAL_EXCHANGE = "cue IS NULL", "cue IS NOT NULL", "exchange IS NULL"
 PENDING = "pending IS NOT NULL"  # of a session: messages of frames from this number on are not derived yet
 
 # No STRICT tables, no ->> and no typeof(): old sqlite3 shells, DuckDB and ClickHouse read a cassette too. Each column
@@ -158,8 +158,7 @@ PAGE_SIZE = 1024  # bytes: most cassettes are small, and a suite keeps thousands
 
 def answers_cue(row: str) -> str:
     """SQL for: a row of `derived` is the response to the request that is its cue."""
-    facts = ("answers IS NULL", USUAL_EXCHANGE, "method IS NULL", "status IS NOT NULL")
-    return " AND ".join(f"{row}.{fact}" for fact in facts)
+    return f"{row}.answers IS NULL AND {row}.{USUAL_EXCHANGE} AND {row}.method IS NULL AND {row}.status IS NOT NULL"
 
 
 def row_id(session: int, seq: int) -> int:

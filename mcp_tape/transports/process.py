@@ -245,8 +245,7 @@ def _prctl() -> Callable[..., object]:
     from ..light import ctypes
 
     if hasattr(ctypes, "CDLL"):  # another Python
-        called: Callable[..., object] = ctypes.CDLL(None).prctl
-        return called
+        return ctypes.CDLL(None).prctl  # type: ignore[no-any-return]
     address = ctypes.dlsym(ctypes.dlopen(None, 0), "prctl")
     return lambda *arguments: ctypes.call_function(address, arguments)
 

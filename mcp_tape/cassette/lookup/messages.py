@@ -92,13 +92,13 @@ _NEXT_NOTIFICATION = f"AND rpc_id IS NULL AND {schema.BY_CLIENT} AND id BETWEEN 
 # request has the key. Reads the tables, as SQLite would compute each column of a view for each row; and few columns, as
 # each takes as long as a level of an index.
 _ALONE = 2
-_NEXT_REQUEST = f"""SELECT m.id, m.rpc_id, CASE WHEN m.part = 0 AND m.{schema.USUAL_EXCHANGE}
-    THEN 1 + (a.rpc_id IS m.rpc_id AND {schema.answers_cue("a")} AND a.part = 0 AND f.kind IS NULL)
-    ELSE 0 END, a.id, a.status, f.elapsed, f.eol, f.channel, f.head, CAST(f.text AS BLOB)
+_NEXT_REQUEST = f"""SELECT m.id, m.rpc_id,
+    CASE WHEN m.part = 0 AND m.{schema.USUAL_EXCHANGE} THEN 1 + (a.rpc_id IS m.rpc_id AND {schema.answers_cue("a")}
+    AND a.part = 0 AND f.kind IS NULL) ELSE 0 END, a.id, a.status, f.elapsed, f.eol, f.channel, f.head, CAST(f.text AS BLOB)
     FROM derived m LEFT JOIN derived a ON a.cue = m.id & {schema.MOST} AND a.id BETWEEN m.id AND m.id | {schema.MOST}
     LEFT JOIN facts f ON f.id = a.id
-    WHERE {of_key("m.key", "?1")} AND m.{schema.BY_CLIENT}
-    AND m.id BETWEEN ?2 AND ?2 | {schema.MOST} ORDER BY m.id LIMIT 2"""
+    WHERE {of_key("m.key", "?1")} AND m.{schema.BY_CLIENT} AND m.id BETWEEN ?2 AND ?2 | {schema.MOST}
+    ORDER BY m.id LIMIT 2"""
 _TWIN = f"""SELECT 1 FROM derived m WHERE {of_key("m.key", "?1")} AND m.{schema.BY_CLIENT}
     AND m.id BETWEEN ?2 + 1 AND ?2 | {schema.MOST} LIMIT 1"""
 _ANSWER = f"SELECT {_COLUMNS.replace('m.', 'a.')} FROM messages q {answer_of('q')} WHERE q.id = ? AND a.id IS NOT NULL"
