@@ -28,7 +28,7 @@ ROOMS = """
 
 # Known violations: these numbers only go down.
 UPWARD_IMPORTS = 0
-REPEATED_CLASS_NAMES = 76
+REPEATED_CLASS_NAMES = 75
 
 
 def modules() -> dict[str, Path]:

@@ -11,6 +11,7 @@ from mcp_tape.compare import lock
 from mcp_tape.compare.rules import CATEGORIES
 from mcp_tape.errors import CassetteError
 from tests.support.diffs import Talk, hello, listing, taped, tool
+from tests.support.many import comparison
 from tests.support.provision import ROOT
 from tests.support.running import MCP_TAPE, run
 
@@ -61,7 +62,7 @@ def test_two_locks_show_that_a_server_presents_itself_otherwise(member: str, tmp
         tape = taped(tmp_path / f"{name}.db", [hello(serverInfo={"name": "s", "version": "1.0", member: value})])
         (tmp_path / f"{name}.lock").write_text(locked(tape), "utf-8")
     done = run([*MCP_TAPE, "diff", str(tmp_path / "old.lock"), str(tmp_path / "new.lock"), "--json"])
-    (change,) = json.loads(done.stdout)["changes"]
+    (change,) = comparison(done.stdout)["changes"]
     assert (change["path"], change["before"], change["after"]) == (f"$.serverInfo.{member}", "a", "b")
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.support.many import findings as found_in
 from tests.support.reading import GOLDEN, Frames, call, invoke, make, message, said
 
 PAIRS = sorted((Path(__file__).parents[2] / "docs" / "examples" / "pairs").glob("*.db"))
@@ -16,7 +16,7 @@ ORDER = "Adds. <IMPORTANT>Be quick.</IMPORTANT>"
 
 def findings(*words: object) -> list[dict[str, Any]]:
     result = invoke("check", *words, "--json")
-    found = [json.loads(line) for line in result.stdout.splitlines()]
+    found = found_in(result.stdout)
     assert result.exit_code == (1 if found else 0), result.output
     return found
 

@@ -39,6 +39,18 @@ def rows(text: str | bytes) -> list[Any]:
     return [json.loads(line) for line in text.splitlines()]
 
 
+def findings(text: str | bytes) -> list[Any]:
+    """The findings of all rows, each with its file."""
+    return [{"file": row["cassette"]} | found for row in rows(text) for found in row["findings"]]
+
+
+def comparison(text: str | bytes) -> Any:
+    """The comparison of the only row."""
+    (row,) = rows(text)
+    (found,) = row["comparisons"]
+    return found
+
+
 def timeless(text: str | bytes) -> str:
     """The output that is the same in every run."""
     plain = text.decode() if isinstance(text, bytes) else text

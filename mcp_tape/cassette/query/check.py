@@ -34,9 +34,9 @@ _BELONGING = (
 
 
 class Finding(NamedTuple):
-    """A defect. `what`: file, schema, session, messages or secret.
+    """Something that a command has found on a cassette. `what`: a kind of check, or a rule of diff.
 
-    An import is shown, but is not a defect: the format of the other tool could not hold the missing data.
+    `level`: error, warn or info. Only here, an import is info: the format of the other tool could not hold that data.
     """
 
     what: str
@@ -44,11 +44,12 @@ class Finding(NamedTuple):
     session: int | None = None
     seq: int | None = None
     path: str | None = None
+    level: str = "error"
 
     @property
     def counts(self) -> bool:
-        """Whether it is a defect of the cassette."""
-        return self.what != "import"
+        """Whether the command has found something wrong."""
+        return self.level != "info"
 
 
 def check(cassette: Cassette, redactor: Redactor, progress: Progress = lambda done: None) -> Iterator[Finding]:
@@ -109,7 +110,9 @@ def _objects(rows: Callable[[str], Any]) -> dict[tuple[str, str], Any]:
 def _session(session: Session) -> Iterator[Finding]:
     reasons = session.incomplete.split("; ") if session.incomplete else []
     why = "; ".join(reason for reason in reasons if not reason.startswith(IMPORTED))
-    yield from (Finding("import", reason, session.id) for reason in reasons if reason.startswith(IMPORTED))
+    yield from (
+        Finding("import", reason, session.id, level="info") for reason in reasons if reason.startswith(IMPORTED)
+    )
     if why or session.ended_at is None:
         why = why or "never closed"
         yield Finding("session", f"is {'open' if session.ended_at is None else 'incomplete'}: {why}", session.id)

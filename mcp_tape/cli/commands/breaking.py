@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,17 +12,20 @@ from ...console import say
 from ...console.terminal import clip, echo
 from ...errors import count
 from ...fleet.finding import is_directory
+from ...fleet.many.results import comparisons_of
 from ...options import REDACT, UPSTREAM
 from ...start.values import rules_from
-from ..click_options import files, given_as
-from ..compare import AfterDashes, is_text, judging_from, judging_options, project_from, show
-from .diff import _TIMEOUT, PairPage, new_of, references, shown_new, unnamed
+from ..click_options import files, given_as, many_options
+from ..compare import AfterDashes, is_text, judging_from, judging_options
+from ..many.comparing import report
+from ..many.running import Run, worst
+from .diff import _TIMEOUT, PairPage, new_of, references, shown_new
 
 if TYPE_CHECKING:
     from ...compare.judging import Comparison
-    from ...diff.project import Project
     from ...fleet.many.comparing import Pair
     from ...fleet.many.results import Result
+    from ...fleet.shards import Shard
 
 
 _LONGEST = 200
@@ -46,8 +51,9 @@ _FINE = "It breaks no client"
 @judging_options
 @given_as(*UPSTREAM, *REDACT)
 @_TIMEOUT
+@many_options
 @click.pass_context
-def command(ctx: click.Context, /, places: tuple[str, ...], **given: Any) -> None:
+def command(ctx: click.Context, /, places: tuple[str, ...], jobs: int, shard: Shard | None, **given: Any) -> None:
     """The gate for CI: exit with 1 if NEW can break a client of OLD.
 
     As mcp-tape diff, surface and calls, but it always fails at errors, whatever fail-on the project has set, and what
@@ -57,7 +63,11 @@ def command(ctx: click.Context, /, places: tuple[str, ...], **given: Any) -> Non
     the same name are compared. Those that are new or renamed are named; one that is gone fails, as does a run that
     compared nothing. One that cannot be read does not stop the others; the exit code is the highest of all.
     """
-    project = project_from(given)._replace(fail_on="error")
+    from ...fleet.many.comparing import Task, compared, files_of, name_of
+    from ...transports.signals import tidied_up
+
+    judging = judging_from(given)._replace(fail_on="error")
+    project = judging.project()
     if given["base"] is not None and given["command"]:
         raise click.UsageError(
             "--base compares cassettes with each other; a live server is compared with one: OLD -- CMD"
@@ -67,7 +77,25 @@ def command(ctx: click.Context, /, places: tuple[str, ...], **given: Any) -> Non
             f"{count(len(places), 'argument')}, and OLD and NEW are two; for many cassettes: --base REVISION"
         )
     given["new"] = places[1] if len(places) > 1 else None
-    ctx.exit(_compared(_pairs(places, given), given["base"] is None and not is_directory(places[0]), project, given))
+    found = _pairs(places, given)
+    alone = given["base"] is None and not is_directory(places[0])
+    rules = rules_from(given)._replace(environ={})  # every process has its own
+    task = Task(judging, rules=rules, allows_gone=given["allow_gone"], is_gate=True)
+    page = PairPage(project, given)
+    work = partial(compared, task=task, look=page.look) if alone else partial(compared, task=task)
+    run = Run("breaking", "comparing", 1 if alone else jobs, shard, quiet=not is_text(given))
+    with tidied_up():
+        results = run.results(work, found, name_of, files_of)
+        file = shown_new(given) if alone else None
+        done = report(
+            results, project, given, alone=alone, names=not alone, file=file, verdict=_verdict, page=lambda: page.html
+        )
+    if is_text(given) and len(done) > 1 and (failed := list(_failed(done))):
+        echo("\n" + "\n".join(failed))
+    if not any(None not in pair[:2] for pair in found):
+        say("nothing was compared: no cassette is on both sides")
+        ctx.exit(worst(done) or 1)
+    ctx.exit(worst(done))
 
 
 def _pairs(places: tuple[str, ...], given: dict[str, Any]) -> list[Pair]:
@@ -86,43 +114,6 @@ def _pairs(places: tuple[str, ...], given: dict[str, Any]) -> list[Pair]:
     return based(given["base"], found)
 
 
-def _compared(pairs: list[Pair], alone: bool, project: Project, given: dict[str, Any]) -> int:
-    """Compare pairs, report all of them together, and return the exit code. One that cannot be read stops no other.
-
-    `alone`: there is one pair, of two cassettes that were named.
-    """
-    from ...fleet.many.comparing import Task, compared
-    from ...fleet.many.results import comparisons_of
-    from ...transports.signals import tidied_up
-
-    task = Task(judging_from(given), rules=rules_from(given)._replace(environ={}), allows_gone=given["allow_gone"])
-    page = PairPage(project, given)
-    with tidied_up():
-        results = [compared(pair, task, page.look if alone else None) for pair in pairs]
-    results = list(map(unnamed, results)) if alone else results
-    for result in results:
-        for note in result.notes:
-            if note not in [finding.message for finding in result.findings]:
-                say(note)
-    comparisons = [comparison for result in results for comparison in comparisons_of(result)]
-    show(comparisons, project, given, shown_new(given) if alone else None, _verdict, page.html)
-    if is_text(given) and len(comparisons) > 1:
-        echo(f"\n{_in_all(comparisons)}")
-    codes = [int(any(_breaks(one, project) for one in result.comparisons)) or _unread(result) for result in results]
-    if any(None not in pair[:2] for pair in pairs):
-        return max(codes)
-    say("nothing was compared: no cassette is on both sides")
-    return max(codes, default=0) or 1
-
-
-def _unread(result: Result) -> int:
-    return 0 if result.comparisons else result.code
-
-
-def _breaks(comparison: Comparison, project: Project) -> bool:
-    return project.fails(comparison) or any(entry.grave for entry in comparison.unknown)
-
-
 def _verdict(comparison: Comparison) -> str:
     if errors := comparison.count("error"):
         return f"It can break clients: {count(errors, 'error')}"
@@ -131,7 +122,8 @@ def _verdict(comparison: Comparison) -> str:
     return _FINE
 
 
-def _in_all(comparisons: list[Comparison]) -> str:
-    """The verdict on several cassettes, which must not end with that on the last."""
-    bad = [f"{clip(one.cassette, _LONGEST)}: {said}" for one in comparisons if (said := _verdict(one)) != _FINE]
-    return "\n".join([*bad, f"Of {count(len(comparisons), 'cassette')} {len(bad) or 'none'} failed"])
+def _failed(results: list[Result]) -> Iterator[str]:
+    """The verdicts on those that failed, of several."""
+    for one in (one for result in results for one in comparisons_of(result)):
+        if (verdict := _verdict(one)) != _FINE:
+            yield f"{clip(one.cassette, _LONGEST)}: {verdict}"

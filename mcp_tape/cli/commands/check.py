@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import click
 
-from ...cassette.query.check import Finding
-from ...cassette.reader import Cassette
 from ...console import say
-from ...console.progress import Progress, frames_of
-from ...console.terminal import echo, echo_json, writable
+from ...console.terminal import echo, writable
 from ...contracts.terms import Limit, Term, Terms, limit, term
-from ...errors import CassetteError, count, harmless
-from ...fleet.many.checking import Contract, Task, checked, found, here
+from ...errors import harmless
+from ...fleet.many.checking import Contract, Task, checked
 from ...fleet.many.results import Result
 from ...fleet.shards import Shard
 from ...options import KNOWN, REDACT
 from ...start.values import rules_from
 from ...transports.signals import tidied_up
 from ...values import check_session, parse_duration, parse_size
-from .. import has_found
 from ..click_options import cassettes_argument, format_option, given_as, many_options, read_by
 from ..filter import each
-from ..many.running import Run, is_asked, report
+from ..many.running import Run, report
 
 
 def _session(text: str) -> str:
@@ -109,7 +104,7 @@ def command(
     carry data out.
 
     CASSETTE can be a file, a directory, a quoted pattern or a URL. One that cannot be read does not stop the
-    others. With --jobs or --shard, --json is one row a cassette, for mcp-tape merge-reports.
+    others. --json is one row a cassette.
 
     Exit code 3: a file is not a cassette, or cannot be read.
     """
@@ -119,12 +114,13 @@ def command(
     contract = _plain(terms)._replace(audited=audited, session=session or "all")
     task = Task(contract, rules_from(given)._replace(environ={}))  # every process has its own
     form = "json" if given["as_json"] else given["form"]
-    if is_asked() or form == "junit":
-        run = Run("check", "checking", jobs, shard, quiet=form == "json")
-        with tidied_up():
-            results = run.results(partial(checked, task=task), paths, str, lambda path: [path])
-            raise SystemExit(report(results, form, _show))
-    raise SystemExit(_check_all(paths, task, form == "json"))
+    run = Run("check", "checking", jobs, shard, quiet=form == "json")
+    with tidied_up():
+        results = run.results(partial(checked, task=task, watch=run.watch), paths, str, lambda path: [path])
+        code = report(results, form, _show)
+    if form == "text" and len(paths) == 1 and not (code or shard):
+        say(f"{paths[0]}: nothing was found")
+    raise SystemExit(code)
 
 
 def _plain(terms: Terms) -> Contract:
@@ -136,49 +132,14 @@ def _plain(terms: Terms) -> Contract:
 
 
 def _show(result: Result) -> None:
+    """Print what was found on one cassette, a line each."""
     for finding in result.findings:
-        _print(
-            result.cassette, Finding(finding.what, finding.message, finding.session, finding.seq, finding.path), False
-        )
-
-
-def _check_all(paths: Sequence[str], task: Task, as_json: bool) -> int:
-    """Check one after the other, and print each finding at once."""
-    findings = unreadable = 0
-    for path in paths:
-        try:
-            findings += _check(path, task, as_json)
-        except CassetteError as error:
-            unreadable += 1
-            has_found(error.exit_code)
-            _print(path, Finding("file", str(error)), as_json)
-    if not as_json:
-        also = f", {unreadable} unreadable" if unreadable else ""
-        say(f"{count(len(paths), 'file')}, {count(findings, 'finding')}{also}")
-    return CassetteError.exit_code if unreadable else 1 if findings else 0
-
-
-def _check(path: str, task: Task, as_json: bool) -> int:
-    with Cassette(path) as cassette, Progress(f"checking {path}", 2 * frames_of(cassette)) as progress:
-        number = 0
-        for fault in found(cassette, task.contract, here(task.rules), progress):
-            if fault.counts:
-                number += 1
-                has_found(1)
-            progress.hide()
-            _print(path, fault, as_json)
-    return number
-
-
-def _print(path: str, finding: Finding, as_json: bool) -> None:
-    if as_json:
-        echo_json({"file": path} | finding._asdict())
-        return
-    place = "".join((
-        "" if finding.session is None else f" session {finding.session}",
-        "" if finding.seq is None else f" #{finding.seq}",
-        "" if finding.path is None else f" {finding.path}",
-    ))  # fmt: skip
-    message = finding.message.removeprefix(f"{path} ")
-    colour = {"audit": "yellow", "import": None}.get(finding.what, "red")
-    echo(writable(harmless(f"{path}:{place}: {message}" if place else f"{path}: {message}")), fg=colour)
+        place = "".join((
+            "" if finding.session is None else f" session {finding.session}",
+            "" if finding.seq is None else f" #{finding.seq}",
+            "" if finding.path is None else f" {finding.path}",
+        ))  # fmt: skip
+        message = finding.message.removeprefix(f"{result.cassette} ")
+        colour = {"audit": "yellow", "import": None}.get(finding.what, "red")
+        where = f"{result.cassette}:{place}" if place else result.cassette
+        echo(writable(harmless(f"{where}: {message}")), fg=colour)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,15 +14,14 @@ from ...start.values import rules_from
 from ..click_options import files, given_as, many_options, read_place
 from ..compare import AfterDashes, diff_options, finite, is_json, judging_from, project_from
 from ..many.comparing import report
-from ..many.running import Run, is_asked, worst
+from ..many.running import Run, worst
 from ..rules import list_rules
 
 if TYPE_CHECKING:
     from ...compare.judging import Comparison
-    from ...compare.versions import Part, Version
+    from ...compare.versions import Version
     from ...diff.project import Project
     from ...diff.sources import Live
-    from ...fleet.many.results import Result
     from ...fleet.shards import Shard
 
 _TIMEOUT = click.option("--timeout", type=click.FloatRange(min=0, min_open=True), default=30.0, show_default=True,
@@ -108,10 +106,12 @@ def command(
     offers, and is not recorded; to play the recorded calls at it, see mcp-tape verify.
 
     OLD and NEW can be directories: cassettes of the same name are compared, and one that is only in OLD is a finding. A
-    directory can be compared with a live server, too. The exit code is the highest of all. With --jobs or --shard,
-    --json is one row a cassette, for mcp-tape merge-reports.
+    directory can be compared with a live server, too. The exit code is the highest of all. --json is one row a
+    cassette, with its comparison.
     """
     from ...compare.versions import PARTS
+    from ...fleet.many.comparing import Task, compared, files_of, name_of, pairs
+    from ...transports.signals import tidied_up
 
     if lists_rules:
         list_rules(is_json(given))
@@ -120,33 +120,19 @@ def command(
         raise click.UsageError("what is to be compared? mcp-tape diff OLD NEW, or OLD -- and a server's command")
     project = project_from(given)
     parts = [part for part, chosen in zip(PARTS, (surface, calls), strict=True) if chosen] or PARTS
-    run = Run("diff", "comparing", jobs, shard, is_json(given))
-    ctx.exit(worst(_compared(old, given, project, parts, run)))
-
-
-def _compared(old: str, given: dict[str, Any], project: Project, parts: Sequence[Part], run: Run) -> list[Result]:
-    """Compare two cassettes, or those of a directory; with --jobs or --shard, with results that can be merged."""
-    from ...fleet.many.comparing import Task, compared, files_of, name_of, pairs
-    from ...transports.signals import tidied_up
-
     found = pairs(old, new_of(old, given))
+    alone = not is_directory(old)
     rules = rules_from(given)._replace(environ={})  # every process has its own
     task = Task(judging_from(given), tuple(parts), rules)
+    page = PairPage(project, given)
+    work = partial(compared, task=task, look=page.look) if alone else partial(compared, task=task)
+    run = Run("diff", "comparing", 1 if alone else jobs, shard, is_json(given))
     with tidied_up():
-        if is_asked():
-            return report(
-                run.results(partial(compared, task=task), found, name_of, files_of), len(found), project, given
-            )
-        if is_directory(old):
-            return report(((compared(pair, task), {}) for pair in found), len(found), project, given)
-        page = PairPage(project, given)
-        result = unnamed(compared(found[0], task, page.look))
-        return report(((one, {}) for one in [result]), 1, project, given, shown_new(given), page.html)
-
-
-def unnamed(result: Result) -> Result:
-    """The result of the only pair, whose report needs no name to tell it from others."""
-    return result._replace(comparisons=tuple(one._replace(cassette="") for one in result.comparisons))
+        results = run.results(work, found, name_of, files_of)
+        file = shown_new(given) if alone else None
+        ctx.exit(
+            worst(report(results, project, given, alone=alone, names=not alone, file=file, page=lambda: page.html))
+        )
 
 
 class PairPage:

@@ -5,21 +5,18 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ...cassette.schema import expect_local
-from ...console import say
-from ...errors import TapeError
 from ...options import RECORDING, WEB, words_for
 from ...values import check_session
 from ..click_options import cassettes_argument, given_as, many_options
 from ..compare import AfterDashes, diff_options, is_json, judging_from
 from ..many.comparing import report
-from ..many.running import Run, is_asked, worst
+from ..many.running import Run, worst
 from .diff import _TIMEOUT
 
 if TYPE_CHECKING:
@@ -63,8 +60,8 @@ def command(ctx: click.Context, /, paths: list[str], quiet: bool, jobs: int, sha
     and compared as mcp-tape diff does.
 
     CASSETTE can be a file, a directory, a quoted pattern or a URL. Each has a server of its own. One that cannot be
-    read or verified does not stop the others; the exit code is the highest of all. With --jobs or --shard, --json
-    is one row a cassette, for mcp-tape merge-reports.
+    read or verified does not stop the others; the exit code is the highest of all. --json is one row
+    a cassette, with a comparison for each session.
     """
     from ...fleet.many.verifying import Task, by_file, verified
     from ...transports.signals import tidied_up
@@ -73,19 +70,14 @@ def command(ctx: click.Context, /, paths: list[str], quiet: bool, jobs: int, sha
     for file in paths if given["update"] else ():
         expect_local(file)
     judging = judging_from(given)
-    project = judging.project()
     groups = by_file(paths)
     keeps = not (given["no_keep"] or os.environ.get("CI"))
-    task = Task(server, options, judging, given["update"], keeps, quiet)
+    task = Task(server, options, judging, given["update"], keeps, quiet, announces=not quiet)
     ctx.with_resource(tidied_up())
-    if is_asked():
-        run = Run("verify", "verifying", jobs, shard, quiet or is_json(given))
-        work = partial(verified, task=task._replace(announces=not quiet))
-        found = run.results(work, groups, _name, lambda group: [_place(group)])
-    else:
-        _expect_ready(groups, options, quiet)
-        found = ((_verified(group, task), {}) for group in groups)
-    ctx.exit(worst(report(found, len(groups), project, given)))
+    run = Run("verify", "verifying", jobs, shard, quiet or is_json(given))
+    work = partial(verified, task=task) if jobs > 1 else partial(_verified, task=task)
+    found = run.results(work, groups, _name, lambda group: [_place(group)])
+    ctx.exit(worst(report(found, judging.project(), given, alone=len(groups) == 1)))
 
 
 def _name(group: Sequence[str]) -> str:
@@ -96,23 +88,6 @@ def _place(group: Sequence[str]) -> str:
     from ...diff.sources import parse
 
     return parse(group[0]).path
-
-
-def _expect_ready(groups: Sequence[Sequence[str]], options: Options, quiet: bool) -> None:
-    """Refuse to start anything where a cassette needs what is not given. Those that cannot be read are reported later.
-
-    Name the secrets that go to the server, before they do.
-    """
-    from ...fleet.many.verifying import plans, secrets_to_send
-    from ...verify.plan import Plan, check
-
-    found = list[Plan]()
-    for group in groups:
-        with suppress(TapeError):
-            found += plans(group, options)
-    check(found, options, os.environ)
-    if not quiet and (sending := secrets_to_send(found)):
-        say(sending)
 
 
 def _verified(group: tuple[str, ...], task: Task) -> Result:

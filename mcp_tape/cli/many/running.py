@@ -1,4 +1,4 @@
-"""A run of a command over many cassettes: results in their order, rows that can be merged, and one exit code."""
+"""A run of a command over cassettes, one or many: results in their order, a row of each, and one exit code."""
 
 from __future__ import annotations
 
@@ -8,28 +8,21 @@ from contextlib import closing
 from typing import Any, NamedTuple, TypeVar
 
 import click
-from click.core import ParameterSource
 
+from ...cassette.reader import Cassette
 from ...console import say
-from ...console.progress import Progress
+from ...console.progress import Progress, frames_of
 from ...console.terminal import echo_json
 from ...errors import count
 from ...fleet.finding import shown
 from ...fleet.jobs import each
-from ...fleet.many.results import CODES, Result, Status, row, wrong
+from ...fleet.many.results import CODES, Result, Status, Watch, row, unwatched, wrong
 from ...fleet.shards import Shard, share
 from .. import has_found
 
 T = TypeVar("T")
-Row = dict[str, Any]  # empty where nobody asked for rows
+Row = dict[str, Any]
 Found = Generator[tuple[Result, Row], None, None]  # results, each with its row
-
-
-def is_asked() -> bool:
-    """Return whether the command line has an option of a run over many: then its JSON and JUnit are to be merged."""
-    ctx = click.get_current_context()
-    given = (ctx.get_parameter_source(name) for name in ("jobs", "shard"))
-    return any(source not in (None, ParameterSource.DEFAULT) for source in given)
 
 
 class Run(NamedTuple):
@@ -41,6 +34,13 @@ class Run(NamedTuple):
     shard: Shard | None
     quiet: bool = False
 
+    @property
+    def watch(self) -> Watch:
+        """Progress within one cassette, where only one at a time is worked on, in this process."""
+        if self.jobs > 1:
+            return unwatched
+        return lambda cassette: Progress(f"{self.verb} {shown(cassette.path)}", _weight(cassette))
+
     def results(
         self,
         work: Callable[[T], Result],
@@ -48,7 +48,7 @@ class Run(NamedTuple):
         named: Callable[[T], str],
         files: Callable[[T], Sequence[str]],
     ) -> Found:
-        """Work on those in our share; yield what came of each, and its row. At the end, say how many passed."""
+        """Work on those in our share; yield what came of each, and its row. At the end, report how many passed."""
         chosen, statuses = list(share(things, self.shard, files)), Counter[Status]()
         of = len(set(map(named, things)))
         title = f"{self.verb} {count(len(chosen), 'cassette')}"
@@ -61,9 +61,13 @@ class Run(NamedTuple):
                 statuses[result.status] += 1
                 yield result, row(result, self.shard, of)
                 progress(number)
-        if not self.quiet:
+        if not self.quiet and (len(chosen) != 1 or self.shard):
             which = f" of {of}, share {self.shard}" if self.shard else ""
             say(f"{count(len(chosen), 'cassette')}{which}: {summary(statuses)}")
+
+
+def _weight(cassette: Cassette) -> int:
+    return 2 * frames_of(cassette)  # each is looked at twice
 
 
 def summary(statuses: Counter[Status]) -> str:

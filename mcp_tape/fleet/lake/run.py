@@ -9,12 +9,13 @@ from time import monotonic
 from typing import Any, NamedTuple
 
 from ...cassette import file, journals
+from ...cassette.query.check import Finding
 from ...cassette.reader import Cassette
 from ...cassette.schema import LEFT
 from ...errors import CassetteError
 from .. import cache, remote
 from ..finding import shown
-from ..many.results import Finding, Result, wrong
+from ..many.results import Result, wrong
 from ..partitions import partition
 from ..shards import content_hash
 from .columns import LAST, TABLES, VERSION
@@ -73,7 +74,7 @@ def _add(path: str, place: Place, with_content: bool) -> Result:
         with Cassette(path) as cassette:
             if _is_unfinished(local):
                 why = f"{path} is being recorded; it can be added when that is over"
-                return _result(path, "busy", notes=(why,), findings=(Finding("busy", why, "info"),))
+                return _result(path, "busy", notes=(why,), findings=(Finding("busy", why, level="info"),))
             digest = content_hash(local)
             if _look(local) != before:
                 continue  # opening it has tidied it up, or it was replaced

@@ -8,14 +8,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from ...cassette.query.check import Finding as Fault
-from ...cassette.query.check import check
+from ...cassette.query.check import Finding, check
 from ...cassette.reader import Cassette
 from ...contracts.terms import Terms, made
 from ...redaction.diagnostics import Rules, redactor
 from ...redaction.redactor import Redactor
 from ...values import check_session
-from .results import Finding, Result, resulting, status_of
+from .results import Result, Watch, resulting, status_of, unwatched
 
 
 class Contract(NamedTuple):
@@ -75,36 +74,32 @@ def here(rules: Rules) -> Redactor:
     return redactor(rules._replace(environ=os.environ), most_seen=sys.maxsize)
 
 
-def checked(path: str, task: Task) -> Result:
+def checked(path: str, task: Task, watch: Watch = unwatched) -> Result:
     """Check one cassette."""
-    return resulting("check", path, [path], lambda: _checked(path, task))
+    return resulting("check", path, lambda: [path], lambda: _checked(path, task, watch))
 
 
-def _checked(path: str, task: Task) -> Result:
-    with Cassette(path) as cassette:
-        faults = list(found(cassette, task.contract, here(task.rules)))
-    counts = Counter(fault.what for fault in faults if fault.counts)
-    findings = tuple(
-        Finding(fault.what, fault.message, "error" if fault.counts else "info", fault.session, fault.seq, fault.path)
-        for fault in faults
-    )
+def _checked(path: str, task: Task, watch: Watch) -> Result:
+    with Cassette(path) as cassette, watch(cassette) as progress:
+        findings = tuple(_findings(cassette, task.contract, here(task.rules), progress))
+    counts = Counter(finding.what for finding in findings if finding.counts)
     return Result("check", path, status_of(int(bool(counts))), {"findings": counts.total(), **counts}, findings)
 
 
-def found(
-    cassette: Cassette, contract: Contract, redactor: Redactor, progress: Callable[[int], None] = lambda done: None
-) -> Iterator[Fault]:
-    """Yield all faults. Of a damaged file nobody knows what else is on it."""
+def _findings(
+    cassette: Cassette, contract: Contract, redactor: Redactor, progress: Callable[[int], None]
+) -> Iterator[Finding]:
+    """Yield all findings. Of a damaged file nobody knows what else is on it."""
     damaged, terms = False, contract.terms()
-    for fault in check(cassette, redactor, progress):
-        damaged = damaged or fault.what == "file"
-        yield fault
+    for finding in check(cassette, redactor, progress):
+        damaged = damaged or finding.what == "file"
+        yield finding
     if damaged or (terms == Terms() and not contract.audited):
         return
     from ...contracts import audit, run  # only where they are asked for
 
     sessions = run.sessions_of(cassette, contract.session)
     for broken in run.check(cassette, sessions, terms):
-        yield Fault("contract", f"{broken.term}: {broken.why}", broken.session, broken.seq)
+        yield Finding("contract", f"{broken.term}: {broken.why}", broken.session, broken.seq)
     for one in audit.audit(cassette, sessions) if contract.audited else ():
-        yield Fault("audit", f"{one.why} [{one.rule}]", one.session, one.seq, one.path)
+        yield Finding("audit", f"{one.why} [{one.rule}]", one.session, one.seq, one.path)

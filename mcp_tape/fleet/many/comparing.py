@@ -25,12 +25,17 @@ _GONE = "NEW: there is none of this name: it is gone"
 
 class Task(NamedTuple):
     """All that is the same for each pair. `rules`: what to hide of a live server, but for the environment's secrets;
-    `allows_gone`: a cassette that is only on the old side is not a failure."""
+    `allows_gone`: a cassette that is only on the old side is not a failure; `is_gate`: an unknown part is one."""
 
     judging: Judging = Judging()
     parts: tuple[Part, ...] = PARTS
     rules: Rules = Rules()
     allows_gone: bool = False
+    is_gate: bool = False
+
+    @property
+    def command(self) -> str:
+        return "breaking" if self.is_gate else "diff"
 
 
 class Pair(NamedTuple):
@@ -107,7 +112,7 @@ def files_of(pair: Pair) -> list[str]:
 
 def compared(pair: Pair, task: Task, look: Look | None = None) -> Result:
     """Compare a pair. `look`: at both sides, while they are open."""
-    return resulting("diff", name_of(pair), files_of(pair), lambda: _compared(pair, task, look))
+    return resulting(task.command, name_of(pair), lambda: files_of(pair), lambda: _compared(pair, task, look))
 
 
 def _compared(pair: Pair, task: Task, look: Look | None) -> Result:
@@ -124,10 +129,11 @@ def _compared(pair: Pair, task: Task, look: Look | None) -> Result:
                 look(old, new, comparison)
     comparison = comparison._replace(cassette=name, alignment=None)  # which is large, and only for a page
     is_gone = pair.new is None and project.fail_on != "never" and not task.allows_gone
+    is_unknown = task.is_gate and any(entry.grave for entry in comparison.unknown)
     return Result(
-        "diff",
+        task.command,
         name,
-        status_of(int(is_gone or project.fails(comparison))),
+        status_of(int(is_gone or is_unknown or project.fails(comparison))),
         counted([comparison]),
         found([comparison]),
         comparisons=(comparison,),

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Any
 
+from ...cassette.query.check import Finding
 from ...compare.report.junit import Case, Suite, cases, document, plain, summary
 from ...compare.report.wording import View, visible
-from .results import WRONG, Finding, Result, comparisons_of
+from .results import WRONG, Result, comparisons_of
 
 PROPERTIES = ("row", "command", "cassette", "hash", "shard", "of", "status", "code")  # of a row
 PREFIX = "mcp-tape."
@@ -22,7 +23,7 @@ def report(results: Sequence[tuple[Result, dict[str, Any]]], view: View) -> Iter
 def _suite(result: Result, row: dict[str, Any], view: View) -> Suite:
     known = [(PREFIX + name, str(row[name])) for name in PROPERTIES if row[name] is not None]
     name = f"mcp-tape {result.command}: {result.cassette}"
-    if result.command in ("verify", "diff"):
+    if result.command in ("verify", "diff", "breaking"):
         comparisons = comparisons_of(result)
         found = [case for one in comparisons for case in cases(one, view)]
         said = [line for one in comparisons for line in summary(one)]

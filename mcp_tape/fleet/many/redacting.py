@@ -6,11 +6,16 @@ import os
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from ...cassette import file
 from ...cassette.change.redact import Hidden, hide, would_hide
+from ...cassette.query.check import Finding
+from ...cassette.reader import Cassette
+from ...console import say
 from ...errors import count
 from ...redaction.diagnostics import Rules
+from ...redaction.redactor import Redactor
 from .checking import here
-from .results import Finding, Result, resulting
+from .results import Result, Watch, resulting, unwatched
 
 STILL = "it is still being recorded, by the recorder's own rules: run this again when that has ended"
 
@@ -36,22 +41,34 @@ def redact_one(
     return redacted(os.fspath(path), Task(rules, dry_run))
 
 
-def redacted(path: str, task: Task) -> Result:
+def redacted(path: str, task: Task, watch: Watch = unwatched) -> Result:
     """Redact one cassette."""
-    return resulting("redact", path, [path], lambda: _redacted(path, task))
+    return resulting("redact", path, lambda: [path], lambda: _redacted(path, task, watch))
 
 
-def _redacted(path: str, task: Task) -> Result:
-    done = (would_hide if task.dry else hide)(path, here(task.rules))
+def _redacted(path: str, task: Task, watch: Watch) -> Result:
+    with Cassette(path) as cassette:
+        progress = watch(cassette)  # which counts its frames
+    with progress as seen:
+        done = would_hide(path, here(task.rules), seen) if task.dry else _hidden(path, here(task.rules), seen)
     kinds = sorted(done.kinds.items())
     return Result(
         "redact",
         path,
         counts={"values": done.kinds.total(), "frames": done.frames},
-        findings=tuple(Finding(kind, count(number, "value"), "info") for kind, number in kinds),
+        findings=tuple(Finding(kind, count(number, "value"), level="info") for kind, number in kinds),
         notes=(summary(path, done, task.dry), *([STILL] if done.recorded else [])),
         details=facts(done, task.dry),
     )
+
+
+def _hidden(path: str, rules: Redactor, progress: Callable[[int], None]) -> Hidden:
+    try:
+        return hide(path, rules, progress)
+    except (KeyboardInterrupt, SystemExit):
+        if file.header_says_wal(path):  # it was in use, and is changed in its place
+            say(f"stopped: some of it is hidden in {path}, but may still be in the file; run this again to finish it")
+        raise
 
 
 def facts(done: Hidden, dry: bool) -> dict[str, object]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from time import monotonic
 from typing import Any, Literal, NamedTuple
 
 from ... import __version__
+from ...cassette.query.check import Finding
+from ...cassette.reader import Cassette
 from ...cassette.text import losses
 from ...compare.judging import Comparison, Unknown
 from ...compare.report import wording
@@ -32,15 +35,13 @@ WRONG = (*_WHATS.values(), "error")  # findings that say why a command could not
 _LONGEST = 500
 
 
-class Finding(NamedTuple):
-    """Something that was found. `what`: a rule of diff, or a kind of check; `level`: error, warn or info."""
+Watch = Callable[[Cassette], AbstractContextManager[Callable[[int], None]]]  # progress of one, in frames
 
-    what: str
-    message: str
-    level: str = "error"
-    session: int | None = None
-    seq: int | None = None
-    path: str | None = None
+
+@contextmanager
+def unwatched(cassette: Cassette) -> Iterator[Callable[[int], None]]:
+    """No progress."""
+    yield lambda done: None
 
 
 class Result(NamedTuple):
@@ -87,7 +88,7 @@ def row(result: Result, shard: Shard | None, of: int) -> dict[str, Any]:
     return {**first, "shard": None if shard is None else str(shard), "of": of, **facts}
 
 
-def resulting(command: str, cassette: str, files: Sequence[str], work: Callable[[], Result]) -> Result:
+def resulting(command: str, cassette: str, files: Callable[[], Sequence[str]], work: Callable[[], Result]) -> Result:
     """Work on a cassette: how long it takes, what its content was, and an error as a result.
 
     `files`: those whose content counts. What the recording of another tool has lost is a note.
@@ -110,9 +111,9 @@ def _said(error: TapeError) -> str:
     return hidden(str(error)) if isinstance(error, ServerError) else str(error)
 
 
-def _hash(files: Sequence[str]) -> str | None:
+def _hash(files: Callable[[], Sequence[str]]) -> str | None:
     try:
-        return hash_of(files)
+        return hash_of(files())
     except CassetteError:
         return None
 
@@ -137,10 +138,11 @@ def _found(comparison: Comparison) -> Iterable[Finding]:
     number = comparison.cassette.rpartition("#")[2]
     session = int(number) if number.isdigit() else None
     for entry in comparison.unknown:
-        yield Finding("unknown", f"{entry.what}: {entry.why}", "error" if entry.grave else "info", session)
+        level = "error" if entry.grave else "info"
+        yield Finding("unknown", f"{entry.what}: {entry.why}", session, level=level)
     for change in comparison.changes:
         message = " ".join(filter(None, (wording.subject(change), wording.clip(change.note, _LONGEST))))
-        yield Finding(change.rule, message, change.level, session, path=change.path)
+        yield Finding(change.rule, message, session, path=change.path, level=change.level)
 
 
 def counted(comparisons: Iterable[Comparison]) -> dict[str, int]:

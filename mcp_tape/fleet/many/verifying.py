@@ -106,7 +106,7 @@ def verified(references: tuple[str, ...], task: Task, tell: Tell = lambda path, 
     """Verify one cassette: what references to it name, together."""
     path = parse(references[0]).path
     name = references[0] if len(references) == 1 else path
-    return resulting("verify", name, [path], lambda: _verified(name, references, task, tell))
+    return resulting("verify", name, lambda: [path], lambda: _verified(name, references, task, tell))
 
 
 def _verified(name: str, references: tuple[str, ...], task: Task, tell: Tell) -> Result:

@@ -92,7 +92,8 @@ def test_what_was_hidden_is_counted_by_kind(tape: Path) -> None:
         "key:password": 4, "shape:github": 4, "key:token": 4, "key:api-key": 2, "key:api_key": 2,
     }  # fmt: skip
     assert told["frames"] == 12
-    assert redact(tape) == told | {"hidden": {}, "frames": 0}
+    again = redact(tape)
+    assert (again["hidden"], again["frames"], again["findings"]) == ({}, 0, [])
 
 
 def test_people_are_told_the_same(tape: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -14,6 +13,7 @@ import pytest
 from mcp_tape.cassette import schema
 from mcp_tape.cassette.query import check
 from tests.support.decks import alter
+from tests.support.many import findings as found_in
 from tests.support.reading import GOLDEN, Frames, Recording, call, invoke, make, message, said
 from tests.support.running import MCP_TAPE, WAIT
 
@@ -33,13 +33,13 @@ def tape(tmp_path: Path) -> Path:
 def findings(*words: object, code: int = 1) -> list[dict[str, Any]]:
     result = invoke("check", *words, "--json")
     assert (result.exit_code, result.stderr) == (code, "")
-    return [json.loads(line) for line in result.stdout.splitlines()]
+    return found_in(result.stdout)
 
 
 def test_a_whole_cassette_has_no_findings(tape: Path) -> None:
     result = invoke("check", tape)
     assert (result.exit_code, result.stdout) == (0, "")
-    assert result.stderr == "mcp-tape: 1 file, 0 findings\n"
+    assert result.stderr == f"mcp-tape: {tape}: nothing was found\n"
 
 
 def test_the_golden_cassettes_are_whole_and_hold_no_secrets() -> None:
@@ -165,7 +165,7 @@ def test_several_files_are_checked_although_one_cannot_be_read(tape: Path, tmp_p
         ("odd.db", "schema"),
         ("missing.db", "file"),
     ]
-    assert invoke("check", bad, odd).stderr == "mcp-tape: 2 files, 1 finding, 1 unreadable\n"
+    assert invoke("check", bad, odd).stderr == "mcp-tape: 2 cassettes: 1 failed, 1 unreadable\n"
 
 
 def test_names_in_a_strangers_file_are_printed_harmlessly(tape: Path) -> None:

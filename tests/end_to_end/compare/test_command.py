@@ -15,6 +15,7 @@ from mcp_tape.compare.rules import RULES
 from mcp_tape.demo import client
 from tests.support.diffs import taped, tool, tools
 from tests.support.http_running import replaying
+from tests.support.many import comparison
 from tests.support.running import MCP_TAPE, WAIT, python, record, run
 from tests.support.schemas import AB, STRING, an, of
 
@@ -43,7 +44,7 @@ def mcp_tape(place: Path, *words: str, code: int = 0, **environment: str) -> str
 
 
 def rules(place: Path, *words: str, code: int = 0) -> list[str]:
-    found = json.loads(mcp_tape(place, "diff", "--json", *words, code=code))
+    found = comparison(mcp_tape(place, "diff", "--json", *words, code=code))
     return [change["rule"] for change in found["changes"]]
 
 
@@ -212,7 +213,7 @@ def test_a_server_that_is_started_is_asked_what_it_offers(desk: Path) -> None:
 @pytest.mark.parametrize("tape", ["time.db", "time-modern.db", "git.db"])
 def test_a_server_at_a_url_is_asked_what_it_offers_in_its_era(tape: str) -> None:
     with replaying(TAPES / tape, "-q", code=1) as server:  # the tape lacks lists that the server declares
-        found = json.loads(mcp_tape(TAPES, "diff", tape, server.url, "--json"))
+        found = comparison(mcp_tape(TAPES, "diff", tape, server.url, "--json"))
     assert found["changes"] == []
     assert found["compared"]["tools"] > 1
 

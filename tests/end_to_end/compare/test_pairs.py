@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from mcp_tape.cassette.reader import Cassette
+from tests.support.many import comparison
 from tests.support.running import MCP_TAPE, run
 from tests.support.viewing import report_of
 
@@ -56,7 +57,7 @@ def test_a_kept_output_is_what_diff_prints(tmp_path: Path, kept: str) -> None:
 @pytest.mark.parametrize("name", SERVERS)
 def test_the_exit_code_says_whether_a_release_breaks_clients(tmp_path: Path, name: str) -> None:
     code, printed = compared(tmp_path, name, "old", "new", "--json")
-    assert (code, bool(json.loads(printed)["counts"]["error"])) == ((1, True) if SERVERS[name][1] else (0, False))
+    assert (code, bool(comparison(printed)["counts"]["error"])) == ((1, True) if SERVERS[name][1] else (0, False))
 
 
 @pytest.mark.slow(quick=2)
@@ -64,7 +65,7 @@ def test_the_exit_code_says_whether_a_release_breaks_clients(tmp_path: Path, nam
 @pytest.mark.parametrize("name", SERVERS)
 def test_the_same_release_twice_has_nothing_worth_a_warning(tmp_path: Path, name: str, order: tuple[str, str]) -> None:
     code, printed = compared(tmp_path, name, *order, "--json")
-    found = json.loads(printed)
+    found = comparison(printed)
     assert (code, found["unknown"]) == (0, [])
     assert [change for change in found["changes"] if change["level"] != "info"] == []
     assert found["compared"]["tools"] and found["compared"]["calls"]

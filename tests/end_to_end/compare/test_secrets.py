@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
 import pytest
 
+from tests.support.many import comparison
 from tests.support.messages import request
 from tests.support.running import MCP_TAPE, python, record, run
 
@@ -57,7 +57,7 @@ def compared(tape: Path, *words: str) -> tuple[int, str]:
 
 def test_an_unchanged_server_has_no_changes_although_its_recording_hides_some_of_it(tape: Path) -> None:
     code, said = compared(tape, "--json", "same")
-    assert (code, json.loads(said)["changes"]) == (0, [])
+    assert (code, comparison(said)["changes"]) == (0, [])
 
 
 @pytest.mark.slow(quick=1)

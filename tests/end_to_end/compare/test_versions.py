@@ -21,6 +21,7 @@ from mcp_tape.cli import cli
 from mcp_tape.compare.report import FORMATS
 from mcp_tape.compare.rules import RULES
 from tests.servers.versions import FAMILIES
+from tests.support.many import comparison
 from tests.support.running import MCP_TAPE, WAIT, receive_line, record, run, send, started
 from tests.support.viewing import report_of
 
@@ -152,7 +153,7 @@ def mcp_tape(place: Path, *words: str) -> Result:
 
 
 def changes(place: Path, *words: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(mcp_tape(place, "diff", "--json", *words).stdout)["changes"]
+    found: list[dict[str, Any]] = comparison(mcp_tape(place, "diff", "--json", *words).stdout)["changes"]
     return found
 
 
@@ -220,7 +221,7 @@ def test_a_live_server_is_asked_what_it_offers(desk: Path, family: str) -> None:
     known = [
         one for one in changes(desk / family, "1.db", "2.db", "--surface") if "nondeterministic" not in one["rule"]
     ]
-    assert json.loads(done.stdout)["changes"] == known
+    assert comparison(done.stdout)["changes"] == known
 
 
 def test_a_live_server_that_is_the_recorded_one_passes_the_gate(desk: Path) -> None:

@@ -19,6 +19,7 @@ from mcp_tape.cassette.change.redact import hide
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.errors import CassetteError
 from mcp_tape.redaction.redactor import Redactor
+from tests.support.many import findings
 from tests.support.reading import Frames, Recording, call, invoke, make, message, objects, said
 from tests.support.running import (
     MCP_TAPE,
@@ -97,7 +98,7 @@ def bytes_of(path: Path) -> bytes:
 
 def is_sound(path: Path) -> bool:
     """Whether its content is consistent. Values that look like secrets do not matter."""
-    return not [found for found in objects_of(invoke("check", path, "--json").stdout) if found["what"] != "secret"]
+    return not [found for found in findings(invoke("check", path, "--json").stdout) if found["what"] != "secret"]
 
 
 def objects_of(output: str) -> list[Any]:

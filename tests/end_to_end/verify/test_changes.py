@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 from mcp_tape.demo import client
 from tests.support.golden import path_of
 from tests.support.http_running import replaying
+from tests.support.many import comparison
 from tests.support.running import MCP_TAPE, record, run
 from tests.support.verifying import changes, play
 
@@ -48,7 +48,7 @@ def test_a_golden_cassette_is_verified_over_http_at_its_own_replay(name: str, tm
 def test_the_same_server_passes_and_its_next_version_does_not(desk: Path) -> None:
     same = verify(desk, "demo.db", "--allow-writes", "--", *DEMO, code=0)
     assert same.startswith("no changes        demo.db#1: demo-weather 1.0 → 1.0")
-    found = json.loads(verify(desk, "demo.db", "--allow-writes", "--json", "--", *DEMO, "next", code=1))
+    found = comparison(verify(desk, "demo.db", "--allow-writes", "--json", "--", *DEMO, "next", code=1))
     assert [change["rule"] for change in found["changes"]] == BREAKING
     assert found["cassette"] == "demo.db#1"
 

@@ -11,6 +11,7 @@ import pytest
 from mcp_tape.errors import ServerError
 from tests.servers.moody import BIG
 from tests.support.decks import alter
+from tests.support.many import comparison
 from tests.support.running import MCP_TAPE, alive, python, run
 from tests.support.verifying import command, exchanges, moody, moody_tape, play, words
 
@@ -63,10 +64,10 @@ def test_a_server_that_ends_badly_after_its_last_answer_is_told(tape: Path, tmp_
 
 def accepting(place: Path, *words: str) -> tuple[int, dict[str, Any]]:
     """Verify, accept everything, and verify again: the exit code and the report."""
-    seen = json.loads(command("tape.db", "--json", *words)[1])
+    seen = comparison(command("tape.db", "--json", *words)[1])
     (place / ".mcp-tape-ignore").write_text("\n".join(change["fingerprint"] for change in seen["changes"]))
     code, out, _ = command("tape.db", "--json", *words)
-    return code, json.loads(out)
+    return code, comparison(out)
 
 
 def test_an_exit_code_after_the_last_answer_is_a_warning_and_can_be_accepted(
@@ -77,12 +78,12 @@ def test_an_exit_code_after_the_last_answer_is_a_warning_and_can_be_accepted(
     tape = moody_tape(tmp_path / "tape.db", "one")
     code, out, _ = command(str(tape), "--json", "--", *BADLY)
     assert code == 0
-    assert [(one["rule"], one["level"], one["after"]) for one in json.loads(out)["changes"]] == [
+    assert [(one["rule"], one["level"], one["after"]) for one in comparison(out)["changes"]] == [
         ("server-exit-code-changed", "warn", 1)
     ]
     assert (tmp_path / "tape.db.new").exists()
     pending = json.loads(run([*MCP_TAPE, "review", "--json"], cwd=tmp_path).stdout)  # the same changes, to decide on
-    assert [one["fingerprint"] for one in pending["changes"]] == [json.loads(out)["changes"][0]["fingerprint"]]
+    assert [one["fingerprint"] for one in pending["changes"]] == [comparison(out)["changes"][0]["fingerprint"]]
     code, report = accepting(tmp_path, "--fail-on", "warn", "--", *BADLY)
     assert (code, report["changes"], report["unknown"]) == (0, [], [])
 
@@ -103,7 +104,7 @@ def test_each_kind_of_crash_has_its_own_fingerprint(tape: Path) -> None:
     prints = set()
     for mood in ("crash", "exit"):
         _, out, _ = command(str(tape), "--json", "--", *moody(mood))
-        prints |= {one["fingerprint"] for one in json.loads(out)["changes"] if one["rule"] == "server-crashed"}
+        prints |= {one["fingerprint"] for one in comparison(out)["changes"] if one["rule"] == "server-crashed"}
     assert len(prints) == 2
 
 
@@ -188,4 +189,4 @@ def test_what_a_server_no_longer_says_of_its_own_accord_holds_up_nothing(tape: P
 def test_failures_are_told_in_json_too(tape: Path) -> None:
     code, out, _ = command(str(tape), "--json", "--timeout", "0.5", "--", *moody("stuck"))
     assert code == 1
-    assert [change["rule"] for change in json.loads(out)["changes"]][:1] == ["call-unanswered"]
+    assert [change["rule"] for change in comparison(out)["changes"]][:1] == ["call-unanswered"]

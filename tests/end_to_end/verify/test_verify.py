@@ -18,6 +18,7 @@ from tests.servers.moody import Moody
 from tests.support import provision
 from tests.support.decks import alter, make_cassette
 from tests.support.golden import MADE_OF, path_of
+from tests.support.many import comparison
 from tests.support.messages import request, result
 from tests.support.running import MCP_TAPE, WAIT, python, receive, sessions, started
 from tests.support.verifying import (
@@ -226,7 +227,7 @@ def test_all_calls_left_out_is_a_finding(tmp_path: Path) -> None:
     assert code == 1
     assert "call-missing" not in out  # reported as skipped
     assert "no tool was called" in said
-    found = json.loads(out)
+    found = comparison(out)
     assert found["skipped"] == [{"what": "tools/call say", "why": "the tool is not read-only"}]
     unknown = {"what": "calls", "why": "NEW: no tool was called, so this says nothing about them", "grave": True}
     assert unknown in found["unknown"]
@@ -310,5 +311,6 @@ def test_each_session_is_played_at_a_server_of_its_own(tmp_path: Path) -> None:
     code, _, said = command(str(tape), str(other), "--session", "all", "--", *moody())
     assert code == 0, said
     assert [line.partition(": ")[2] for line in said.splitlines()] == [
-        f"{path}#{number}: 3 requests played, 0 left out" for path, number in ((tape, 1), (tape, 2), (other, 1))
+        *(f"{path}#{number}: 3 requests played, 0 left out" for path, number in ((tape, 1), (tape, 2), (other, 1))),
+        "2 cassettes: 2 passed",
     ]
