@@ -19,7 +19,9 @@ OUTSIDE = {
     "contributing.md": ROOT / "CONTRIBUTING.md",
     "benchmarks.md": ROOT / "benchmarks" / "README.md",
 }
-ASIDE = "---\nsearch: {boost: 0.3}\n---\n\n"  # what the manual says is found before it
+# How far up search lists a page: definitions and remedies come first, the reference and others after the guides.
+BOOSTS = {"concepts.md": 3.0, "troubleshooting.md": 2.0}
+BOOST_OF_REFERENCE, BOOST_OF_OTHERS = 0.5, 0.3
 LINK = re.compile(r"(?<=\]\()(?P<file>[^\s)#:]+)(?=[#)])")
 
 
@@ -31,10 +33,11 @@ def on_files(files: Files, config: MkDocsConfig) -> None:
     from mkdocs.structure.files import File
 
     for name, path in OUTSIDE.items():
-        files.append(File.generated(config, name, content=ASIDE + path.read_text("utf-8")))
+        files.append(File.generated(config, name, content=path.read_text("utf-8")))
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    page.meta["search"] = {"boost": boost(page.file.src_uri)}
     return linked(markdown, OUTSIDE.get(page.file.src_uri, DOCS / page.file.src_uri))
 
 
@@ -46,6 +49,12 @@ def navigation(index: str) -> list[object]:
         if pages:
             sections.append({section.partition("\n")[0]: [{title: page} for title, page in pages]})
     return sections
+
+
+def boost(page: str) -> float:
+    index = (DOCS / "index.md").read_text("utf-8")
+    is_reference = f"]({page})" in index.partition("\n## Reference\n")[2]
+    return BOOST_OF_OTHERS if page in OUTSIDE else BOOST_OF_REFERENCE if is_reference else BOOSTS.get(page, 1.0)
 
 
 def linked(markdown: str, source: Path) -> str:

@@ -93,6 +93,31 @@ def served(place: Path) -> Iterator[str]:
         server.shutdown()
 
 
+def test_search_prefers_guides_to_the_reference() -> None:
+    ranks = [MADE["boost"](page) for page in ("concepts.md", "diff.md", "rules.md", "changelog.md")]
+    assert ranks == sorted(ranks, reverse=True) and len(set(ranks)) == 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("question", "place"),
+    [
+        ("what is an exchange", "concepts/"),
+        ("how do I make a flaky test stable", "troubleshooting/"),
+        ("can I use it with agno?", "frameworks/"),
+        ("delete a session from a cassette", "keeping/"),
+    ],
+)
+def test_search_answers_a_question(site: str, browser: Browser, question: str, place: str) -> None:
+    page = browser.new_page()
+    page.set_default_timeout(WAIT * 1000)
+    page.goto(site)
+    page.get_by_role("textbox", name="Search").press_sequentially(question)
+    found = page.locator(f".md-search-result__item:first-child a[href*='/{place}']").first
+    found.wait_for()
+    page.close()
+
+
 @pytest.mark.slow
 def test_search_finds_a_page_and_nothing_is_loaded_from_elsewhere(site: str, browser: Browser) -> None:
     page = browser.new_page()
