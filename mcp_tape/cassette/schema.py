@@ -25,8 +25,8 @@ _TRY = "A cassette is made by: mcp-tape record -o FILE -- CMD"
 BITS = 32
 MOST = (1 << BITS) - 1  # frames and messages of a session
 MOST_SESSIONS = (1 << 31) - 1
-# Of a row of `derived`, which leaves out what most rows share (see below): the sender of the message; the exchange that a
-# client's request opens, or for other messages that of the cue.
+# Conditions on a row of `derived`, which leaves out the values that most rows share (see below): who sent the message,
+# and whether its exchange is the usual one (its own for a client's request, that of its cue for any other message).
 BY_CLIENT, BY_SERVER, USUAL_EXCHANGE = "cue IS NULL", "cue IS NOT NULL", "exchange IS NULL"
 PENDING = "pending IS NOT NULL"  # of a session: messages of frames from this number on are not derived yet
 

@@ -94,7 +94,8 @@ _NEXT_NOTIFICATION = f"AND rpc_id IS NULL AND {schema.BY_CLIENT} AND id BETWEEN 
 _ALONE = 2
 _NEXT_REQUEST = f"""SELECT m.id, m.rpc_id,
     CASE WHEN m.part = 0 AND m.{schema.USUAL_EXCHANGE} THEN 1 + (a.rpc_id IS m.rpc_id AND {schema.answers_cue("a")}
-    AND a.part = 0 AND f.kind IS NULL) ELSE 0 END, a.id, a.status, f.elapsed, f.eol, f.channel, f.head, CAST(f.text AS BLOB)
+    AND a.part = 0 AND f.kind IS NULL) ELSE 0 END,
+    a.id, a.status, f.elapsed, f.eol, f.channel, f.head, CAST(f.text AS BLOB)
     FROM derived m LEFT JOIN derived a ON a.cue = m.id & {schema.MOST} AND a.id BETWEEN m.id AND m.id | {schema.MOST}
     LEFT JOIN facts f ON f.id = a.id
     WHERE {of_key("m.key", "?1")} AND m.{schema.BY_CLIENT} AND m.id BETWEEN ?2 AND ?2 | {schema.MOST}
