@@ -141,7 +141,7 @@ BAD: dict[str, tuple[str, str] | tuple[str, str, Any]] = {
     "speed": ("-1", "0", -1.0),
     "faults": ("tools/call=explode", "there is no fault 'explode'", ["tools/call=explode"]),
     "seed": ("x", "'x' is not a valid integer"),
-    "label": ("", "'' is no name of a server"),
+    "label": ("", "'' is not a server name"),
     "report": ("/dev/null/report", "cannot write /dev/null/report"),
 }  # fmt: skip
 LATE = {"url", "headers", "cacert", "redact_with", "seed"}  # keywords that only a recorder or a player refuses

@@ -72,7 +72,7 @@ def _taken(client: Any, url: str, body: bytes, wait: Callable[[float], object]) 
             break
         asked = response.headers.get("retry-after", "")
         delay = min(float(asked), _LONGEST) if asked.isdecimal() else delay
-    raise ServerError(hidden(f"cannot send spans to {url}: {why}"))
+    raise ServerError(hidden(f"cannot send spans to {url.partition('?')[0]}: {why}"))  # a query may hold a signature
 
 
 def encode(document: Json) -> bytes:

@@ -42,7 +42,7 @@ def test_a_character_is_never_cut_in_two() -> None:
 
 @pytest.mark.parametrize("cursor", ["-1", "1.2", "x", "٣", "1" * 30, "1\n"])
 def test_a_cursor_that_was_never_given_is_refused(cursor: str) -> None:
-    with pytest.raises(ToolError, match="is not one that this tool gave"):
+    with pytest.raises(ToolError, match="is not from this tool"):
         number(cursor)
 
 
@@ -99,5 +99,5 @@ def test_a_short_text_says_how_much_is_left_out() -> None:
 
 def test_numbers_of_a_cursor() -> None:
     assert (numbers("2.15", 2, 3), number("7"), number(None), number("")) == ([2, 15], 7, 0, 0)
-    with pytest.raises(ToolError, match="is not one"):
+    with pytest.raises(ToolError, match="is not from this tool"):
         numbers("2", 2, 3)

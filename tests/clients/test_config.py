@@ -274,7 +274,7 @@ def test_what_is_not_utf_8_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("entry", "why"),
     [
-        ('{"url": "https://example.com", "serverUrl": "https://example.com"}', "not one URL"),
+        ('{"url": "https://example.com", "serverUrl": "https://example.com"}', "not exactly one URL"),
         ('{"url": "https://example.com", "command": "x", "args": []}', "parts of a command"),
         ('{"url": "https://example.com", "headers": {}, "env": {}}', "parts of a command"),
         ('{"url": "https://example.com", "headers": {"a": 1}}', "not made of texts"),

@@ -38,12 +38,12 @@ COMMANDS = [
         "show|FILE|--filter|session:1.. tool:* size:1.. e",
         "stats|FILE",
         "stats|FILE|--filter|from:client|--json",
-        "export|FILE",
-        "export|FILE|--session|all|--filter|kind:request",
-        "export|FILE|--format|raw|--side|server",
-        "export|FILE|--format|md",
-        "dump|FILE",
-        "dump|FILE|--times|--json",
+        "convert|FILE",
+        "convert|FILE|--session|all|--filter|kind:request",
+        "convert|FILE|--to|raw|--side|server",
+        "convert|FILE|--to|md",
+        "convert|FILE|--to|txt",
+        "convert|FILE|--to|otlp",
         "query|FILE|SELECT * FROM tool_calls",
         "query|FILE|SELECT * FROM exchanges|--json",
         "query|FILE|SELECT * FROM notifications|--csv",
@@ -154,7 +154,8 @@ def exit_code(words: list[str], path: Path, original: Path, about: object = None
     except BaseException as error:
         error.add_note(f"{words} on {original.name} with flips {about}") if hasattr(error, "add_note") else None
         raise
-    assert result.exit_code in (0, 1, 2, 3), (words, original.name, about, result.output)
+    # SQLite refuses a query for a table that the damage has renamed: wrong usage, as far as anybody can tell.
+    assert result.exit_code in (0, 1, 2 if words[0] == "query" else 3, 3), (words, original.name, about, result.output)
     assert "Traceback" not in result.output
     return result.exit_code
 
@@ -221,7 +222,9 @@ def with_number(path: Path, frame: int, seq: int) -> None:
 
 
 @pytest.mark.parametrize("place", [(-1, 3), (11, 100)])  # the fourth comes after the last; or one is far ahead
-@pytest.mark.parametrize("command", ["export FILE", "export FILE --format md", "dump FILE", "search FILE e*"])
+@pytest.mark.parametrize(
+    "command", ["convert FILE --to jsonl", "convert FILE --to md", "convert FILE --to txt", "search FILE e*"]
+)
 def test_rows_out_of_order_are_refused_and_not_read_for_ever(
     command: str, place: tuple[int, int], tmp_path: Path
 ) -> None:

@@ -226,18 +226,21 @@ def test_a_server_that_does_not_start_is_a_finding_of_each(tmp_path: Path) -> No
 
 @pytest.mark.slow
 def test_several_that_are_verified_one_after_the_other_are_as_patient(tmp_path: Path) -> None:
-    """Without the options of a run over many: diff's JSON for each, even for an unreadable one."""
+    """Without the options of a run over many: one row for each, even for an unreadable one."""
     shutil.copyfile(path_of("demo"), tmp_path / "a.db")
     damaged(tmp_path / "b.db")
     words = ["--allow-writes", "--no-keep", "--format"]
     done = run([*MCP_TAPE, "verify", ".", *words, "json", "--", *DEMO], cwd=tmp_path)
     assert done.returncode == 3, done.stderr
-    assert [(row["cassette"], len(row["unknown"])) for row in rows(done.stdout)] == [("a.db#1", 0), ("b.db", 1)]
+    assert [(row["cassette"], row["status"]) for row in rows(done.stdout)] == [
+        ("a.db", "passed"),
+        ("b.db", "unreadable"),
+    ]
     done = run([*MCP_TAPE, "verify", ".", *words, "junit", "--", *DEMO], cwd=tmp_path)
     suites = ElementTree.fromstring(done.stdout)
-    assert [(suite.get("errors"), suite.get("name", "")[:14]) for suite in suites] == [
-        ("0", "mcp-tape: a.db"),
-        ("1", "mcp-tape: b.db"),
+    assert [(suite.get("errors"), suite.get("name")) for suite in suites] == [
+        ("0", "mcp-tape verify: a.db"),
+        ("1", "mcp-tape verify: b.db"),
     ]
 
 

@@ -233,7 +233,7 @@ def test_exchanges_of_odd_rows_are_refused(tmp_path: Path) -> None:
 def test_frames_with_numbers_of_no_session_are_not_merged(tmp_path: Path, number: int) -> None:
     path, out = tape(tmp_path / "tape.db"), tmp_path / "out.db"
     alter(path, f"UPDATE facts SET id = {number} WHERE id & 4294967295 = 1")
-    assert "1 rows of frames belong to none of sessions" in invoke("check", path).stdout
+    assert "1 rows of frames belong to no row of sessions" in invoke("check", path).stdout
     assert invoke("merge", path, "-o", out).exit_code == 0
     with contextlib.closing(sqlite3.connect(out)) as db:
         assert not db.execute("SELECT 1 FROM facts WHERE id >> 32 NOT IN (1)").fetchall()

@@ -100,7 +100,7 @@ def test_nothing_of_a_signature_is_kept(demo: Bucket, tmp_path: Path) -> None:
 def test_a_directory_in_which_others_can_write_is_not_used(demo: Bucket, tmp_path: Path) -> None:
     (tmp_path / "cache" / "remote").mkdir(parents=True)
     (tmp_path / "cache" / "remote").chmod(0o777)
-    with pytest.raises(CassetteError, match="not yours alone"):
+    with pytest.raises(CassetteError, match="not private to you"):
         read()
 
 
@@ -108,7 +108,7 @@ def test_a_link_to_elsewhere_is_not_used(demo: Bucket, tmp_path: Path) -> None:
     (tmp_path / "cache").mkdir()
     (tmp_path / "elsewhere").mkdir(mode=0o700)
     (tmp_path / "cache" / "remote").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(CassetteError, match="not yours alone"):
+    with pytest.raises(CassetteError, match="not private to you"):
         read()
 
 
@@ -160,7 +160,7 @@ def test_offline_without_a_copy_says_so(demo: Bucket, monkeypatch: pytest.Monkey
 def test_a_copy_is_not_played_behind_the_user_s_back_when_the_bucket_fails(demo: Bucket) -> None:
     read()
     demo.faults.append(fail)
-    with pytest.raises(CassetteError, match=r"status 500.*to play the copy .* set MCP_TAPE_OFFLINE=1"):
+    with pytest.raises(CassetteError, match=r"status 500.*to use the local copy, set MCP_TAPE_OFFLINE=1"):
         read()
 
 

@@ -125,7 +125,7 @@ def test_what_is_not_as_its_name_says_is_not_kept(tapes: Bucket, tmp_path: Path)
     tapes.objects[f"team/tapes/{FIRST}"] = TIME
     rows = pulled("s3://team/tapes", tmp_path, code=4)
     assert [row["status"] for row in rows] == ["failed", "pulled", "pulled"]
-    assert "not what its name says" in rows[0]["why"]
+    assert "does not match its name" in rows[0]["why"]
     assert FIRST not in files(tmp_path)
 
 

@@ -29,7 +29,7 @@ CALLS = {
 # The other calls, and the reasons.
 LEFT_OUT = {
     "batch": ["#8 add: its answer came in a batch", "#16 subtract: its answer came in a batch"],
-    "cancelled": ["#4 slow: nobody answered", "#6 slow: its answer waited for", "#18 slow: nobody answered"],
+    "cancelled": ["#4 slow: it was not answered", "#6 slow: its answer waited for", "#18 slow: it was not answered"],
     "modern": [
         "#7 book: its answer is of the kind input_required", "#10 book: its answer is of the kind input_required",
         "#13 book: it was sent with inputResponses, requestState", "#17 dig: its answer is of the kind task",

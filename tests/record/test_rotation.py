@@ -223,7 +223,9 @@ def test_a_row_that_cannot_go_on_stays_where_it_is(tmp_path: Path) -> None:
         yield from said
 
     report = record_into(row_in(tmp_path), obstructed())
-    assert [line for line in report if "is full, but the next cannot be begun" in line] and report[-1].endswith(" 0 ")
+    assert [line for line in report if "is full, but the next cassette cannot be created" in line] and report[
+        -1
+    ].endswith(" 0 ")
     (tmp_path / "t-2.db").rmdir()
     assert texts(tmp_path) == said_in(said)
 
@@ -373,11 +375,11 @@ def test_a_disk_that_is_full_just_when_the_next_begins_loses_nothing_unsaid(
         yield from waits
 
     def make_room(line: str) -> None:
-        if "the next cannot be begun" in line:
+        if "the next cassette cannot be created" in line:
             (small_disk / "ballast").unlink()
 
     report = record_into(row_in(small_disk, size), filled(), make_room)
-    assert any("the next cannot be begun" in line for line in report)
+    assert any("the next cassette cannot be created" in line for line in report)
     with Cassette(cassettes(small_disk)[0]) as first:
         (session,) = first.sessions()
     assert texts(small_disk) == said_in(said) or "disk is full" in str(session.incomplete)

@@ -25,7 +25,7 @@ READY = "html[data-ready]"
 
 
 def exported(tape: Path, file: Path, *more: str) -> Path:
-    result = invoke("convert", tape, "--to", "html", file, *more)
+    result = invoke("convert", tape, *more, file, "--to", "html")
     assert (result.exit_code, result.stdout) == (0, "")
     return file
 

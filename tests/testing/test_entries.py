@@ -43,8 +43,8 @@ REFUSED: list[tuple[Any, str]] = [
     ({"git": {"url": 5}}, "the url of the server 'git' must be one of http or https"),
     ({"git": {"command": "a", "url": "http://b"}}, "either a command or a url, and not both"),
     ({"git": {"command": "a", "env": ["A=B"]}}, "env of the server 'git' must be a dict"),
-    ({"": ["server"]}, "'' is no name of a server"),
-    ({"a\nb": ["server"]}, "is no name of a server"),
+    ({"": ["server"]}, "'' is not a server name"),
+    ({"a\nb": ["server"]}, "is not a server name"),
 ]
 
 

@@ -110,7 +110,7 @@ def test_each_cassette_is_recorded_by_one_process(suite: Suite) -> None:
     stays = "*/failing.db was not changed, because these failed: test_failing.py::test_two*"
     result.stdout.fnmatch_lines([refused])
     result.stdout.fnmatch_lines([stays])
-    result.stdout.fnmatch_lines(["*/meeting.db was not made, as not all tests that use it ran in one process; *"])
+    result.stdout.fnmatch_lines(["*/meeting.db was not made, because not all tests that use it ran in one process; *"])
     after = suite.cassettes()
     own = {f"cassettes/test_own/test_own[{n}].db" for n in range(3)}
     assert after.keys() == own | {f"cassettes/{name}.db" for name in ("together", "failing")}
@@ -133,7 +133,7 @@ def test_a_cassette_that_not_one_process_has_recorded_alone_is_not_kept(
     path = tmp_path / "shared.db"
     found = [(str(path), left_aside(path)) for _ in range(parts)]
     (told,) = put_together(found, {str(path)} if unfit else set(), stopped=stopped)
-    assert told.startswith(f"{path} was not made, as ")
+    assert told.startswith(f"{path} was not made, because ")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -106,7 +106,7 @@ def test_what_is_no_variable_is_refused_without_its_value(tape: Path, bad: dict[
 
 
 def test_a_server_at_a_url_has_no_environment_of_ours(tape: Path) -> None:
-    with pytest.raises(TapeError, match="env goes with a command"):
+    with pytest.raises(TapeError, match="env needs a command"):
         use_cassette(tape, url="http://127.0.0.1:9/mcp", env={"A": "B"})
 
 
@@ -141,7 +141,7 @@ def test_a_command_line_says_which_variable_nobody_has(made: Made) -> None:
 
 def test_it_goes_with_a_command_only() -> None:
     done = run([*MCP_TAPE, "record", "--url", "http://127.0.0.1:9/mcp", "--cwd", "/"])
-    assert done.returncode == 2 and b"--cwd goes with a command" in done.stderr
+    assert done.returncode == 2 and b"--cwd needs a command" in done.stderr
 
 
 def test_in_marks_and_the_fixture(pytester: pytest.Pytester) -> None:

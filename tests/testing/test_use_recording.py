@@ -392,7 +392,7 @@ def test_a_cassette_that_changed_meanwhile_is_not_overwritten(commanded: Place) 
     tape = commanded.use("all")
     commanded.talk(tape, call(1, "mine"))
     make_cassette(commanded.path, [*GREETING, ("client", call(1, "theirs")), ("server", result(1))])
-    with pytest.raises(CassetteError, match="somebody else has changed it"):
+    with pytest.raises(CassetteError, match="another process has changed it"):
         tape.finish(keep=True)
     assert commanded.recorded() == [["a"], ["theirs"]]
     assert commanded.files() == ["tape.db"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from functools import partial
 from pathlib import Path
 
@@ -97,9 +96,7 @@ def conversations(draw: st.DrawFn) -> list[Fed]:
 
 
 def exported(frames: list[Frame], side: Side) -> bytes:
-    out = io.BytesIO()
-    raw.dump([frame for frame in frames if frame.sender == side], out)
-    return out.getvalue()
+    return b"".join(raw.dump(frame for frame in frames if frame.sender == side))
 
 
 def sent(conversation: list[Fed], side: Side, channel: str) -> bytes:

@@ -54,8 +54,8 @@ def test_the_golden_cassettes_are_whole_and_hold_no_secrets() -> None:
         ("CREATE TABLE extra (a)", "the table extra does not belong to a cassette"),
         ("CREATE VIEW extra AS SELECT 1", "the view extra does not belong to a cassette"),
         ("ALTER TABLE facts ADD COLUMN extra", "the table facts is not as it should be"),
-        ("DELETE FROM sessions", "4 rows of frames belong to none of sessions"),
-        ("UPDATE sessions SET extends = 9", "1 rows of sessions belong to none of sessions"),
+        ("DELETE FROM sessions", "4 rows of frames belong to no row of sessions"),
+        ("UPDATE sessions SET extends = 9", "1 rows of sessions belong to no row of sessions"),
     ],
 )
 def test_a_schema_that_is_not_ours_is_told(tape: Path, statement: str, said: str) -> None:

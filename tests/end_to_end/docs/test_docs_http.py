@@ -70,7 +70,7 @@ def test_the_javascript_client_is_recorded(server: str, tmp_path: Path, node: Ca
     assert session.transport == "http"
 
 
-UNNAMED = ("neither `initialize`", "GET without a session id")  # unless the recorded server gave no session id
+UNNAMED = ("no session id", "GET without a session id")  # unless the recorded server gave no session id
 
 
 @pytest.mark.slow
@@ -84,13 +84,13 @@ def test_the_statuses_of_a_replay_are_as_documented(desk: Path) -> None:
                 status(url, "POST", f'{{"jsonrpc":"2.0","id":4,"method":"x/y","params":{{{META}}}}}'),
             ],
             "notifications and answers": [status(url, "POST", INITIALIZED, **session)],
-            "with a session id that nobody has": [status(url, "POST", LIST, Mcp_Session_Id="none")],
+            "an unknown session id": [status(url, "POST", LIST, Mcp_Session_Id="none")],
             "a body that is not a message": [status(url, "POST", "hello", **session)],
             "GET with a `Last-Event-ID`": [status(url, "GET", Last_Event_Id="1", **session)],
             "DELETE of a session": [status(url, "DELETE", **session)],
             "a body of more than": [status(url, "POST", " " * 64_000_001)],
             "any other path": [status(url.replace("/mcp", "/api"), "POST", INITIALIZE)],
-            "a [host or a page]": [
+            "a [host]": [
                 status(url, "POST", INITIALIZE, Host="attacker.example"),
                 status(url, "POST", INITIALIZE, Origin="http://attacker.example"),
             ],

@@ -182,7 +182,7 @@ def test_whoever_still_reads_the_old_pages_is_told_of(path: Path, monkeypatch: p
             reading = reader.execute("SELECT * FROM frames")
             reading.fetchone()
             result = invoke("redact", path)
-            assert (result.exit_code, "somebody is reading old pages of it" in result.stderr) == (3, True)
+            assert (result.exit_code, "a process is still reading old pages of it" in result.stderr) == (3, True)
             assert PASSWORD.encode() in bytes_of(path)
             live.ask(call(2, "more"))  # without waiting for them
             reading.close()
@@ -202,7 +202,7 @@ def test_what_cannot_be_written_anew_is_told_of_and_the_recorder_goes_on(path: P
         command = f"{limit}; runpy.run_module('mcp_tape', run_name='__main__')"
         done = run([*python(command), "redact", str(path), "--redact-value", "ghp_.*"])
         assert done.returncode == 3, done.stderr
-        assert b"gone from what" in done.stderr and f"sqlite3 {path} VACUUM".encode() in done.stderr
+        assert b"removed from the content" in done.stderr and f"sqlite3 {path} VACUUM".encode() in done.stderr
         assert not any(PASSWORD.encode() in frame.text for frame in frames(path, 1))
         live.ask(call(1, "more"))
         assert invoke("redact", path).exit_code == 0

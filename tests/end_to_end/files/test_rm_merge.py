@@ -89,7 +89,7 @@ CHAIN = 40_000  # more values than one SQLite statement takes
 
 def test_a_long_chain_of_sessions_goes_at_once_and_is_named_in_short(chain: Path) -> None:
     said = taken(chain, "rm", "--session", 1, code=2)
-    assert f"and {CHAIN - 22} more extends what is to go" in said
+    assert f"and {CHAIN - 22} more extends one of them" in said
     assert "--session 1 --force" in said
     taken(chain, "rm", "--session", 1, "--force")
     assert [session.id for session in sessions(chain)] == [2]

@@ -344,7 +344,7 @@ def test_what_counts_all_calls_is_refused_where_clients_share_a_tape(
     command = [*MCP_TAPE, "replay", "--listen", "0", "--workers", "2", *options]
     refused = run([*command, str(tapes / "modern.db")])
     assert (refused.returncode, refused.stdout) == (2, b"")
-    assert f"{named} goes with one worker" in refused.stderr.decode()
+    assert f"{named} needs a single worker" in refused.stderr.decode()
     with listening(*command[len(MCP_TAPE) :], str(tapes / "legacy.db")) as replay:
         assert ask(replay.url, LIST, **begun(replay.url)).status == 200  # each session has its own
 
@@ -360,7 +360,7 @@ def test_that_each_worker_starts_over_is_said_once_where_clients_share_a_tape(ta
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
-        (["--workers", "2"], 2, "--workers goes with --listen"),
+        (["--workers", "2"], 2, "--workers needs --listen"),
         (["--workers", "0", "--listen", "0"], 2, "'0' is not a number of at least 1"),
         (["--workers", "129", "--listen", "0"], 2, "--workers 129 is too many: at most 128"),
         (["--workers", "2", "--listen", "0", "--session", "99"], 3, "does not hold session 99"),

@@ -66,8 +66,8 @@ def test_two_who_open_it_at_once_find_every_message_of_its_frames(tmp_path: Path
     killed_in_a_storm(cassette, tmp_path / "heard", random.Random(seed).choice([30_000, 300_000, 1_500_000]))
     command = [*MCP_TAPE, "check", str(cassette), "--json"]
     checks = [forked.start(command, stdout=subprocess.PIPE) for _ in range(2)]
-    found = [json.loads(line) for check in checks for line in check.communicate(timeout=WAIT)[0].splitlines()]
-    odd = [one["message"] for one in found if one["what"] != "session"]
+    found = [json.loads(check.communicate(timeout=WAIT)[0])["findings"] for check in checks]
+    odd = [one["message"] for findings in found for one in findings if one["what"] != "session"]
     assert odd == []  # its row says that it was never closed, and that is all
     assert rows(cassette, "SELECT count(*) FROM sessions WHERE pending IS NOT NULL") == [(0,)]
     before = rows(cassette, "SELECT * FROM derived ORDER BY id")

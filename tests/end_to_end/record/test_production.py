@@ -190,7 +190,7 @@ def test_what_was_recorded_in_another_way_does_not_compare_and_says_so(tmp_path:
     keyed = recorded(tmp_path / "c.db", "--bodies", "hash", MCP_TAPE_HASH_KEY="a-secret-of-some-length-4711")
     for old, new in ((full, hashed), (hashed, keyed)):
         done = mcp_tape("diff", old, new)
-        assert done.returncode == 0 and b"what was said cannot be compared" in done.stdout, done
+        assert done.returncode == 0 and b"message bodies cannot be compared" in done.stdout, done
     assert b"OLD was recorded with --bodies full, NEW with --bodies hash" in mcp_tape("diff", full, hashed).stdout
 
 

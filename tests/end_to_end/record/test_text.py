@@ -65,7 +65,7 @@ def test_what_is_being_recorded_is_read_before_it_is_in_the_text(tmp_path: Path)
         assert not tape.exists()
         done = run([*MCP_TAPE, "show", str(tape)])
         assert b"tools/call add" in done.stdout
-        assert b"tape.jsonl.db holds what is not in" in done.stderr
+        assert b"tape.jsonl.db has sessions that are not in" in done.stderr
         listed = run([*MCP_TAPE, "ls", str(tmp_path)])
         assert listed.stdout.count(b"INCOMPLETE: never closed") == 1
     until(lambda: names(tmp_path) == ["tape.jsonl"], "the text")
@@ -101,7 +101,7 @@ def test_what_a_killed_recorder_left_is_used_and_the_next_one_folds_it_in(tmp_pa
     assert "tape.jsonl.db" in names(tmp_path)
     done = run([*MCP_TAPE, "convert", str(tape), "--session", "2"])
     assert rb"\"id\":2" in done.stdout
-    assert b"left by a recorder that was stopped" in done.stderr
+    assert b"from a recorder that is running or was stopped" in done.stderr
     assert run(record(tape, ECHO), ASKED % 3).returncode == 0
     assert names(tmp_path) == ["tape.jsonl"]
     assert tape.read_bytes().startswith(before)
@@ -215,5 +215,5 @@ def test_what_cannot_become_text_stays_in_the_database(tmp_path: Path) -> None:
         assert process.wait(WAIT) == 0
         assert process.stderr is not None
         said = process.stderr.read()
-    assert b"what was recorded stays in" in said, said
+    assert b"the recording stays in" in said, said
     assert len(frames(tmp_path / "tape.jsonl.db")) == 6

@@ -190,8 +190,8 @@ def test_a_header_comes_from_a_variable_and_is_on_no_tape(words: list[str], live
     [
         (["--url", "http://h/mcp", "--stdio", "--header-env", "NO_SUCH_VARIABLE"], b"no variable 'NO_SUCH_VARIABLE'"),
         (["--url", "http://h/mcp", "--stdio", "--listen", "127.0.0.1:0"], b"either --stdio or --listen"),
-        (["--stdio", "--", "cat"], b"--stdio goes with --url"),
-        (["--header-env", "PATH", "--", "cat"], b"--header-env goes with --url"),
+        (["--stdio", "--", "cat"], b"--stdio needs --url"),
+        (["--header-env", "PATH", "--", "cat"], b"--header-env needs --url"),
     ],
 )
 def test_what_does_not_go_together_is_refused(words: list[str], said: bytes) -> None:

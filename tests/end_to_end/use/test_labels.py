@@ -167,7 +167,7 @@ def test_any_name_that_can_be_printed_is_one(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize("name", ["", "a\nb", "\x1b[2J"])
 def test_other_names_are_refused(two: Path, name: str) -> None:
     code, _, said = replay(two, f"--server={name}")
-    assert code == 2 and "is no name of a server" in said
+    assert code == 2 and "is not a server name" in said
 
 
 def test_the_name_is_shown(two: Path) -> None:

@@ -225,7 +225,7 @@ def test_options_of_one_server_are_refused(place: Place, options: list[str], why
 
 def test_a_program_is_needed(place: Place) -> None:
     done = run([*MCP_TAPE, "use", str(place.tape), "--config", str(place.config)])
-    assert done.returncode == 2 and b"which program is to be run?" in done.stderr
+    assert done.returncode == 2 and b"which program should run?" in done.stderr
 
 
 def test_options_count_for_all_servers(place: Place) -> None:
