@@ -167,7 +167,7 @@ VARYING = re.compile(r'(?<="hash":")\w+|(?<=mcp-tape\.hash" value=")\w+|(?<="sec
 
 
 def kept(form: str, text: str) -> str:
-    """The content of a golden file, without digests and durations; of a page only the report: the rest is the viewer."""
+    """The content of a golden file, without digests and durations; of a page only the report."""
     if form == "html":
         return report_of(text)
     return VARYING.sub("0", text)
