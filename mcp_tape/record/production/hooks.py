@@ -1,8 +1,8 @@
 """Runs a command for each finished cassette. The recording neither waits for it nor fails with it.
 
-A cassette for which the command failed is tried again after the next cassettes and at the end. Each run has a process
-session of its own, so that it can be killed with all its children. Its input is empty. Only the last line of its output
-is kept, for the report of a failure.
+A cassette for which the command failed is tried again after the next cassettes, and at the end until two rounds in a
+row fail. Each run has a process session of its own, so that it can be killed with all its children. Its input is empty.
+Only the last line of its output is kept, for the report of a failure.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 PLACE = "{}"
 AT_ONCE = 2  # parallel runs
 _AGAIN = 2  # failed cassettes to retry with each new one
+_IN_VAIN = 2  # rounds of retries in a row without any success, after which there is no other
 _LOOK_AGAIN = 0.1  # seconds
 _CHUNK = 1 << 16
 _LONGEST = 300  # bytes kept of the last line
@@ -91,12 +92,12 @@ class Hooks:
         end = monotonic() + self._seconds
         with self._changed:
             self._wait(end, alive)
-            again, self._failed = self._failed, []
-            if monotonic() < end:
+            in_vain = 0
+            while self._failed and in_vain < _IN_VAIN and monotonic() < end:
+                before, again, self._failed = self.done, self._failed, []
                 self._begin(again)
-            else:
-                self._failed = again
-            self._wait(end, alive)
+                self._wait(end, alive)
+                in_vain = 0 if self.done > before else in_vain + 1
             left, self._is_over = [*self._waiting], True
             self._waiting.clear()
             for run in self._running.values():

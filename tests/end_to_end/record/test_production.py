@@ -8,6 +8,7 @@ import resource
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from mcp_tape.record.production.sampling import drawn
 from mcp_tape.wire.channels import STDIO
 from tests.support import provision
 from tests.support.collector import collecting, hanging
+from tests.support.disks import fill, mounted
 from tests.support.messages import call, request
 from tests.support.rows import cassettes, texts
 from tests.support.running import (
@@ -334,6 +336,50 @@ def test_on_a_full_disk_the_conversation_goes_on_and_what_was_kept_is_handed_ove
         talk(process, 150)
         said = leave(process)
     assert b"INCOMPLETE: cannot write" in said and handed(log) == ["t.db"]
+
+
+# Takes a copy, and fails every third time: before it has the copy, or after that.
+UNRELIABLE = """
+n=1
+until mkdir "$2/$n" 2>/dev/null; do n=$((n + 1)); done
+test $((n % 6)) -ne 3 && cp "$1" "$3" && test $((n % 6)) -ne 0
+"""
+
+
+def test_a_hook_that_often_fails_and_a_disk_that_is_full_for_a_while_lose_nothing(tmp_path: Path) -> None:
+    log, there, hook = tmp_path / "log", tmp_path / "there", tmp_path / "hook"
+    log.mkdir(), there.mkdir()
+    hook.write_text(UNRELIABLE)
+    said: list[str] = []
+    told: list[bytes] = []
+
+    def ask(number: int) -> None:
+        assert process.stdout
+        said.append(call(number, text=FILLING))
+        send(process.stdin, said[-1].encode() + b"\n")
+        said.append(receive_line(process.stdout).decode().rstrip("\n"))
+
+    with mounted(tmp_path / "small", "3m") as place:
+        options = ["--rotate", "30k", "--keep", "3", "--on-rotate", f"sh {hook} {{}} {log} {there}"]
+        with started(record(place / "t.db", SERVER, *options)) as process:
+            listener = threading.Thread(target=lambda: told.extend(iter(lambda: receive_line(process.stderr), b"")))
+            listener.start()
+            for number in range(60):
+                ask(number)
+            ballast = fill(place)
+            for number in range(60, 200):
+                ask(number)
+                if any(b"waiting for room" in line for line in told):
+                    ballast.unlink(missing_ok=True)
+            assert process.stdin
+            process.stdin.close()
+            listener.join(WAIT)
+            assert process.wait(WAIT) == 0
+        assert len(cassettes(place)) == 3 and not list(place.glob("*.waiting"))
+    number = len(cassettes(there))
+    assert not ballast.exists() and number > 20 and texts(there) == said
+    assert any(b"on-rotate has failed" in line for line in told)
+    assert f"mcp-tape: --on-rotate: {number} done, 0 failed\n".encode() in told
 
 
 # Spans --------------------------------------------------------------------------------------------------

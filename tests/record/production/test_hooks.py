@@ -216,6 +216,16 @@ def test_one_that_fails_is_tried_again_and_only_then_was_taken(desk: Desk) -> No
     assert len(desk.said) == 10  # one report each, however many tries
 
 
+def test_at_the_end_they_are_tried_again_until_it_is_in_vain_twice(desk: Desk) -> None:
+    """The first run of each cassette fails, and some of the later ones."""
+    run = 'n=1; until mkdir "$0/$n" 2>/dev/null; do n=$((n+1)); done; test $n -gt 5 -a $n -ne 10 -a $n -ne 11 # {}'
+    log = desk.place / "log"
+    log.mkdir()
+    hooks = desk.run("sh", "-c", run, str(log), cassettes=5)
+    assert (hooks.done, hooks.failed) == (5, 0)
+    assert sorted(desk.taken) == [str(desk.place / f"t-{number}.db") for number in range(5)]
+
+
 def test_one_that_is_gone_before_its_turn_is_reported(desk: Desk) -> None:
     hooks = Hooks(("true", "{}"), WAIT, desk.said.append)
     hooks.add(str(desk.place / "gone.db"))
