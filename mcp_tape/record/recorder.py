@@ -48,13 +48,17 @@ _MUCH_TOO_LONG = 600.0  # seconds, after the last traffic
 
 class Summary:
     def __init__(self) -> None:
-        self.sessions: list[int] = []  # of the last cassette
+        self.sessions: list[range] = []  # their numbers on the last cassette; a recording may go on for years
         self.frames = 0
         self.exchanges = 0
         self.still_open = 0
         self.redactions = 0
         self.incomplete: str | None = None
         self.cassettes: list[str] = []  # without the first
+
+    def add_session(self, number: int) -> None:
+        newest = self.sessions.pop() if self.sessions and self.sessions[-1].stop == number else range(number, number)
+        self.sessions.append(range(newest.start, number + 1))
 
 
 class Recorder:
@@ -170,7 +174,7 @@ class Recorder:
                 self._pulse.beat()
                 word, _, rest = line.rstrip("\n").partition(" ")
                 if word == "session":
-                    self._summary.sessions.append(int(rest))
+                    self._summary.add_session(int(rest))
                 elif word == "cassette":
                     self._path, self._summary.sessions = rest, []
                     self._summary.cassettes.append(rest)
@@ -204,7 +208,8 @@ class Recorder:
         if not self._summary.sessions or self._summary.incomplete is None:
             return
         try:
-            mark_incomplete(written(self._path), self._summary.sessions, self._summary.incomplete)
+            numbers = (number for together in self._summary.sessions for number in together)
+            mark_incomplete(written(self._path), numbers, self._summary.incomplete)
         except (Error, CassetteError):
             pass  # from the start, its row says that it was not closed
 

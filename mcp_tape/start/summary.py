@@ -48,10 +48,11 @@ def report_stripped(options: Options, quiet: bool) -> None:
         report("to hide them: --redact-env-from parents, or --env-file FILE")
 
 
-def _sessions(numbers: list[int]) -> str:
+def _sessions(numbers: list[range]) -> str:
     if not numbers:
         return "no session: no client came"
-    return f"session {numbers[0]}" if len(numbers) == 1 else f"sessions {numbers[0]} to {numbers[-1]}"
+    first, last = numbers[0].start, numbers[-1].stop - 1
+    return f"session {first}" if first == last else f"sessions {first} to {last}"
 
 
 def report_played(played: Played, options: Replay, file: str, quiet: bool) -> None:
