@@ -23,7 +23,7 @@ from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
 from pydantic import ValidationError
 
-TIMEOUT = 60.0
+TIMEOUT = 120.0
 ARGUMENTS: dict[str, dict[str, Any]] = {"add_numbers": {"a": 5, "b": 3}, "valid_tool": {"region": "here"}}
 ONLY_LISTED = {"lookup_user", "json_schema_2020_12_tool"}  # the suite's servers do not answer calls of these
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from scripted_session import WITHOUT, Do, Seen, Step
 
-TIMEOUT = 60.0
+TIMEOUT = 120.0
 NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # loading other certificates takes as long as some sessions
 
 

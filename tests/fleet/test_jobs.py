@@ -11,7 +11,7 @@ import pytest
 
 from mcp_tape.fleet.jobs import cores, each, parse_jobs
 from mcp_tape.transports.crew import Outcome
-from tests.support.running import alive, children, python, started, until
+from tests.support.running import WAIT, alive, children, python, started, until
 from tests.support.working import double, meet, misbehave, seen_by
 
 OURS = [os.getpid()]
@@ -120,7 +120,7 @@ def test_a_signal_ends_everything(tmp_path: Path, number: int) -> None:
         until(lambda: len(list(tmp_path.glob("*.told"))) == 2, "two workers")
         pids = [int(pid) for told in tmp_path.glob("*.told") for pid in told.read_text().split()]
         process.send_signal(number)
-        process.wait(60)
+        process.wait(WAIT)
         until(lambda: not any(map(alive, pids)), "the end of all")
         if number != signal.SIGKILL:
             assert process.returncode == 128 + number

@@ -5,7 +5,7 @@ import SESSIONS from "../clients/sessions.json" with { type: "json" };
 
 // Kinds of steps that the newest revision no longer has.
 const LEGACY_ONLY = new Set(["ping", "log-level"]);
-const TIMEOUT = { timeout: 60_000 };
+const TIMEOUT = { timeout: 120_000 };
 // A test may want other steps than those.
 const STEPS = JSON.parse(process.env.CLIENT_STEPS ?? "null");
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from mcp_tape.cassette.reader import Cassette
 from tests.support import provision
-from tests.support.running import until
+from tests.support.running import WAIT, until
 
 PACKAGE = "arize-phoenix==20.*"
 URL = "http://127.0.0.1:6006"
@@ -27,7 +27,7 @@ CASSETTE = provision.ROOT / "cassettes" / "everything.db"
 
 
 def get(path: str) -> Any:
-    with urllib.request.urlopen(URL + path, timeout=60) as answer:
+    with urllib.request.urlopen(URL + path, timeout=WAIT) as answer:
         return json.load(answer)
 
 
@@ -53,7 +53,7 @@ def phoenix() -> Iterator[None]:
             yield
         finally:
             process.terminate()
-            process.wait(60)
+            process.wait(WAIT)
 
 
 def main() -> None:

@@ -10,7 +10,7 @@ from mcp_tape.cassette import replace
 from mcp_tape.testing.shared import put_together
 from tests.support.decks import make_cassette
 from tests.support.plugin import Suite
-from tests.support.running import sessions
+from tests.support.running import WAIT, sessions
 
 FACTORY = """
 @pytest.fixture(scope="session")
@@ -57,7 +57,7 @@ def test_replay_is_safe_in_parallel_and_reports_of_the_workers_are_one(suite: Su
 
 
 # The two largest files go to different workers. Both tests start before either records, so that they overlap.
-MEETING = """
+MEETING = f"""
 import pathlib, time
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def met(request):
     wait_for("test_a"), wait_for("test_b")
 
 def wait_for(name):
-    end = time.monotonic() + 60
+    end = time.monotonic() + {WAIT}
     while not pathlib.Path(name).exists():
         assert time.monotonic() < end
         time.sleep(0.01)

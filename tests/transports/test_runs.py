@@ -40,11 +40,11 @@ for line in sys.stdin:
     print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": {"value": value}}), flush=True)
 """
 # A program that connects again for each call, as some agents do.
-AGENT = """
+AGENT = f"""
 import json, subprocess, sys
 for command, lines in json.loads(sys.argv[1]):
     text = "".join(line + "\\n" for line in lines)
-    done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, input=text, capture_output=True, text=True, timeout={WAIT})
     print(json.dumps([done.stdout.splitlines()[-1:], done.stderr]), flush=True)
 """
 HELLO = [INITIALIZE, INITIALIZED]

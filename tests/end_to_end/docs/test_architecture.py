@@ -16,7 +16,7 @@ import pytest
 from mcp_tape.demo import server as demo
 from tests.support.docs import DOCS, ROOT
 from tests.support.golden import path_of
-from tests.support.running import receive_line, run, started
+from tests.support.running import WAIT, receive_line, run, started
 
 PLAN = (DOCS / "architecture.md").read_text("utf-8")
 GUIDE = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
@@ -122,7 +122,7 @@ class Walker:
             assert process.stdout
             _, _, address = receive_line(process.stdout).decode().strip().partition("//")
             host, _, path = address.partition("/")
-            client = http.client.HTTPConnection(host, timeout=60)
+            client = http.client.HTTPConnection(host, timeout=WAIT)
             headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
             for text in TEXTS:
                 client.request("POST", f"/{path}", text, headers)
@@ -131,7 +131,7 @@ class Walker:
                 headers["Mcp-Session-Id"] = response.headers.get("Mcp-Session-Id") or headers["Mcp-Session-Id"]
             client.close()
             process.send_signal(signal.SIGTERM)
-            process.wait(60)
+            process.wait(WAIT)
 
     def diff(self) -> None:
         diff = [*self.mcp_tape, "diff", "tape.db", "--fail-on", "never"]

@@ -401,7 +401,7 @@ async def elicit(context, params):
     return types.ElicitResult(action="accept", content={"name": "asked " + params.message})
 
 async def main(mode, url, *calls):
-    async with Client(url, mode=mode, read_timeout_seconds=60, elicitation_callback=elicit) as client:
+    async with Client(url, mode=mode, read_timeout_seconds=120, elicitation_callback=elicit) as client:
         print(client.protocol_version)
         for name, which in (call.split(":") for call in calls):
             print((await client.call_tool(name, {"which": which})).content[0].text)
