@@ -40,7 +40,7 @@ disks.keep_mounts_private()
 
 # nohup and background jobs start us with ignored signals, which our children would inherit.
 SIGNALS = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)
-for _number in SIGNALS:
+for _number in (*SIGNALS, signal.SIGQUIT):
     if signal.getsignal(_number) is signal.SIG_IGN:
         signal.signal(_number, signal.default_int_handler if _number == signal.SIGINT else signal.SIG_DFL)
 
