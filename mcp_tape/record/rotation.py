@@ -7,7 +7,8 @@ been open since the cassette was full, such as a call that hangs; at three times
 Each part can be read and replayed by itself: it begins with a control frame that names the part before, and repeats
 from that part what is still in force (introductions, requests without an answer, the state of open channels). The last
 frame of a part names the next. If a number of cassettes to keep is given, the oldest are removed, except those that are
-in use or still to be handed on: a file beside each of these, `time-3.db.waiting`, exists until the command succeeds.
+in use or still to be handed on: a file beside each of these, `time-3.db.waiting`, exists until the command succeeds. The
+command gets no cassette that is not whole.
 
 A kill loses nothing that was stored: a part is complete on its cassette before the next is begun.
 """
@@ -116,6 +117,23 @@ def handed_on(path: str) -> None:
     """Mark a cassette as handed on, so that it can be removed later."""
     with suppress(OSError):
         os.unlink(path + _WAITING)
+
+
+def is_whole(path: str) -> bool:
+    """Return whether a finished cassette is one file that can be copied; make it one if possible.
+
+    Part of it stays in SQLite's journal if the disk was full or another process read it when it was closed.
+    """
+    from sqlite3 import Error
+
+    from ..cassette.file import tidy
+
+    with suppress(Error):
+        tidy(path)
+    try:
+        return os.path.getsize(os.path.realpath(path) + "-wal") == 0
+    except OSError:
+        return True
 
 
 def begun(path: str, size: int | None, kept: int | None, is_handed_on: bool) -> tuple[str, Row]:

@@ -31,7 +31,8 @@ class Equipment:
         self._hooks: Hooks | None = None
         if asked.on_rotate:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if it is ignored, exit codes are lost
-            self._hooks = Hooks(asked.on_rotate, asked.hook_timeout, report.warn, rotation.handed_on)
+            taken, is_whole = rotation.handed_on, rotation.is_whole
+            self._hooks = Hooks(asked.on_rotate, asked.hook_timeout, report.warn, taken, is_whole)
         if isinstance(self._how, Hashes) and not os.environ.get(KEY) and not asked.quiet:
             report.warn(f"--bodies hash without a key: anyone can check a guess against a hash; set {KEY} to a secret")
 

@@ -55,13 +55,15 @@ class Hooks:
         seconds: float,
         say: Callable[[str], None],
         taken: Callable[[str], object] = lambda path: None,
+        is_whole: Callable[[str], bool] = lambda path: True,
     ) -> None:
         """`seconds`: the limit of one run, and of all runs at the end. `say` is called with each failure, once per
-        cassette; `taken` with each cassette for which the command succeeded."""
+        cassette; `taken` with each cassette for which the command succeeded. One that is not whole has to wait."""
         self._words = words
         self._seconds = seconds
         self._say = say
         self._take = taken
+        self._is_whole = is_whole
         self._changed = threading.Condition()
         self._waiting: deque[str] = deque()
         self._running: dict[str, _Run] = {}
@@ -124,6 +126,9 @@ class Hooks:
     def _run(self, path: str) -> None:
         if not os.path.exists(path):
             self._fail(path, "it was removed")
+            return
+        if not self._is_whole(path):
+            self._fail(path, "part of it is still in its journal: the disk is full, or another process reads it")
             return
         try:
             run = _Run([word.replace(PLACE, path) for word in self._words])

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import signal
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -14,7 +17,7 @@ from mcp_tape.redaction.bodies import KEY
 from tests.support.messages import call, result
 from tests.support.production import record
 from tests.support.rows import EXIT, Said, cassettes, texts
-from tests.support.running import sessions
+from tests.support.running import sessions, until
 
 CALLS: list[Said] = [
     said
@@ -65,6 +68,28 @@ def test_every_cassette_is_handed_over_when_it_is_finished(tmp_path: Path) -> No
     for path in cassettes(there):  # each was a single file, and closed
         with Cassette(path) as cassette:
             assert all(session.ended_at for session in cassette.sessions())
+
+
+def test_a_cassette_is_handed_over_once_nothing_of_it_is_in_its_journal(tmp_path: Path) -> None:
+    """A reader keeps SQLite from moving a part's last frames from its journal into the file."""
+    there = tmp_path / "there"
+    there.mkdir()
+    row = Row(str(tmp_path / "t.db"), 60_000, 20, is_handed_on=True)
+
+    def read_meanwhile() -> Iterator[Said]:
+        yield from CALLS[:4]
+        until(lambda: texts(tmp_path), "the first calls")
+        with closing(sqlite3.connect(tmp_path / "t.db", isolation_level=None)) as reader:
+            reader.execute("BEGIN")
+            assert reader.execute("SELECT count(*) FROM facts").fetchone() > (0,)
+            yield from CALLS[4:-2]
+            until(lambda: (there / "t-2.db").exists(), "the next cassette")
+        yield from CALLS[-2:]
+        yield EXIT
+
+    said = record(tmp_path / "t.db", read_meanwhile(), row, on_rotate=("cp", "{}", str(there)), quiet=True)
+    assert texts(there) == [text for _, _, text in CALLS]
+    assert all("still in its journal" in line for line in said)
 
 
 def test_a_command_that_fails_does_no_harm(tmp_path: Path) -> None:
