@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_tape.wire.frames import Message, facts, parse
+from mcp_tape.wire.channels import STDIO
+from mcp_tape.wire.frames import Message, Numbers, Side, facts, parse
 
 BIG = "123456789012345678901234567890"
 
@@ -248,3 +249,18 @@ def test_what_is_no_object_has_no_facts(text: str | bytes) -> None:
 
 def test_facts_are_read_from_text_and_from_bytes() -> None:
     assert facts('{"event":"exit"}') == facts(b'{"event":"exit"}') == {"event": "exit"}
+
+
+def test_the_response_to_a_posted_batch_takes_a_number_for_each_message_of_it() -> None:
+    numbers = Numbers()
+    taken: list[tuple[Side, str, int, int]] = [
+        ("client", "post-1", 3, 1),
+        ("server", "post-1", 1, 4),
+        ("client", "post-2", 1, 7),
+        ("server", "post-2", 2, 8),
+        ("server", "post-2", 1, 10),
+        ("client", STDIO, 2, 11),
+        ("server", STDIO, 1, 13),
+    ]
+    assert [numbers.take(side, channel, messages) for side, channel, messages, _ in taken] == [one[3] for one in taken]
+    assert numbers.next == 14

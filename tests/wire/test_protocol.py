@@ -142,3 +142,28 @@ def test_what_does_not_tell_about_the_session_is_left_alone(method: str | None, 
 )
 def test_a_result_says_how_it_ended(result: Any, status: str) -> None:
     assert protocol.result_status(result) == status
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "declared"),
+    [
+        ("initialize", {"capabilities": {"roots": {}}}, {"roots": {}}),
+        ("tools/list", protocol.client_meta("2026-07-28", {}, {"sampling": {}}), {"sampling": {}}),
+        ("tools/list", {"capabilities": {"roots": {}}}, None),
+        ("initialize", protocol.client_meta("2026-07-28", {}, {"sampling": {}}), None),
+        ("initialize", {"capabilities": ["roots"]}, None),
+        ("initialize", None, None),
+    ],
+)
+def test_a_greeting_declares_capabilities_where_its_era_has_them(
+    method: str, params: Any, declared: dict[str, Any] | None
+) -> None:
+    assert protocol.client_capabilities(method, params) == declared
+
+
+@pytest.mark.parametrize(
+    ("params", "rest"),
+    [({"a": 1, "_meta": {"b": 2}}, {"a": 1}), ({"_meta": None}, {}), (["_meta"], ["_meta"]), (None, None)],
+)
+def test_params_are_compared_without_their_meta(params: Any, rest: Any) -> None:
+    assert protocol.without_meta(params) == rest
