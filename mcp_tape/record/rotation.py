@@ -7,8 +7,8 @@ been open since the cassette was full, such as a call that hangs; at three times
 Each part can be read and replayed by itself: it begins with a control frame that names the part before, and repeats
 from that part what is still in force (introductions, requests without an answer, the state of open channels). The last
 frame of a part names the next. If a number of cassettes to keep is given, the oldest are removed, except those that are
-in use or still to be handed on: a file beside each of these, `time-3.db.waiting`, exists until the command succeeds. The
-command gets no cassette that is not whole.
+in use or still to be handed on: a file beside each of these, `time-3.db.waiting`, exists until the command succeeds.
+Only whole cassettes are handed on.
 
 A kill loses nothing that was stored: a part is complete on its cassette before the next is begun.
 """
