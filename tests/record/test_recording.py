@@ -38,7 +38,7 @@ def ended(tape: Path) -> list[int]:
 
 def alive() -> int:
     """The sessions and tapes in memory."""
-    return sum(isinstance(one, Tape | OpenSession) for one in gc.get_objects())
+    return sum(type(one) in (Tape, OpenSession) for one in gc.get_objects())
 
 
 def test_sessions_that_have_ended_are_closed_and_forgotten_while_others_go_on(tmp_path: Path) -> None:
