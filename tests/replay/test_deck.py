@@ -312,6 +312,16 @@ def test_what_was_recorded_after_a_cancel_waits_for_the_live_one(tmp_path: Path)
     assert player.say(tell("notifications/cancelled", requestId=4)) == [result(4, "late")]
 
 
+def test_a_cancel_may_come_on_another_channel_than_its_call(tmp_path: Path) -> None:
+    cancel = tell("notifications/cancelled", requestId=1)
+    player = played(tmp_path, ("client", call(1)), ("client", cancel), ("server", result(1, "late")))
+    player.deck.receive(call(1).encode(), "post-1", 0.0)
+    assert player.deck.due(0.0) == []
+    player.deck.receive(cancel.encode(), "post-2", 0.0)
+    (late,) = player.deck.due(0.0)
+    assert late.text.rstrip() == result(1, "late").encode()
+
+
 def test_a_live_cancel_drops_what_is_not_out_yet(tmp_path: Path) -> None:
     path = make_cassette(tmp_path / "tape.db", [("client", call(1), 0), ("server", result(1), 5_000_000)])
     player = Player(path, speed=1.0)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from mcp_tape.cassette.reader import Cassette
+from mcp_tape.errors import ServerError
 from mcp_tape.replay.live import Episodes
 from mcp_tape.replay.sends import Call, Refuse
 from mcp_tape.replay.stage import Replay, Stage
@@ -29,8 +30,9 @@ class Beside:
         self.notes: list[str] = []
         self.started: list[str | None] = []  # the calls that started it
         self.is_http = transport == "http"
+        self.is_there = True
         self.episodes = Episodes(
-            lambda call: self.started.append(call.message.method),
+            self._start,
             self.notes.append,
             strays=not self.is_http,
             prefix=prefix,
@@ -38,6 +40,11 @@ class Beside:
         self.player = Player(path, pass_on=self._pass_on)
         self.episodes.attach(self.player.deck)
         self.calls: dict[str, Call] = {}
+
+    def _start(self, call: Call) -> None:
+        if not self.is_there:
+            raise ServerError("there is no such command")
+        self.started.append(call.message.method)
 
     def _pass_on(self, call: Call) -> bool:
         self.calls[call.rpc_id] = call
@@ -66,10 +73,10 @@ class Beside:
         return [json.loads(message.text) for message in self.episodes.to_live()]
 
 
-def asking_tape(directory: Path) -> Path:
-    """The server on this tape makes a request with id 1 before it answers `old`."""
-    asks: list[Said] = [("client", call(1, "old")), ("server", request(1, "roots/list"))]
-    answered: list[Said] = [("client", result(1, "told")), ("server", result(1, "taped"))]
+def asking_tape(directory: Path, rpc_id: int | str = 1) -> Path:
+    """The server on this tape makes a request with this id before it answers `old`."""
+    asks: list[Said] = [("client", call(1, "old")), ("server", request(rpc_id, "roots/list"))]
+    answered: list[Said] = [("client", result(rpc_id, "told")), ("server", result(1, "taped"))]
     return make_cassette(directory / "tape.db", [*GREETED, *asks, *answered])
 
 
@@ -94,6 +101,16 @@ def test_the_tape_may_ask_under_an_id_that_the_live_server_has_in_flight(beside:
     assert beside.at_live() == []
     assert beside.say(json.dumps({"jsonrpc": "2.0", "id": live["id"], "result": "for the live one"})) == []
     assert beside.at_live() == [{"jsonrpc": "2.0", "id": 1, "result": "for the live one"}]
+
+
+def test_a_live_server_asks_under_no_id_that_the_tape_has_in_flight(tmp_path: Path) -> None:
+    beside = Beside(asking_tape(tmp_path, "live-1"))
+    beside.say(INITIALIZE, INITIALIZED, call(6, "new"))
+    beside.at_live()
+    beside.live(result(0))
+    (taped,) = beside.say(call(5, "old"))
+    (live,) = beside.live(request(1, "roots/list"))
+    assert (taped["id"], live["id"]) == ("live-1", "live-2")
 
 
 def test_a_live_server_that_takes_a_request_back_names_it_as_the_client_knows_it(beside: Beside) -> None:
@@ -204,6 +221,15 @@ def test_calls_between_two_misses_are_made_before_the_second(tmp_path: Path) -> 
     assert beside.live(result("earlier-3")) == []
     assert [message["params"]["name"] for message in beside.at_live()] == ["newer"]
     assert beside.live(result(5, "live")) == [json.loads(result(5, "live"))] and beside.episodes.idle
+    assert "calls of the tape that are made to the live server first: 1" in beside.notes
+
+
+def test_a_live_server_that_cannot_be_started_owes_nothing(tmp_path: Path) -> None:
+    beside = taped(tmp_path, "a")
+    beside.is_there = False
+    missed, played = beside.say(modern(1, "a"), modern(2, "new"))
+    assert played == json.loads(result(1)) and missed["error"]["code"] == -32010
+    assert beside.episodes.idle and str(beside.episodes.failed) == "there is no such command"
 
 
 def test_the_answer_to_a_call_under_way_arrives_while_others_are_made(tmp_path: Path) -> None:
