@@ -86,9 +86,9 @@ class Writer:
             extended = db.execute("SELECT 1 FROM sessions WHERE id = ?", (row.get("extends"),)).fetchone()
             if extended is None and row.get("extends") not in self._known:  # it was removed since it was chosen
                 row["extends"] = None
-            if self._known:
+            if self._known or self._began:  # SQLite would reuse the number of one of ours that was removed
                 ((last,),) = db.execute("SELECT coalesce(max(id), 0) FROM sessions")
-                row["id"] = max(last, *self._known) + 1
+                row["id"] = max(last, *self._known, *self._began) + 1
             session = _insert(db, "sessions", row)
         self._began[session] = file.storable(row["started_at"])
         return session

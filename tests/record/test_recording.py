@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+from mcp_tape.cassette.change.remove import remove
 from mcp_tape.record.rotation import Row
 from mcp_tape.record.tape import OpenSession, Tape
 from mcp_tape.wire.channels import HTTP, STDIO
@@ -83,3 +84,21 @@ def test_what_is_missing_in_one_session_is_missing_in_no_other(tmp_path: Path) -
     odd, whole = (one.incomplete for one in sessions(tape))
     assert odd is not None and "cannot be read" in odd and whole is None
     assert done.endswith(odd)
+
+
+def test_a_session_that_was_removed_before_it_is_closed_is_reported_and_not_counted(tmp_path: Path) -> None:
+    tape = tmp_path / "t.db"
+
+    def said() -> Iterator[Said]:
+        yield from session(0)
+        until(lambda: b'"close"' in frames(tape)[-1].text and frames(tape)[-1].channel == "delete-0", "its end")
+        remove(str(tape), [1], force=True)
+        for number in range(1, KEPT + 2):
+            yield from session(number)
+        yield STOP
+
+    *told, done = record_into(Row(str(tape), 1 << 30), said(), transport=HTTP)
+    assert [line for line in told if line.startswith("warning")] == [
+        "warning session 1 was removed while it was being recorded: it is no longer recorded"
+    ]
+    assert done.split()[2:4] == [str(KEPT + 1), "0"]
