@@ -6,12 +6,14 @@ import json
 import os
 import shutil
 import sqlite3
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from mcp_tape.cassette.change.remove import remove
 from mcp_tape.cassette.query.parts import Links, links
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.cassette.writer import Writer
@@ -230,6 +232,28 @@ def test_a_row_that_cannot_go_on_stays_where_it_is(tmp_path: Path) -> None:
     assert texts(tmp_path) == said_in(said)
 
 
+def test_a_cassette_that_is_not_gone_on_in_after_all_is_left_as_one_file(tmp_path: Path) -> None:
+    """The session is removed from a full cassette, which the recorder finds out when it parts from it."""
+    size, said = 60_000, [*INTRODUCTION, *calls(0, 100), EXIT]
+
+    def interrupted() -> Iterator[Said]:
+        waits = iter(said)
+        yield from (next(waits) for _ in INTRODUCTION)
+        for sent in range(len(INTRODUCTION), len(said), 2):
+            until(lambda: len(texts(tmp_path)) == sent, "all that was said")  # noqa: B023
+            if size_of(tmp_path / "t.db") >= size:
+                break
+            yield next(waits)
+            yield next(waits)
+        remove(str(tmp_path / "t.db"), [1], force=True)
+        yield from waits
+
+    report = record_into(row_in(tmp_path, size), interrupted())
+    assert any(line.startswith("failed") and "session 1 was removed" in line for line in report)
+    assert [path.name for path in cassettes(tmp_path)] == ["t.db", "t-2.db"] and texts(tmp_path) == []
+    assert all(is_one_file(path) for path in cassettes(tmp_path))
+
+
 def test_a_flood_is_bounded(tmp_path: Path) -> None:
     said = [*INTRODUCTION, *calls(0, 600), EXIT]
     record_into(row_in(tmp_path, kept=3), said)
@@ -272,7 +296,14 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         yield place
 
 
-def test_a_full_disk_is_waited_for_and_nothing_is_lost(small_disk: Path) -> None:
+def test_a_full_disk_is_waited_for_and_nothing_is_lost(small_disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        threading.Event().wait(seconds)
+
+    monkeypatch.setattr("mcp_tape.record.recording.sleep", pause)
     said = [*INTRODUCTION, *calls(0, 60), EXIT]
 
     def filled() -> Iterator[Said]:
@@ -288,7 +319,7 @@ def test_a_full_disk_is_waited_for_and_nothing_is_lost(small_disk: Path) -> None
 
     report = record_into(row_in(small_disk, size=60_000), filled(), make_room)
     assert any("waiting for room" in line for line in report) and report[-1].endswith(" 0 ")
-    assert texts(small_disk) == said_in(said)
+    assert texts(small_disk) == said_in(said) and pauses
 
 
 def test_a_full_disk_has_room_again_when_others_have_taken_over_what_is_there(small_disk: Path) -> None:
