@@ -14,11 +14,11 @@ from .wire.channels import STDIO
 
 TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from typing import Any
+    from collections.abc import Callable, Sequence
 
     from .cassette.lookup.sessions import Run
     from .errors import ServerError
+    from .options import OptionValues
     from .record.options import Options
     from .record.recorder import Recorder, Summary
     from .replay.opening import Clients
@@ -54,13 +54,20 @@ def record_failure(error: ServerError, path: str, options: Options, warn: Callab
     recorder.close()
 
 
-def replay_options(given: Mapping[str, Any]) -> Replay:
-    """Make options of a replay from values by the names of the table of options."""
+def replay_options(values: OptionValues) -> Replay:
+    """Make the options of a replay from those of the table."""
     from .replay.stage import Replay
 
-    chosen = {name: given[name] for name in Replay._fields if given.get(name) is not None}
-    words = tuple(words_for((LABEL, *CHOOSING), given))
-    return Replay(in_recorded_order=given["order"] == "recorded", known=known(given), words=words, **chosen)
+    return Replay(
+        session=values.session, label=values.label, run=values.run, in_place_of=values.in_place_of,
+        ignore=values.ignore, match_on=values.match_on, normalize=values.normalize, match=values.match,
+        repeats=values.repeats, in_recorded_order=values.order == "recorded", speed=values.speed,
+        unanswered=values.unanswered, faults=values.faults, seed=values.seed, replay_prefix=values.replay_prefix,
+        strict=values.strict, fail_on=values.fail_on, report=values.report,
+        redact_keys=values.redact_keys, redact_paths=values.redact_paths, redact_values=values.redact_values,
+        redact_with=values.redact_with, headers=values.headers, known=known(values),
+        words=tuple(words_for((LABEL, *CHOOSING), values)),
+    )  # fmt: skip
 
 
 class Web(NamedTuple):

@@ -13,15 +13,14 @@ from .options import MODES
 TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import Literal
 
     from .cassette.reader import Cassette
+    from .options import Mode as Mode
     from .record.options import Options
     from .record.recorder import Recorder, Summary
     from .replay.stage import Played, Replay
     from .transports.process import Around
 
-    Mode = Literal["none", "once", "new_episodes", "all", "rewrite"]
     Say = Callable[[str], None]
 else:
 

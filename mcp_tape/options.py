@@ -1,9 +1,10 @@
 """The table of options: those of record, replay and use, which `use_cassette`, marks and recorders share.
 
 Every shape that an option takes is made from its row: click's (cli/click_options.py), the keyword of `use_cassette`
-and of marks with its check (testing/use.py), and the words on the command line of a recorder (`words_for`). Each
-command loads this file when it starts, so it imports nothing heavy: a row *names* the function that reads or checks
-its value, which is loaded with the first value that was given. Those functions are below this module.
+and of marks with its check (testing/use.py), and the words on the command line of a recorder (`words_for`). All of them
+end in one typed value, `OptionValues`. Each command loads this file when it starts, so it imports nothing heavy: a row
+*names* the function that reads or checks its value, which is loaded with the first value that was given. Those
+functions are below this module.
 """
 
 from __future__ import annotations
@@ -12,8 +13,15 @@ from .light import NamedTuple
 
 TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-    from typing import Any
+    from collections.abc import Callable, Iterable
+    from typing import Any, Literal
+
+    from .redaction.environment import Pairs
+    from .replay.deck import Unanswered
+    from .replay.finder import Repeats
+    from .transports.handover import Handed
+
+    Mode = Literal["none", "once", "new_episodes", "all", "rewrite"]
 
 MODES = ("none", "once", "new_episodes", "all", "rewrite")
 LEVELS = ("ignore", "warn", "error")  # of what a test may overlook: unplayed requests, inexact answers
@@ -88,11 +96,80 @@ def _named(name: str) -> Callable[[str], Any]:
     return found
 
 
-def words_for(rows: Iterable[Option], given: Mapping[str, Any]) -> list[str]:
-    """Return the words of a command line that give these values, by name. A default need not be given."""
+class OptionValues(NamedTuple):
+    """The values of options, by the names of the table.
+
+    Those that were not given have their defaults, as have those that a command does not take.
+    """
+
+    output: str | None = None
+    of_client: str | None = None
+    rotate: int | None = None
+    keep: int | None = None
+    sample: str | None = None
+    sample_seed: str | None = None
+    bodies: str = "full"
+    on_rotate: str | None = None
+    hook_timeout: float | None = None
+    otlp: str | None = None
+    mode: Mode = "once"
+    config: str | None = None
+    url: str | None = None
+    env: Pairs = ()
+    env_from: tuple[str, ...] = ()
+    cwd: str | None = None
+    headers: Pairs = ()
+    cacert: str | None = None
+    header_env: Pairs = ()
+    over_stdio: bool = False
+    was: str | None = None
+    listen: tuple[str, int] | None = None
+    allow_remote: bool = False
+    head_timeout: float | None = None
+    max_body: int | None = None
+    workers: int | None = None
+    note: str | None = None
+    redact_keys: tuple[str, ...] = ()
+    redact_paths: tuple[str, ...] = ()
+    redact_values: tuple[str, ...] = ()
+    redact_with: tuple[str, ...] = ()
+    of_files: tuple[Pairs, ...] = ()
+    of_processes: tuple[Pairs, ...] = ()
+    of_test: Handed | None = None
+    max_decoded: int | None = None
+    no_redact: bool = False
+    session: str = "latest"
+    ignore: tuple[str, ...] = ()
+    match_on: tuple[str, ...] = ()
+    normalize: tuple[str, ...] = ()
+    match: tuple[str, ...] = ()
+    repeats: Repeats | None = None
+    order: str = "arrival"
+    unanswered: Unanswered = "error"
+    speed: float = 0.0
+    faults: tuple[str, ...] = ()
+    seed: int = 0
+    strict: bool = False
+    fail_on: str | None = None
+    report: str | None = None
+    replay_prefix: bool = False
+    new_times: bool = False
+    in_place_of: str | None = None
+    label: str | None = None
+    run: str | None = None
+    quiet: bool = False
+
+
+def is_given(row: Option, values: OptionValues) -> bool:
+    """Return whether an option has another value than its default."""
+    return bool(getattr(values, row.name) != getattr(OptionValues(), row.name))
+
+
+def words_for(rows: Iterable[Option], values: OptionValues) -> list[str]:
+    """Return the words of a command line that give these values. A default need not be given."""
     found: list[str] = []
     for row in rows:
-        value = given.get(row.name)
+        value = getattr(values, row.name)
         if value and value != row.default:
             for one in value if row.multiple else (value,):
                 text = str(one) if row.join is None else row.join.join(map(str, one))
@@ -100,11 +177,10 @@ def words_for(rows: Iterable[Option], given: Mapping[str, Any]) -> list[str]:
     return found
 
 
-def known(given: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+def known(values: OptionValues) -> Pairs:
     """Return the variables of the server, other processes and files: what they hold is hidden too, if it is secret."""
-    of_test = given.get("of_test")
-    several = *given.get("of_files", ()), *given.get("of_processes", ()), of_test.secrets if of_test else ()
-    return (*given.get("env", ()), *(pair for pairs in several for pair in pairs))
+    several = *values.of_files, *values.of_processes, values.of_test.secrets if values.of_test else ()
+    return (*values.env, *(pair for pairs in several for pair in pairs))
 
 
 OUTPUT = Option(

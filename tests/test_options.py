@@ -19,9 +19,10 @@ import pytest
 
 from mcp_tape import TapeError, api, modes, options, use_cassette
 from mcp_tape.cli import cli
-from mcp_tape.options import Option
+from mcp_tape.options import Option, OptionValues
 from mcp_tape.record.options import Options
 from mcp_tape.replay.stage import Replay
+from mcp_tape.start.values import record_from, web_from
 from mcp_tape.testing import settings
 from mcp_tape.testing.handover import Handover
 from mcp_tape.transports.handover import Handed, received
@@ -158,14 +159,15 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("CONFIG").write_text("{}")
 
 
-def given(command: str, words: list[str]) -> dict[str, Any]:
-    """The values of a command line, by name."""
+def given(command: str, words: list[str]) -> OptionValues:
+    """The values of a command line."""
     words = [command, *words, *NEEDED[command]]
     with cli.make_context("mcp-tape", list(words)) as top:
         found = cli.get_command(top, command)
         assert found is not None
         with found.make_context(command, words[1:], parent=top) as context:
-            return context.params
+            values = {row.name: context.params[row.name] for row in COMMANDS[command]}
+            return OptionValues(**{name: value for name, value in values.items() if value is not None})
 
 
 def words_of(row: Option) -> list[str]:
@@ -196,6 +198,14 @@ CHOICES = {"mode", "repeats", "order", "unanswered", "fail_on", "bodies"}
 def test_a_name_and_a_flag_stand_for_one_row() -> None:
     rows = set().union(*COMMANDS.values())
     assert len({row.name for row in rows}) == len({row.flag for row in rows}) == len(rows)
+
+
+def test_each_row_has_a_typed_value_with_its_default() -> None:
+    assert set(OptionValues._fields) == ROWS.keys()
+    for name, value in OptionValues()._asdict().items():
+        row = ROWS[name]
+        nothing = () if row.multiple or row.join == "," else False if row.kind == "flag" else None
+        assert value == (nothing if row.default is None else row.default), name
 
 
 def test_the_keywords_are_those_of_use_cassette() -> None:
@@ -236,6 +246,16 @@ def test_what_has_a_name_is_taken_by_what_records_replays_or_serves() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    "name", [name for name in ROWS if name in {*Replay._fields, *Options._fields, *api.Web._fields}]
+)
+def test_a_value_reaches_what_records_replays_and_serves(name: str) -> None:
+    values = OptionValues(**{name: value_of(ROWS[name])})
+    made = (api.replay_options(values), record_from((), values), web_from(values._replace(listen=("127.0.0.1", 0))))
+    for one in made:
+        assert not hasattr(one, name) or getattr(one, name) == value_of(ROWS[name])
+
+
 # The command line ---------------------------------------------------------------------------------------
 
 
@@ -248,10 +268,10 @@ def test_on_a_command_line(command: str, row: Option) -> None:
     with contextlib.closing(Handover(lambda: HANDED)) as test:
         there = {"SOCKET": test.path, "pid:SELF": f"pid:{os.getpid()}"}
         words = [there.get(word, word) for word in words_of(row)]
-        found = given(command, words)[row.name]
+        found = getattr(given(command, words), row.name)
     assert found == value_of(row) or (row.name == "of_processes" and isinstance(found, tuple))
     if row.short:
-        assert given(command, [row.short, *words[1:]])[row.name] == found
+        assert getattr(given(command, [row.short, *words[1:]]), row.name) == found
 
 
 @pytest.mark.slow(quick=19)
@@ -264,9 +284,8 @@ def test_a_bad_value_on_a_command_line(name: str) -> None:
 
 
 def test_what_was_not_given_is_nothing_or_the_default() -> None:
-    for command, rows in COMMANDS.items():
-        found = given(command, [])
-        assert {row.name for row in rows if found[row.name] not in (None, (), False, row.default)} == set()
+    for command in COMMANDS:
+        assert given(command, []) == OptionValues()
 
 
 @pytest.mark.slow(quick=19)
@@ -274,8 +293,9 @@ def test_what_was_not_given_is_nothing_or_the_default() -> None:
 def test_words_for_a_value_give_it_again(name: str) -> None:
     row, value = ROWS[name], value_of(ROWS[name])
     command = next(command for command in ("use", "replay", "record") if row in COMMANDS[command])
-    assert given(command, options.words_for([row], {name: value}))[name] == value
-    assert options.words_for([row], {name: row.default}) == options.words_for([row], {}) == []
+    values = OptionValues(**{name: value})
+    assert given(command, options.words_for([row], values)) == values
+    assert options.words_for([row], OptionValues()) == []
 
 
 # Keywords and marks -------------------------------------------------------------------------------------
@@ -292,9 +312,9 @@ def test_as_a_keyword(row: Option) -> None:
     with use_cassette("tape.db", "none", **keyword_of(row)) as tape:
         used = tape._settings
     if row.keyword != "redactions":
-        assert used.given[row.name] == expected[row.name]
+        assert getattr(used.values, row.name) == getattr(expected, row.name)
         assert used.replay == api.replay_options(expected)
-    assert used.web == api.Web(url=expected["url"] or "", headers=expected["headers"], cacert=expected["cacert"])
+    assert used.web == api.Web(url=expected.url or "", headers=expected.headers, cacert=expected.cacert)
 
 
 @names
@@ -316,9 +336,9 @@ def test_in_the_words_for_a_recorder(row: Option) -> None:
     server |= {"url": "https://example.com/mcp"} if row in options.UPSTREAM else {}
     with use_cassette("tape.db", "new_episodes", **server, **keyword_of(row)) as tape:
         words = tape._options  # type: ignore[attr-defined]
-        words += options.words_for(options.WEB, tape._settings.given)
+        words += options.words_for(options.WEB, tape._settings.values)
         tape.finish(keep=False)
-    assert given("use", words)[row.name] == value_of(row)
+    assert getattr(given("use", words), row.name) == value_of(row)
 
 
 @pytest.mark.parametrize("name", HANDED_OVER)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -9,7 +10,7 @@ import click
 
 from ..cassette.schema import expect_local, is_url
 from ..errors import MisuseError
-from ..options import Option
+from ..options import Option, OptionValues
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -118,13 +119,22 @@ _TYPES: dict[str, Any] = {
 }
 
 
-def given_as(*rows: Option) -> Callable[[F], F]:
-    """Decorator of a command: rows of the table as its options, in this order."""
+def table_options(*rows: Option) -> Callable[[F], F]:
+    """Decorator of a command: rows of the table as its options, in this order.
+
+    The command is given all their values as one, `values`.
+    """
 
     def decorate(function: F) -> F:
+        @functools.wraps(function)
+        def collecting(*arguments: Any, values: OptionValues | None = None, **named: Any) -> Any:
+            own = {row.name: named.pop(row.name) for row in rows}
+            own = {name: value for name, value in own.items() if value is not None}
+            return function(*arguments, values=(values or OptionValues())._replace(**own), **named)
+
         for row in reversed(rows):
-            function = _option(row)(function)
-        return function
+            collecting = click_option(row)(collecting)
+        return collecting  # type: ignore[return-value]  # it takes what the function takes
 
     return decorate
 
@@ -141,7 +151,8 @@ def read_by(read: Callable[[Any], Any]) -> Callable[[click.Context, click.Parame
     return take
 
 
-def _option(row: Option) -> Callable[[F], F]:
+def click_option(row: Option) -> Callable[[F], F]:
+    """A row as an option of click's."""
     names = (row.short, row.flag, row.name) if row.short else (row.flag, row.name)
     more: dict[str, Any] = {"is_flag": True} if row.kind == "flag" else {"multiple": row.multiple}
     if row.default is not None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
@@ -15,11 +16,12 @@ from ..compare.rules import CATEGORIES, LEVELS, RULES
 from ..console import discard_output
 from ..console.terminal import shows_colours
 from ..options import JSON_PATH, Option
-from .click_options import given_as
+from .click_options import click_option
 
 if TYPE_CHECKING:
     from ..compare.judging import Comparison
-    from ..diff.project import Project
+    from ..compare.rules import Category, Level
+    from ..diff.project import FailOn, Project
     from ..fleet.many.judging import Judging
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -52,7 +54,7 @@ _OPTIONS = (
     click.option("--only", metavar="RULE", multiple=True, callback=_known,
                  help="Look for changes of this rule only. May be repeated."),
     click.option("--full", is_flag=True, help="Leave nothing out of long values in text."),
-    given_as(Option("ignore_paths", "--ignore-path", "Leave out what changed at this place, e.g. "
+    click_option(Option("ignore_paths", "--ignore-path", "Leave out what changed at this place, e.g. "
                     "'$.result.structuredContent.uptime'.", "JSONPATH", multiple=True, check=JSON_PATH)),
 )  # fmt: skip
 _FAIL_ON = click.option("--fail-on", type=click.Choice([*LEVELS, "never"]),
@@ -74,44 +76,57 @@ class AfterDashes(click.Command):
         return [*super().collect_usage_pieces(ctx), "[-- CMD...]"]
 
 
+class ComparisonOptions(NamedTuple):
+    """How changes are judged and shown, as the command line has it."""
+
+    category: Category | None
+    form: str
+    as_json: bool
+    level: Level | None
+    only: tuple[str, ...]
+    full: bool
+    ignore_paths: tuple[str, ...]
+    fail_on: FailOn | None = None
+    slower_than: float | None = None
+
+    @property
+    def format(self) -> str:
+        return "json" if self.as_json else self.form
+
+    def judging(self) -> Judging:
+        """How changes are judged, as plain values."""
+        from ..diff.project import here
+        from ..fleet.many.judging import Judging
+
+        return Judging(self.category, self.fail_on, self.ignore_paths, self.only, self.slower_than, here())
+
+
 def judging_options(function: F) -> F:
-    for option in reversed(_OPTIONS):
-        function = option(function)
-    return function
+    """Options of a command, which is given their values as one, `options`."""
+    return _collected(function, _OPTIONS)
 
 
 def diff_options(function: F) -> F:
     """Judging options, and those that choose the exit code."""
-    return judging_options(_FAIL_ON(_SLOWER(function)))
+    return _collected(function, (*_OPTIONS, _FAIL_ON, _SLOWER))
 
 
-def project_from(given: dict[str, Any]) -> Project:
-    """The project's settings, overridden by the command line."""
-    return judging_from(given).project()
+def _collected(function: F, options: Sequence[Callable[[F], F]]) -> F:
+    @functools.wraps(function)
+    def collecting(*arguments: Any, **named: Any) -> Any:
+        own = {name: named.pop(name) for name in ComparisonOptions._fields if name in named}
+        return function(*arguments, options=ComparisonOptions(**own), **named)
 
-
-def judging_from(given: dict[str, Any]) -> Judging:
-    """The same as plain values."""
-    from ..diff.project import here
-    from ..fleet.many.judging import Judging
-
-    chosen = {name: given.get(name) for name in ("category", "fail_on", "slower_than")}
-    return Judging(**chosen, ignore_paths=given["ignore_paths"], only=given["only"], directory=here())
-
-
-def is_json(given: dict[str, Any]) -> bool:
-    return bool(given["as_json"]) or given["form"] == "json"
-
-
-def is_text(given: dict[str, Any]) -> bool:
-    """Return whether output is for people, who want each part at once."""
-    return given["form"] == "text" and not given["as_json"]
+    decorated: F = collecting  # type: ignore[assignment]  # it takes what the function takes
+    for option in reversed(options):
+        decorated = option(decorated)
+    return decorated
 
 
 def show(
     comparison: Comparison | Sequence[Comparison],
     project: Project,
-    given: dict[str, Any],
+    options: ComparisonOptions,
     file: str | None = None,
     verdict: Callable[[Comparison], str] | None = None,
     page: bytes | None = None,
@@ -123,7 +138,7 @@ def show(
     from ..compare.judging import Comparison
     from ..compare.report import render
 
-    form = "json" if given["as_json"] else given["form"]
+    form = options.format
     several = [comparison] if isinstance(comparison, Comparison) else comparison
     if form in ("github", "sarif"):
         several = [one._replace(cassette=from_top(one.cassette)) for one in several]
@@ -132,8 +147,8 @@ def show(
         several = [one._replace(unused=()) for one in several[:-1]] + [
             several[-1]._replace(unused=unused_in_all(several))
         ]
-    if given["level"] and form != "text":
-        several = [one._replace(changes=one.at_least(given["level"])) for one in several]
+    if options.level and form != "text":
+        several = [one._replace(changes=one.at_least(options.level)) for one in several]
     if form == "html" and page is not None:
         return _echo(page)
     text = render(
@@ -144,8 +159,8 @@ def show(
         fail_on=None if project.fail_on == "never" else project.fail_on,
         file=file,
         ignore_file=os.path.relpath(project.ignore_path),
-        full=given["full"],
-        level=given["level"] or ("error" if verdict else "info"),
+        full=options.full,
+        level=options.level or ("error" if verdict else "info"),
         verdict=verdict or (lambda comparison: ""),
     )
     return _echo(text)

@@ -49,17 +49,17 @@ def _carried_out(name: str, words: Sequence[str]) -> int | None:
     found = read(getattr(options, name.upper()), words, interspersed=name != "record")
     if found is None:
         return None
-    given, others = found
+    values, others = found
     if name == "record":
         from .record import record
 
-        return record(tuple(others), given)
+        return record(tuple(others), values)
     if not others or not others[0] or "://" in others[0]:
         return None  # nor is a URL plain
     if name == "replay":
         from .replay import replay
 
-        return replay(others[0], given) if len(others) == 1 else None
+        return replay(others[0], values) if len(others) == 1 else None
     from .use import use
 
-    return use(others[0], tuple(others[1:]), given)
+    return use(others[0], tuple(others[1:]), values)

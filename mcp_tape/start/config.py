@@ -10,17 +10,18 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
+from ..cassette.schema import absolute
 from ..clients import jsonc
 from ..console import ended_by, say
 from ..errors import MisuseError, SettingsError, TapeError, count, pasted, unchanged
-from ..options import URL, USE
+from ..options import URL, USE, is_given
 from ..testing.entries import KEYS, read
-from ..testing.use import use_cassette
+from ..testing.use import use_servers
 from ..transports import programs
-from ..values import named_function
 from .summary import inexact_text
 
 if TYPE_CHECKING:
+    from ..options import OptionValues
     from ..replay.misses import Advice
     from ..testing.used import UsedCassette
 
@@ -29,42 +30,43 @@ _PLACE = "{config}"
 _OURS = {"mode", "config", "strict", "fail_on", "quiet"}  # of the options without a keyword, those that count here
 
 
-def run(file: str, program: Sequence[str], given: dict[str, Any]) -> int:
+def run(file: str, program: Sequence[str], values: OptionValues, config: str) -> int:
     """Run a program, report the misses, and keep what was recorded if all went well. Return the exit code."""
-    _check(program, given)
-    settings, key = _read(given["config"])
-    tape = use_cassette(file, servers=settings[key], **_keywords(given))
+    _check(program, values)
+    settings, key = _read(config)
+    # What counts here counts in no recorder that the tape starts.
+    tape = use_servers(absolute(file), values._replace(strict=False, fail_on=None), settings[key])
     try:
-        tape.words = lambda advice: _words(advice, file, given["config"])
-        with _written(settings | tape.config(key), given["config"]) as copy:
+        tape.words = lambda advice: _words(advice, file, config)
+        with _written(settings | tape.config(key), config) as copy:
             words = [word.replace(_PLACE, copy) for word in program]
             code = programs.run(words, {VARIABLE: copy})
     except BaseException:
         tape.finish(keep=False)
         raise
-    return _ended(tape, code, given)
+    return _ended(tape, code, values)
 
 
-def _ended(tape: UsedCassette, code: int, given: dict[str, Any]) -> int:
+def _ended(tape: UsedCassette, code: int, values: OptionValues) -> int:
     """End the tape and say how it went. Return the exit code: the program's, or 1 if only the tape found something."""
     if code:  # nothing is kept, so nobody is waited for who might still begin to record
         with suppress(TapeError):
             tape.finish(keep=False)
     problems = [*tape.errors, *dict.fromkeys(miss.report for miss in tape.misses)]
-    if given["strict"] and not problems:
+    if values.strict and not problems:
         problems += [
             f"unplayed: {call.server}: #{call.seq} of session {call.session} {call.method} {call.name or ''}"
             for call in tape.unplayed
         ]
     unstruck = [f"the fault {fault} has struck nothing on {tape.path}" for fault in tape.unstruck]
-    if given["strict"]:
+    if values.strict:
         problems += unstruck
     else:
         for text in unstruck:
             say(text)
-    if given["fail_on"] and not problems:
+    if values.fail_on and not problems:
         problems += [f"inexact: {found.title}" for found in tape.inexact]
-    for note in () if given["quiet"] else tape.notes:
+    for note in () if values.quiet else tape.notes:
         say(f"note: {note}")
     for problem in problems:
         say(problem)
@@ -77,28 +79,20 @@ def _ended(tape: UsedCassette, code: int, given: dict[str, Any]) -> int:
         tape.finish(keep=is_well)
     except TapeError as error:
         failed = ended_by(error) if is_well else 0  # else it was said
-    if not given["quiet"] or problems:
+    if not values.quiet or problems:
         inexact = inexact_text(Counter(found.rung for found in tape.inexact).items())
         recorded = f", {count(len(tape.calls()), 'call')} made" if tape.is_recording else ""
         say(f"{tape.play_count} played, {len(tape.misses)} missed{inexact}{recorded}: {tape.path}")
     return code or failed or int(not is_well)
 
 
-def _check(program: Sequence[str], given: dict[str, Any]) -> None:
+def _check(program: Sequence[str], values: OptionValues) -> None:
     if not program:
         raise MisuseError("which program should run? Add -- and its command, with {config} in place of the file")
     for row in USE:
         counts = row is not URL and (row.keyword or row.name in _OURS)
-        if not counts and given[row.name] not in (None, (), False, row.default):
+        if not counts and is_given(row, values):
             raise MisuseError(f"{row.flag} does not go with --config, which runs a program with the servers of a file")
-
-
-def _keywords(given: dict[str, Any]) -> dict[str, Any]:
-    """The values of options as keywords of `use_cassette`."""
-    found = {row.keyword: given[row.name] for row in USE if row.keyword == row.name and row.name != "url"}
-    functions = [named_function(name) for name in given["redact_with"]]
-    more = {"env": dict(given["env"]), "headers": dict(given["headers"]), "match_on": given["match_on"] or ()}
-    return found | more | {"redactions": functions, "redact": not given["no_redact"]}
 
 
 def _read(path: str) -> tuple[dict[str, Any], str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..console import report
 from ..errors import MisuseError
@@ -15,27 +15,28 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..api import Web
+    from ..options import OptionValues
     from ..telemetry.live import Spans
 
 
-def asked(given: dict[str, Any]) -> Production:
+def asked(values: OptionValues) -> Production:
     """What was asked for. Refuse what does not go together."""
-    if given["on_rotate"] and not (given["rotate"] or given["of_client"]):
+    if values.on_rotate and not (values.rotate or values.of_client):
         raise MisuseError("--on-rotate needs --rotate: a cassette that was handed on is not written again")
-    if given["hook_timeout"] and not given["on_rotate"]:
+    if values.hook_timeout and not values.on_rotate:
         raise MisuseError("--hook-timeout needs --on-rotate")
     words: tuple[str, ...] = ()
-    if given["on_rotate"]:
+    if values.on_rotate:
         from ..record.production.hooks import parse
 
-        words = parse(given["on_rotate"])
+        words = parse(values.on_rotate)
     return Production(
-        drawn(parse_share(given["sample"]), given["sample_seed"]) if given["sample"] else None,
-        given["bodies"],
+        drawn(parse_share(values.sample), values.sample_seed) if values.sample else None,
+        values.bodies,
         words,
-        given["hook_timeout"] or HOOK_TIMEOUT,
-        _spans_to(given["otlp"]) if given["otlp"] else None,
-        given["quiet"],
+        values.hook_timeout or HOOK_TIMEOUT,
+        _spans_to(values.otlp) if values.otlp else None,
+        values.quiet,
     )
 
 
@@ -48,20 +49,20 @@ def _spans_to(url: str) -> Callable[[Callable[[str], None]], Spans]:
     return made
 
 
-def is_left_out(asked: Production, given: dict[str, Any]) -> bool:
+def is_left_out(asked: Production, values: OptionValues) -> bool:
     """Return whether the one session of a server on stdin and stdout is not in the sample."""
-    is_one = not given["url"] or given["over_stdio"]
+    is_one = not values.url or values.over_stdio
     return bool(is_one and asked.sample and not asked.sample.takes(STDIO))
 
 
-def pass_on(command: tuple[str, ...], given: dict[str, Any], web: Web) -> int:
+def pass_on(command: tuple[str, ...], values: OptionValues, missing: tuple[str, ...], web: Web) -> int:
     """Let a session pass that is not recorded: be its server. Return only from a bridge to a URL."""
-    if not given["quiet"]:
+    if not values.quiet:
         report("not in the sample: passed on, and not recorded")
-    if given["over_stdio"]:
+    if values.over_stdio:
         from .remote import pass_on_over_stdio
 
-        return pass_on_over_stdio(web, given["was"], warn=report)
+        return pass_on_over_stdio(web, values.was, warn=report)
     from ..transports.passing import become
 
-    return become(command, around(given))
+    return become(command, around(values, missing))

@@ -5,46 +5,45 @@ from __future__ import annotations
 from .. import api
 from ..console import announce, report
 from ..errors import MisuseError, ServerError
+from ..options import IN_PRODUCTION, is_given
 from ..transports.runs import named
 from .values import around, check_server, completed, record_from, web_from
 
 TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
-    from typing import Any
+    from ..options import OptionValues
+    from ..record.rotation import Row
 
 
-_IN_PRODUCTION = ("sample", "on_rotate", "hook_timeout", "otlp")
-
-
-def record(command: tuple[str, ...], given: dict[str, Any]) -> int:
+def record(command: tuple[str, ...], values: OptionValues) -> int:
     """Record the server of a command or a URL; return its exit code."""
-    url, quiet = given["url"], given["quiet"]
-    check_server(command, given)
-    given = completed(given)
-    web = web_from(given)
-    if given["keep"] and not (given["rotate"] or given["of_client"]):
+    quiet = values.quiet
+    check_server(command, values)
+    values, missing = completed(values)
+    web = web_from(values)
+    if values.keep and not (values.rotate or values.of_client):
         raise MisuseError("--keep needs --rotate")
     asked = None
-    if given["bodies"] != "full" or any(given[name] for name in _IN_PRODUCTION):
+    if any(is_given(option, values) for option in IN_PRODUCTION):
         from . import production
 
-        asked = production.asked(given)
-        if production.is_left_out(asked, given):
-            return production.pass_on(command, given, web)
-    path, row = _rotated(given["output"] or _default_path(command, given), given)
+        asked = production.asked(values)
+        if production.is_left_out(asked, values):
+            return production.pass_on(command, values, missing, web)
+    path, row = _rotated(values.output or _default_path(command, values), values)
     if not quiet and "://" not in path:  # else it is refused below
         report(f"recording to {path}")
-    options = record_from(command, given)
+    options = record_from(command, values)
     options = options._replace(run=named(options.run) or None, row=row, production=asked)
-    if given["over_stdio"]:
+    if values.over_stdio:
         from . import remote
 
-        code, summary = remote.record_url_over_stdio(web, path, options, was=given["was"], warn=report)
-    elif url:
+        code, summary = remote.record_url_over_stdio(web, path, options, was=values.was, warn=report)
+    elif values.url:
         code, summary = api.record_url(web, path, options, warn=report, started=announce)
     else:
         try:
-            code, summary = api.record(command, path, options, around=around(given), warn=report)
+            code, summary = api.record(command, path, options, around=around(values, missing), warn=report)
         except ServerError as error:
             api.record_failure(error, path, options, report)
             raise
@@ -55,19 +54,19 @@ def record(command: tuple[str, ...], given: dict[str, Any]) -> int:
     return code
 
 
-def _default_path(command: tuple[str, ...], given: dict[str, Any]) -> str:
+def _default_path(command: tuple[str, ...], values: OptionValues) -> str:
     from .names import default_path, default_path_of, path_for
 
-    if given["of_client"]:
-        return path_for(given["of_client"])
-    return default_path_of(given["url"]) if given["url"] else default_path(command)
+    if values.of_client:
+        return path_for(values.of_client)
+    return default_path_of(values.url) if values.url else default_path(command)
 
 
-def _rotated(path: str, given: dict[str, Any]) -> tuple[str, Any]:
+def _rotated(path: str, values: OptionValues) -> tuple[str, Row | None]:
     """The cassette to record into, and the row of those that follow it, if it is in one."""
-    if given["rotate"] or given["of_client"]:
+    if values.rotate or values.of_client:
         from ..record.rotation import KEPT, begun
 
-        kept = given["keep"] or (KEPT if given["of_client"] else None)
-        return begun(path, given["rotate"], kept, bool(given["on_rotate"]))
+        kept = values.keep or (KEPT if values.of_client else None)
+        return begun(path, values.rotate, kept, bool(values.on_rotate))
     return path, None

@@ -8,23 +8,23 @@ from .values import check_faults, web_from
 
 TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
-    from typing import Any
+    from ..options import OptionValues
 
 
-def replay(file: str, given: dict[str, Any]) -> int:
+def replay(file: str, values: OptionValues) -> int:
     """Be the recorded server; return the exit code."""
-    options = api.replay_options(given)
-    check_faults(options, given["listen"])
-    web = web_from(given)
-    if (given["workers"] or 1) > 1:
+    options = api.replay_options(values)
+    check_faults(options, values.listen)
+    web = web_from(values)
+    if (values.workers or 1) > 1:
         from ..fleet.serving import replay_web
 
-        played = replay_web(file, options, web, given["workers"], quiet=given["quiet"], say=say, started=announce)
-    elif given["listen"]:
+        played = replay_web(file, options, web, values.workers or 1, quiet=values.quiet, say=say, started=announce)
+    elif values.listen:
         played = api.replay_web(file, options, web, say=say, started=announce)
     else:
         played = api.replay(file, options, say=say)
     from .summary import report_played  # when all is over
 
-    report_played(played, options, file, given["quiet"])
+    report_played(played, options, file, values.quiet)
     return played.code

@@ -10,32 +10,31 @@ from .values import around, check_faults, check_server, completed, record_from, 
 
 TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
-    from typing import Any
-
+    from ..options import OptionValues
     from ..replay.stage import Played, Replay
 
 
-def use(file: str, command: tuple[str, ...], given: dict[str, Any]) -> int:
+def use(file: str, command: tuple[str, ...], values: OptionValues) -> int:
     """Replay, record, or both, as the mode says; return the exit code."""
-    if given["config"]:
+    if values.config:
         from .config import run
 
-        return run(file, command, given)
-    mode, quiet = given["mode"], given["quiet"]
-    by_web = bool(given["url"] or given["listen"])
+        return run(file, command, values, values.config)
+    mode, quiet = values.mode, values.quiet
+    by_web = bool(values.url or values.listen)
     if mode != "none":
-        check_server(command, given)
-    given = completed(given)
-    replaying = replay_options(given)
+        check_server(command, values)
+    values, missing = completed(values)
+    replaying = replay_options(values)
     check_faults(replaying, by_web)
-    server = modes.Url(web_from(given), announce) if by_web else modes.Command(command, around(given))
+    server = modes.Url(web_from(values), announce) if by_web else modes.Command(command, around(values, missing))
     if not quiet:
         say(f"mode {mode}: {file}")
-    recording = record_from(command, given)
+    recording = record_from(command, values)
     try:
         outcome = modes.use(file, server, mode, replaying, recording, report)
     except TapeError as error:
-        _report(error, replaying, given)
+        _report(error, replaying, values)
         raise
     name = replaying.in_place_of or file
     if outcome.played is not None:
@@ -67,9 +66,9 @@ def _grown(name: str, played: Played) -> str:
     return f"{grown}; {answers} from the old tape; to record all anew: --mode rewrite"
 
 
-def _report(error: TapeError, replaying: Replay, given: dict[str, Any]) -> None:
+def _report(error: TapeError, replaying: Replay, values: OptionValues) -> None:
     """Add an error to the report that a test reads."""
     from ..redaction.diagnostics import Discreet  # only where something went wrong
     from ..replay.report import Reporter
 
-    Reporter(say, replaying.report, replaying.run, Discreet(rules_from(given))).fail(str(error))
+    Reporter(say, replaying.report, replaying.run, Discreet(rules_from(values))).fail(str(error))

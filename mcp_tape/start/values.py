@@ -6,95 +6,104 @@ import os
 
 from ..console import say
 from ..errors import MisuseError
-from ..options import HEADER_ENV, LISTENING, MAX_BODY, OVER_STDIO, USE, WORKERS, known
+from ..options import HEADER_ENV, LISTENING, MAX_BODY, OVER_STDIO, USE, WORKERS, is_given, known
 from ..wire.channels import HTTP, STDIO
 
 TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
 
     from ..api import Web
+    from ..options import OptionValues
     from ..record.options import Options as RecordOptions
     from ..redaction.diagnostics import Rules
     from ..replay.stage import Replay
     from ..transports.process import Around
 
 
-def check_server(command: tuple[str, ...], given: dict[str, Any]) -> None:
+def check_server(command: tuple[str, ...], values: OptionValues) -> None:
     """Refuse all but one server, and options of a URL without one."""
-    url = given["url"]
+    url = values.url
     if not command and not url:
         raise MisuseError("what should be recorded? Add -- and the server's command, or --url URL")
     if command and url:
         from ..redaction.diagnostics import hidden
 
         raise MisuseError(f"either --url {hidden(url)} or the command {command[0]}, not both")
-    if given.get("over_stdio") and (given["listen"] or given["head_timeout"]):
+    if values.over_stdio and (values.listen or values.head_timeout):
         raise MisuseError("either --stdio or --listen, not both: one client comes on stdin, others at an address")
     for row in (*USE, HEADER_ENV, OVER_STDIO):
-        if command and row.counts not in (None, "command") and given.get(row.name):
+        if command and row.counts not in (None, "command") and is_given(row, values):
             raise MisuseError(f"{row.flag} needs --url; a command talks on stdin and stdout")
-        if url and row.counts == "command" and given.get(row.name):
+        if url and row.counts == "command" and is_given(row, values):
             raise MisuseError(f"{row.flag} needs a command; a server at a URL is not started by mcp-tape")
 
 
-def completed(given: dict[str, Any]) -> dict[str, Any]:
-    """Add what the server is to get of others: of a test, and of the programs that started us."""
-    env, missing, handed = given["env"], (), given.get("of_test")
-    headers = (*given["headers"], *given.get("header_env", ()))
-    if given["env_from"]:
+def completed(values: OptionValues) -> tuple[OptionValues, tuple[str, ...]]:
+    """Add what the server is to get of others: of a test, and of the programs that started us.
+
+    Also return the names of variables that none of these has.
+    """
+    env, missing = values.env, tuple[str, ...]()
+    headers = (*values.headers, *values.header_env)
+    if values.env_from:
         from ..transports.handover import from_parents
 
-        found = tuple(from_parents(given["env_from"]))
-        env, missing = (*found, *env), tuple(name for name in given["env_from"] if name not in dict(found))
-    if handed:
+        found = tuple(from_parents(values.env_from))
+        env, missing = (*found, *env), tuple(name for name in values.env_from if name not in dict(found))
+    if handed := values.of_test:
         env, headers, missing = (*env, *handed.env), (*headers, *handed.headers), (*missing, *handed.missing)
-    return given | {"env": env, "headers": headers, "missing": missing}
+    return values._replace(env=env, headers=headers), missing
 
 
-def around(given: dict[str, Any]) -> Around | None:
+def around(values: OptionValues, missing: tuple[str, ...]) -> Around | None:
     """What a server of ours gets beside our own environment; None if that is nothing."""
-    if not (given["env"] or given["cwd"] or given["missing"]):
+    if not (values.env or values.cwd or missing):
         return None
     from ..transports.process import Around
 
-    return Around(given["env"], given["cwd"], given["missing"])
+    return Around(values.env, values.cwd, missing)
 
 
-def web_from(given: dict[str, Any]) -> Web:
+def web_from(values: OptionValues) -> Web:
     """Where to listen and which server to ask. Refuse what does not count there."""
     from ..api import Web
 
-    more = {name: given[name] for name in ("url", "headers", "cacert", "max_body", "head_timeout") if given.get(name)}
-    if not given["listen"]:
-        if given["allow_remote"]:
+    web = Web(
+        url=values.url or "", headers=values.headers, cacert=values.cacert, max_body=values.max_body,
+        head_timeout=values.head_timeout,
+    )  # fmt: skip
+    if not values.listen:
+        if values.allow_remote:
             raise MisuseError("--allow-remote needs --listen")
         for row in (MAX_BODY, WORKERS, *LISTENING):
-            if row.counts == "listening" and given.get(row.name) and not given.get("url"):
+            if row.counts == "listening" and is_given(row, values) and not values.url:
                 raise MisuseError(f"{row.flag} needs --listen; it has no effect on stdin and stdout")
-        return Web(**more)
+        return web
     from ..transports.http.addresses import is_loopback
 
-    host, port = given["listen"]
+    host, port = values.listen
     if not is_loopback(host):
-        if not given["allow_remote"]:
+        if not values.allow_remote:
             raise MisuseError(
                 f"--listen {host}:{port} can be reached by other machines; add --allow-remote if that is intended"
             )
         say(f"warning: anyone who can reach {host}:{port} can talk to it; there is no password")
-    return Web(host, port, **more)
+    return web._replace(host=host, port=port)
 
 
-def record_from(command: tuple[str, ...], given: dict[str, Any]) -> RecordOptions:
+def record_from(command: tuple[str, ...], values: OptionValues) -> RecordOptions:
     from ..record.options import Options
 
-    chosen = {name: value for name, value in given.items() if name in Options._fields and value is not None}
-    chosen |= {"known": known(given)}
-    if given["url"]:
-        chosen |= {"target": {"url": given["url"]}, "transport": STDIO if given.get("over_stdio") else HTTP}
-    words = list(command) if given["no_redact"] else without_home(command)
-    return Options(**{"target": {"command": words}} | chosen, redact=not given["no_redact"])
+    target: dict[str, object] = {"url": values.url}
+    if not values.url:
+        target = {"command": list(command) if values.no_redact else without_home(command)}
+    return Options(
+        target, HTTP if values.url and not values.over_stdio else STDIO,
+        note=values.note, run=values.run, label=values.label, new_times=values.new_times, redact=not values.no_redact,
+        redact_keys=values.redact_keys, redact_paths=values.redact_paths, redact_values=values.redact_values,
+        redact_with=values.redact_with, max_decoded=values.max_decoded, headers=values.headers, known=known(values),
+    )  # fmt: skip
 
 
 def without_home(words: Sequence[str]) -> list[str]:
@@ -108,11 +117,11 @@ def without_home(words: Sequence[str]) -> list[str]:
     return [inside.sub("~", word) for word in words]
 
 
-def rules_from(given: dict[str, Any]) -> Rules:
+def rules_from(values: OptionValues) -> Rules:
     from ..redaction.diagnostics import Rules
 
-    keys, paths, values = (given[name] for name in ("redact_keys", "redact_paths", "redact_values"))
-    return Rules(keys, paths, values, named=given["redact_with"], environ=os.environ, known=known(given))
+    own = values.redact_keys, values.redact_paths, values.redact_values
+    return Rules(*own, named=values.redact_with, environ=os.environ, known=known(values))
 
 
 def check_faults(options: Replay, listen: object) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from ..errors import TapeError
+from ..options import OptionValues
 
 TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
@@ -13,11 +14,11 @@ if TYPE_CHECKING:
 
     from ..options import Option
 
-    Read = tuple[dict[str, Any], list[str]]
+    Read = tuple[OptionValues, list[str]]
 
 
 def read(rows: Sequence[Option], words: Sequence[str], *, interspersed: bool) -> Read | None:
-    """Return the values of options by name, and the other words; None for what is not plain, or not right.
+    """Return the values of options, and the other words; None for what is not plain, or not right.
 
     Not `interspersed`: what follows the first word that is no option is no option either.
     """
@@ -26,7 +27,7 @@ def read(rows: Sequence[Option], words: Sequence[str], *, interspersed: bool) ->
         return None
     texts, others = split
     try:
-        return {row.name: _value(row, texts.get(row.name)) for row in rows}, others
+        return OptionValues(**{row.name: _value(row, texts[row.name]) for row in rows if row.name in texts}), others
     except (ValueError, TapeError):
         return None  # click says why, of several reasons the one that is given first
 
@@ -60,11 +61,9 @@ def _split(
     return texts, [*others, *rest]
 
 
-def _value(row: Option, texts: list[str] | None) -> Any:
+def _value(row: Option, texts: list[str]) -> Any:
     if row.kind == "flag":
-        return texts is not None
-    if texts is None:
-        return () if row.multiple else row.default
+        return True
     if row.multiple:
         return row.taken(tuple(_converted(row.kind, text) for text in texts))
     return row.taken(_converted(row.kind, texts[-1]))  # the last one counts

@@ -45,8 +45,8 @@ class Entry(NamedTuple):
         kept = {"env": dict(self.env), "cwd": cwd, "headers": dict(self.headers)}
         return made | {name: value for name, value in kept.items() if value and live}
 
-    def keywords(self, environ: Mapping[str, str]) -> dict[str, Any]:
-        """The equivalent keywords of `use_cassette`, with known variables expanded.
+    def expand(self, environ: Mapping[str, str]) -> Entry:
+        """The same server, with known variables expanded.
 
         Values with unknown variables are left out: only the client knows them.
         """
@@ -54,10 +54,9 @@ class Entry(NamedTuple):
             {name: text for name, value in values.items() if (text := expanded(value, environ)) is not None}
             for values in (self.env, self.headers)
         )
-        words = [word if (text := expanded(word, environ)) is None else text for word in self.command]
+        words = tuple(word if (text := expanded(word, environ)) is None else text for word in self.command)
         cwd = expanded(self.cwd, environ) if self.cwd else None
-        url = expanded(self.url, environ) or self.url
-        return {"command": words, "url": url, "env": env, "cwd": cwd, "headers": headers}
+        return Entry(words, expanded(self.url, environ) or self.url, env, cwd, headers)
 
 
 def _is_sse(url: str | None) -> bool:

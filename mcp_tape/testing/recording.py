@@ -105,8 +105,8 @@ class Recording(UsedCassette):
         web = self._settings.web
         if not web.url:
             raise TapeError(f"{self.path} is recorded from a command: give the client tape.command, not tape.url")
-        given = self._settings.given | {"listen": ("127.0.0.1", 0), "headers": ()}  # headers are handed over
-        words = [*self._mcp_tape(), *options.words_for((*options.WEB, options.LISTEN), given)]
+        values = self._settings.values._replace(listen=("127.0.0.1", 0), headers=())  # headers are handed over
+        words = [*self._mcp_tape(), *options.words_for((*options.WEB, options.LISTEN), values)]
         recorder = subprocess.Popen(words, stdout=subprocess.PIPE)
         self._started.callback(self._stop, recorder)
         assert recorder.stdout is not None
@@ -126,9 +126,9 @@ class Recording(UsedCassette):
     def _handed_over(self) -> str:
         """The socket where recorders get this process's data: clients start them without its environment."""
         if self._handover is None:
-            given = self._settings.given
-            env, names, headers = given["env"], given["env_from"], given["headers"]
-            self._handover = Handover(lambda: of_moment(options.known(given), env, names, headers, os.environ))
+            values = self._settings.values
+            server = values.env, values.env_from, values.headers
+            self._handover = Handover(lambda: of_moment(options.known(values), *server, os.environ))
             self._beside.callback(self._handover.close)
         return self._handover.path
 
@@ -259,7 +259,7 @@ class Recording(UsedCassette):
             return  # the existing cassette has at least as much
         for label in self._unrecorded(self._part):
             _record_nothing(self._part, self._run, label)
-        if self.mode == "rewrite" and not self._settings.given["new_times"]:
+        if self.mode == "rewrite" and not self._settings.values.new_times:
             self._is_as_before = says_the_same(self._part, self.path)
             if self._is_as_before:
                 return  # the file keeps every byte
@@ -288,17 +288,19 @@ class Recording(UsedCassette):
 def _recorder_options(settings: Settings) -> list[str]:
     """The settings, as options of a recorder's command line."""
     rows = options.LABEL, options.CWD, *options.RECORDING
+    values, replay = settings.values, settings.replay
     try:
-        normalizers = [name_of(function) for function in settings.given["normalizers"]]
-        named = {"redact_with": [name_of(function) for function in settings.given["redactions"]]}
-        named["normalize"] = [*settings.given["normalize"], *normalizers]
+        redactions, normalizers = (tuple(map(name_of, several)) for several in (replay.redactions, replay.normalizers))
     except ValueError as error:
         raise TapeError(str(error)) from None
+    values = values._replace(
+        redact_with=(*values.redact_with, *redactions), normalize=(*values.normalize, *normalizers)
+    )
     if settings.mode != "new_episodes":
-        return options.words_for(rows, settings.given | named)
-    if settings.replay.rules or settings.replay.choosers:
+        return options.words_for(rows, values)
+    if replay.rules or replay.choosers:
         raise TapeError("in mode new_episodes another process plays: rules and faults must be texts, not functions")
-    return options.words_for((*rows, *options.REPLAYING, *options.LIVE), settings.given | named)
+    return options.words_for((*rows, *options.REPLAYING, *options.LIVE), values)
 
 
 def _record_nothing(part: str, run: str, label: str | None) -> None:

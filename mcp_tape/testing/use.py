@@ -5,24 +5,34 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import api, modes
 from ..cassette import schema
 from ..console import say
 from ..errors import CassetteError, TapeError
-from ..options import AROUND, MODE, REDACT, REPLAYING, USE, Option
+from ..options import AROUND, MODE, REDACT, REPLAYING, USE, Option, OptionValues, is_given
 from ..redaction.diagnostics import Discreet, Rules, hidden
 from ..values import check_variable, variable
 from .used import Inexact, Miss, Settings, UsedCassette
 
 if TYPE_CHECKING:
     from ..cassette.reader import Cassette
+    from ..redaction.environment import Pairs
     from ..replay.faults import Chooser
     from ..replay.finder import Compare, Repeats
     from .entries import Entry
 
 __all__ = ["Inexact", "Miss", "UsedCassette", "use_cassette"]
+
+
+class UserFunctions(NamedTuple):
+    """Functions that keywords take beside texts: `Option.functions` has the field of each."""
+
+    rules: tuple[Compare, ...] = ()
+    normalizers: tuple[Callable[[Any], Any], ...] = ()
+    choosers: tuple[Chooser, ...] = ()
+    redactions: tuple[Callable[[str], str], ...] = ()
 
 
 def use_cassette(
@@ -68,11 +78,16 @@ def use_cassette(
     to compare; a fault gets the live request and returns a fault such as "delay:250", or None. Each function in
     `redactions` gets a text and returns it without its secrets.
     """
-    keywords = dict(locals())  # before another name is bound
-    path = _absolute(os.fspath(path))
+    given = dict(locals())  # before another name is bound
+    if isinstance(command, str):
+        raise TapeError(f"the command must be a list of words, as in {command.split()!r}")
+    path, (values, functions) = _absolute(os.fspath(path)), _checked_keywords(given)
     if servers is not None:
-        return _use_servers(path, keywords)
-    settings = _settings(path, keywords)
+        for name in ("command", "url"):
+            if given[name]:
+                raise TapeError(f"either servers or {name}, not both")
+        return use_servers(path, values, servers, functions, block_live=block_live)
+    settings = _settings(path, values, functions, command)
     opened = _to_play(settings, can_record=not block_live and bool(command or url))
     if opened is not None:
         from .playing import Playing
@@ -92,26 +107,34 @@ def _absolute(path: str) -> str:
     return named(path)
 
 
-def _use_servers(path: str, keywords: dict[str, Any]) -> UsedCassette:
+def use_servers(
+    path: str,
+    values: OptionValues,
+    servers: Mapping[str, Any],
+    functions: UserFunctions | None = None,
+    *,
+    block_live: bool = False,
+) -> UsedCassette:
     """A tape of several servers: each plays, or records into a common file."""
     from .entries import read
     from .group import Group
     from .playing import Playing
     from .recording import Recording
 
-    for name in ("command", "url"):
-        if keywords[name]:
-            raise TapeError(f"either servers or {name}, not both")
-    entries, common, blocked = read(keywords["servers"]), _settings(path, keywords), keywords["block_live"]
-    several = {name: _settings(path, _for_server(keywords, entry), name) for name, entry in entries.items()}
+    entries, functions = read(servers), functions or UserFunctions()
+    common = _settings(path, values, functions)
+    several = {
+        name: _settings(path, _for_server(values, server, name), functions, server.command)
+        for name, server in ((name, entry.expand(os.environ)) for name, entry in entries.items())
+    }
     doors: dict[str, UsedCassette] = {}
     with contextlib.ExitStack() as failing:
         for name, settings in several.items():
-            opened = _to_play(settings, can_record=not blocked)
+            opened = _to_play(settings, can_record=not block_live)
             if opened is not None:
                 doors[name] = Playing(settings._replace(mode="none"), opened)
                 failing.callback(doors[name].finish, keep=False)
-        live = {name: _live(settings, blocked) for name, settings in several.items() if name not in doors}
+        live = {name: _live(settings, block_live) for name, settings in several.items() if name not in doors}
         file = None
         if live:
             first, *others = {settings.mode for settings in live.values()}
@@ -125,21 +148,34 @@ def _use_servers(path: str, keywords: dict[str, Any]) -> UsedCassette:
     return Group(common, {name: doors[name] for name in entries}, entries, file)
 
 
-def _for_server(keywords: dict[str, Any], entry: Entry) -> dict[str, Any]:
-    """The keywords for one of several servers: those of its entry, and the common ones."""
-    own = entry.keywords(os.environ)
-    env, headers = ((keywords[name] or {}) | own[name] for name in ("env", "headers"))
-    cwd = own["cwd"] or keywords["cwd"]
-    around = {"env": {}, "env_from": (), "cwd": None} if entry.url else {"env": env, "cwd": cwd}
-    return keywords | own | around | {"headers": headers if entry.url else {}}
+def _for_server(values: OptionValues, server: Entry, label: str) -> OptionValues:
+    """The values for one of several servers: those of its entry, and the common ones."""
+    values = values._replace(label=label, url=server.url)
+    if server.url:
+        return values._replace(headers=_merged(values.headers, server.headers), env=(), env_from=(), cwd=None)
+    cwd = values.cwd if not server.cwd else os.path.abspath(server.cwd)
+    return values._replace(headers=(), env=_merged(values.env, dict(_variables(server.env))), cwd=cwd)
 
 
-def _settings(path: str, keywords: dict[str, Any], label: str | None = None) -> Settings:
-    given = _by_name(keywords) | {"label": label}
-    command, url = keywords["command"], keywords["url"]
-    _check_server(given, command, url)
-    web = api.Web(url=url or "", headers=given["headers"], cacert=keywords["cacert"])
-    return Settings(path, keywords["mode"], tuple(command), web, api.replay_options(given), given)
+def _merged(pairs: Pairs, others: Mapping[str, str]) -> Pairs:
+    return tuple((dict(pairs) | dict(others)).items())
+
+
+def _settings(path: str, values: OptionValues, functions: UserFunctions, command: Sequence[str] = ()) -> Settings:
+    if command and values.url:
+        raise TapeError(f"either the command {command[0]} or the URL {hidden(values.url)}, not both")
+    for row in AROUND if values.url else ():
+        if is_given(row, values):
+            where = hidden(values.url or "")
+            raise TapeError(f"{row.name} needs a command; the server at {where} is not started by mcp-tape")
+    web = api.Web(url=values.url or "", headers=values.headers, cacert=values.cacert)
+    replay = api.replay_options(values)._replace(
+        rules=functions.rules,
+        normalizers=functions.normalizers,
+        choosers=functions.choosers,
+        redactions=functions.redactions,
+    )
+    return Settings(path, values.mode, tuple(command), web, replay, values)
 
 
 def _live(settings: Settings, blocked: bool) -> Settings:
@@ -151,19 +187,21 @@ def _live(settings: Settings, blocked: bool) -> Settings:
     return settings._replace(mode="all") if is_first else settings
 
 
-def _by_name(keywords: dict[str, Any]) -> dict[str, Any]:
-    """Check keywords. Return values by the names of the table, as from a command line; functions separately."""
+def _checked_keywords(keywords: Mapping[str, Any]) -> tuple[OptionValues, UserFunctions]:
+    """Check keywords. Return the values as of a command line, and functions separately."""
     given = {row.name: keywords[row.name] for row in USE if row.keyword == row.name}
     given["headers"] = tuple((keywords["headers"] or {}).items())
-    given["env"] = tuple(_variable(name, value) for name, value in (keywords["env"] or {}).items())
+    given["env"] = _variables(keywords["env"] or {})
     given["cwd"] = None if keywords["cwd"] is None else os.path.abspath(keywords["cwd"])
+    given["no_redact"] = not keywords["redact"]
+    functions: dict[str, Any] = {"redactions": tuple(keywords["redactions"])}
     for row in (MODE, *AROUND, *REPLAYING, *REDACT):
         if row.name in given:
             given[row.name] = _checked(row, given[row.name])
         if row.functions:
-            given[row.functions] = tuple(each for each in given[row.name] if not isinstance(each, str))
+            functions[row.functions] = tuple(each for each in given[row.name] if not isinstance(each, str))
             given[row.name] = tuple(each for each in given[row.name] if isinstance(each, str))
-    return given | {"no_redact": not keywords["redact"], "redactions": tuple(keywords["redactions"])}
+    return OptionValues(**given), UserFunctions(**functions)
 
 
 def _checked(row: Option, value: Any) -> Any:
@@ -179,6 +217,10 @@ def _checked(row: Option, value: Any) -> Any:
         value = str(value)
         _try(row, value, row.name)
     return value
+
+
+def _variables(env: Mapping[Any, Any]) -> Pairs:
+    return tuple(_variable(name, value) for name, value in env.items())
 
 
 def _variable(name: object, value: object) -> tuple[str, str]:
@@ -211,16 +253,6 @@ def _try(row: Option, source: str, refused: str) -> None:
         row.checked(source)
     except (ValueError, TypeError) as error:
         raise TapeError(f"{refused} {error.__cause__ or error}") from None
-
-
-def _check_server(given: dict[str, Any], command: Sequence[str], url: str | None) -> None:
-    if isinstance(command, str):
-        raise TapeError(f"the command must be a list of words, as in {command.split()!r}")
-    if command and url:
-        raise TapeError(f"either the command {command[0]} or the URL {hidden(url)}, not both")
-    for row in AROUND if url else ():
-        if given[row.name]:
-            raise TapeError(f"{row.name} needs a command; the server at {hidden(url or '')} is not started by mcp-tape")
 
 
 def _to_play(settings: Settings, *, can_record: bool) -> Cassette | None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ..cassette.lookup.messages import Position
     from ..cassette.reader import Cassette
     from ..cassette.replace import Part
+    from ..options import OptionValues
     from ..replay.misses import Advice, Difference
     from ..replay.selection import Selection
     from ..replay.stage import Replay
@@ -77,7 +78,7 @@ class Settings(NamedTuple):
     command: tuple[str, ...]
     web: api.Web
     replay: Replay
-    given: dict[str, Any]  # by the names of the table of options, for recorders
+    values: OptionValues  # for recorders
 
 
 class UsedCassette(ABC):

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from ..api import mcp_tape
 from ..cassette.reader import Cassette, Session
 from ..errors import ServerError
-from ..options import LISTEN, WEB, words_for
+from ..options import LISTEN, WEB, OptionValues, words_for
 from ..redaction.diagnostics import hidden
 from ..transports.http.addresses import is_of_old
 from ..transports.stdio import connect
@@ -45,7 +45,8 @@ def recorded(
 def _at_url(server: Server, plan: Plan, words: list[str], listen: bool, late: bool) -> Iterator[connect.Connection]:
     from ..transports.http.connect import Http
 
-    listening = words_for((*WEB, LISTEN), server._asdict() | {"listen": ("127.0.0.1", 0)})
+    values = OptionValues(url=server.url, headers=server.headers, cacert=server.cacert, listen=("127.0.0.1", 0))
+    listening = words_for((*WEB, LISTEN), values)
     with connect.Stdio([*words, *listening], storing=_STORING) as recorder:
         url = (recorder.receive(_STARTING) or b"").decode("utf-8", "replace")
         if not url:

@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from mcp_tape.cassette.reader import Cassette
-from mcp_tape.options import REPLAY, words_for
+from mcp_tape.options import REPLAY, OptionValues, words_for
 from mcp_tape.wire.frames import Frame
 from tests.support.running import MCP_TAPE, WAIT, receive, receive_line, started
 
@@ -120,7 +120,9 @@ def recording(
 
 def replaying(tape: Path, *words: str, code: int = 0, **options: Any) -> contextlib.AbstractContextManager[Running]:
     """A replay at a URL, with words of its command line, and options by their names in the table."""
-    return listening("replay", str(tape), "--listen", "127.0.0.1:0", *words, *words_for(REPLAY, options), code=code)
+    return listening(
+        "replay", str(tape), "--listen", "127.0.0.1:0", *words, *words_for(REPLAY, OptionValues(**options)), code=code
+    )
 
 
 def all_frames(tape: Path) -> list[Frame]:

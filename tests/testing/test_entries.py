@@ -76,15 +76,15 @@ def test_variables_are_put_in_where_they_are_known(text: str, value: str | None)
 
 def test_what_names_unknown_variables_is_left_to_the_client() -> None:
     entry = read({"it": {"command": "${NAME}", "args": ["${GONE}"], "env": {"A": "${GONE}", "B": "${NAME}"}}})["it"]
-    keywords = entry.keywords(ENVIRON)
-    assert (keywords["command"], keywords["env"]) == (["Bern", "${GONE}"], {"B": "Bern"})
+    known = entry.expand(ENVIRON)
+    assert (known.command, known.env) == (("Bern", "${GONE}"), {"B": "Bern"})
 
 
 @pytest.mark.parametrize(
     ("url", "value"), [("https://${NAME}/mcp", "https://Bern/mcp"), ("https://${GONE}/mcp", "https://${GONE}/mcp")]
 )
 def test_a_url_may_name_variables_too(url: str, value: str) -> None:
-    assert read({"it": {"url": url}})["it"].keywords(ENVIRON)["url"] == value
+    assert read({"it": {"url": url}})["it"].expand(ENVIRON).url == value
 
 
 def test_a_url_whose_variable_is_not_set_cannot_be_recorded(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,10 +13,10 @@ from ...console.terminal import clip, echo
 from ...errors import count
 from ...fleet.finding import is_directory
 from ...fleet.many.results import comparisons_of
-from ...options import REDACT, UPSTREAM
+from ...options import REDACT, UPSTREAM, OptionValues
 from ...start.values import rules_from
-from ..click_options import files, given_as, many_options
-from ..compare import AfterDashes, is_text, judging_from, judging_options
+from ..click_options import files, many_options, table_options
+from ..compare import AfterDashes, ComparisonOptions, judging_options
 from ..many.comparing import report
 from ..many.running import Run, worst
 from .diff import _TIMEOUT, PairPage, new_of, references, shown_new
@@ -49,11 +49,23 @@ _FINE = "It breaks no client"
 )
 @click.option("--allow-gone", is_flag=True, help="Cassettes that are no longer there are no failure.")
 @judging_options
-@given_as(*UPSTREAM, *REDACT)
+@table_options(*UPSTREAM, *REDACT)
 @_TIMEOUT
 @many_options
 @click.pass_context
-def command(ctx: click.Context, /, places: tuple[str, ...], jobs: int, shard: Shard | None, **given: Any) -> None:
+def command(
+    ctx: click.Context,
+    /,
+    places: tuple[str, ...],
+    base: str | None,
+    allow_gone: bool,
+    command: tuple[str, ...],
+    timeout: float,
+    jobs: int,
+    shard: Shard | None,
+    options: ComparisonOptions,
+    values: OptionValues,
+) -> None:
     """The gate for CI: exit with 1 if NEW can break a client of OLD.
 
     As mcp-tape diff, surface and calls, but it always fails at errors, whatever fail-on the project has set, and what
@@ -63,34 +75,38 @@ def command(ctx: click.Context, /, places: tuple[str, ...], jobs: int, shard: Sh
     the same name are compared. Those that are new or renamed are named; one that is gone fails, as does a run that
     compared nothing. One that cannot be read does not stop the others; the exit code is the highest of all.
     """
-    from ...fleet.many.comparing import Task, compared, files_of, name_of
+    from ...fleet.many.comparing import Task, compared, files_of, name_of, pairs
     from ...transports.signals import tidied_up
 
-    judging = judging_from(given)._replace(fail_on="error")
+    judging = options.judging()._replace(fail_on="error")
     project = judging.project()
-    if given["base"] is not None and given["command"]:
+    if base is not None and command:
         raise click.UsageError(
             "--base compares cassettes with each other; a live server is compared with one: OLD -- CMD"
         )
-    if given["base"] is None and len(places) > 2:
+    if base is None and len(places) > 2:
         raise click.UsageError(
             f"{count(len(places), 'argument')}, and OLD and NEW are two; for many cassettes: --base REVISION"
         )
-    given["new"] = places[1] if len(places) > 1 else None
-    found = _pairs(places, given)
-    alone = given["base"] is None and not is_directory(places[0])
-    rules = rules_from(given)._replace(environ={})  # every process has its own
-    task = Task(judging, rules=rules, allows_gone=given["allow_gone"], is_gate=True)
-    page = PairPage(project, given)
+    new = places[1] if len(places) > 1 else None
+    found = (
+        _pairs_at(base, places)
+        if base is not None
+        else pairs(places[0], new_of(places[0], new, command, timeout, values))
+    )
+    alone = base is None and not is_directory(places[0])
+    rules = rules_from(values)._replace(environ={})  # every process has its own
+    task = Task(judging, rules=rules, allows_gone=allow_gone, is_gate=True)
+    page = PairPage(project, options)
     work = partial(compared, task=task, look=page.look) if alone else partial(compared, task=task)
-    run = Run("breaking", "comparing", 1 if alone else jobs, shard, quiet=not is_text(given))
+    run = Run("breaking", "comparing", 1 if alone else jobs, shard, quiet=options.format != "text")
     with tidied_up():
         results = run.results(work, found, name_of, files_of)
-        file = shown_new(given) if alone else None
+        file = shown_new(new, values) if alone else None
         done = report(
-            results, project, given, alone=alone, names=not alone, file=file, verdict=_verdict, page=lambda: page.html
+            results, project, options, alone=alone, names=not alone, file=file, verdict=_verdict, page=lambda: page.html
         )
-    if is_text(given) and len(done) > 1 and (failed := list(_failed(done))):
+    if options.format == "text" and len(done) > 1 and (failed := list(_failed(done))):
         echo("\n" + "\n".join(failed))
     if not any(None not in pair[:2] for pair in found):
         say("nothing was compared: no cassette is on both sides")
@@ -98,20 +114,18 @@ def command(ctx: click.Context, /, places: tuple[str, ...], jobs: int, shard: Sh
     ctx.exit(worst(done))
 
 
-def _pairs(places: tuple[str, ...], given: dict[str, Any]) -> list[Pair]:
-    """What to compare: cassettes and what they were at a revision, or those of two directories."""
+def _pairs_at(revision: str, places: tuple[str, ...]) -> list[Pair]:
+    """Cassettes, and what they were at a revision."""
     from ...diff import base
-    from ...fleet.many.comparing import based, pairs
+    from ...fleet.many.comparing import based
 
-    if given["base"] is None:
-        return pairs(places[0], new_of(places[0], given))
-    found = base.find(given["base"], places)
+    found = base.find(revision, places)
     for name in found.new:
         say(f"new, so it breaks no client: {name}")
     for before, after in found.pairs:
         if before != after:
             say(f"renamed: {before} → {after}")
-    return based(given["base"], found)
+    return based(revision, found)
 
 
 def _verdict(comparison: Comparison) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 import click
 
@@ -14,11 +13,11 @@ from ...errors import harmless
 from ...fleet.many.checking import Contract, Task, checked
 from ...fleet.many.results import Result
 from ...fleet.shards import Shard
-from ...options import KNOWN, REDACT
+from ...options import KNOWN, REDACT, OptionValues
 from ...start.values import rules_from
 from ...transports.signals import tidied_up
 from ...values import check_session, parse_duration, parse_size
-from ..click_options import cassettes_argument, format_option, given_as, many_options, read_by
+from ..click_options import cassettes_argument, format_option, many_options, read_by, table_options
 from ..filter import each
 from ..many.running import Run, report
 
@@ -73,7 +72,7 @@ def _session(text: str) -> str:
     callback=read_by(_session),
     help="Whose run the contract and --audit are about; default: all of them, as one run.",
 )
-@given_as(*REDACT, *KNOWN)
+@table_options(*REDACT, *KNOWN)
 @format_option
 @many_options
 def command(
@@ -87,7 +86,9 @@ def command(
     session: str | None,
     jobs: int,
     shard: Shard | None,
-    **given: Any,
+    form: str,
+    as_json: bool,
+    values: OptionValues,
 ) -> None:
     """Find what is wrong with cassettes: one line for each finding, and exit code 1 if there is any.
 
@@ -112,8 +113,8 @@ def command(
     if session is not None and terms == Terms() and not audited:
         raise click.UsageError("--session is for contracts and --audit: all else is checked in the whole file")
     contract = _plain(terms)._replace(audited=audited, session=session or "all")
-    task = Task(contract, rules_from(given)._replace(environ={}))  # every process has its own
-    form = "json" if given["as_json"] else given["form"]
+    task = Task(contract, rules_from(values)._replace(environ={}))  # every process has its own
+    form = "json" if as_json else form
     run = Run("check", "checking", jobs, shard, quiet=form == "json")
     with tidied_up():
         results = run.results(partial(checked, task=task, watch=run.watch), paths, str, lambda path: [path])

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...fleet.finding import is_directory
-from ...options import REDACT, UPSTREAM
+from ...options import REDACT, UPSTREAM, OptionValues
 from ...start.values import rules_from
-from ..click_options import files, given_as, many_options, read_place
-from ..compare import AfterDashes, diff_options, finite, is_json, judging_from, project_from
+from ..click_options import files, many_options, read_place, table_options
+from ..compare import AfterDashes, ComparisonOptions, diff_options, finite
 from ..many.comparing import report
 from ..many.running import Run, worst
 from ..rules import list_rules
@@ -38,31 +38,29 @@ def references(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
     return value if value is None or is_live(value) else read_place(value)
 
 
-def new_of(old: str, given: dict[str, Any]) -> str | Live:
+def new_of(old: str, new: str | None, command: tuple[str, ...], timeout: float, values: OptionValues) -> str | Live:
     """NEW: another cassette, or a live server."""
     from ...diff.sources import Live, is_live
     from ...redaction.diagnostics import hidden
 
-    new, command = given["new"], given["command"]
     if is_live(old):
         hint = f"mcp-tape diff CASSETTE {hidden(old)}; the URL of a cassette ends in .db or .jsonl"
         raise click.UsageError(f"OLD is a recording, and a URL can only be NEW: {hint}")
     if bool(new) == bool(command):
         raise click.UsageError("give what to compare with: another cassette, a URL, or -- and a server's command")
-    if command:
-        return Live(tuple(command), timeout=given["timeout"])
+    if not new:
+        return Live(command, timeout=timeout)
     if is_live(new):
-        return Live(url=new, headers=given["headers"], cacert=given["cacert"], timeout=given["timeout"])
-    return str(new)
+        return Live(url=new, headers=values.headers, cacert=values.cacert, timeout=timeout)
+    return new
 
 
-def shown_new(given: dict[str, Any]) -> str | None:
+def shown_new(new: str | None, values: OptionValues) -> str | None:
     """NEW as it is shown: a URL may hold a password."""
     from ...diff.sources import is_live
     from ...redaction.diagnostics import Discreet
 
-    new: str | None = given["new"]
-    return Discreet(rules_from(given)).text(new) if new and is_live(new) else new
+    return Discreet(rules_from(values)).text(new) if new and is_live(new) else new
 
 
 @click.command(
@@ -84,7 +82,7 @@ def shown_new(given: dict[str, Any]) -> str | None:
 @click.option("--rules", "lists_rules", is_flag=True, help="Only list every rule of diff, breaking and verify: its "
               "level († one higher with --category model), its category, and what it means.")  # fmt: skip
 @diff_options
-@given_as(*UPSTREAM, *REDACT)
+@table_options(*UPSTREAM, *REDACT)
 @_TIMEOUT
 @many_options
 @click.pass_context
@@ -97,7 +95,11 @@ def command(
     lists_rules: bool,
     jobs: int,
     shard: Shard | None,
-    **given: Any,
+    new: str | None,
+    command: tuple[str, ...],
+    timeout: float,
+    options: ComparisonOptions,
+    values: OptionValues,
 ) -> None:
     """What changed between two recordings of a server, and what of it breaks clients.
 
@@ -114,34 +116,35 @@ def command(
     from ...transports.signals import tidied_up
 
     if lists_rules:
-        list_rules(is_json(given))
+        list_rules(options.format == "json")
         return
     if old is None:
         raise click.UsageError("what is to be compared? mcp-tape diff OLD NEW, or OLD -- and a server's command")
-    project = project_from(given)
+    judging = options.judging()
+    project = judging.project()
     parts = [part for part, chosen in zip(PARTS, (surface, calls), strict=True) if chosen] or PARTS
-    found = pairs(old, new_of(old, given))
+    found = pairs(old, new_of(old, new, command, timeout, values))
     alone = not is_directory(old)
-    rules = rules_from(given)._replace(environ={})  # every process has its own
-    task = Task(judging_from(given), tuple(parts), rules)
-    page = PairPage(project, given)
+    rules = rules_from(values)._replace(environ={})  # every process has its own
+    task = Task(judging, tuple(parts), rules)
+    page = PairPage(project, options)
     work = partial(compared, task=task, look=page.look) if alone else partial(compared, task=task)
-    run = Run("diff", "comparing", 1 if alone else jobs, shard, is_json(given))
+    run = Run("diff", "comparing", 1 if alone else jobs, shard, options.format == "json")
     with tidied_up():
         results = run.results(work, found, name_of, files_of)
-        file = shown_new(given) if alone else None
+        file = shown_new(new, values) if alone else None
         ctx.exit(
-            worst(report(results, project, given, alone=alone, names=not alone, file=file, page=lambda: page.html))
+            worst(report(results, project, options, alone=alone, names=not alone, file=file, page=lambda: page.html))
         )
 
 
 class PairPage:
     """The page of a comparison, if that is asked for: the report, and both recordings to look through."""
 
-    def __init__(self, project: Project, given: dict[str, Any]) -> None:
+    def __init__(self, project: Project, options: ComparisonOptions) -> None:
         self._project = project
-        self._is_asked = given["form"] == "html" and not given["as_json"]
-        self._level = given["level"]
+        self._is_asked = options.format == "html"
+        self._level = options.level
         self.html: bytes | None = None
 
     def look(self, before: Version, after: Version, comparison: Comparison) -> None:

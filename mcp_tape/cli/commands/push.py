@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import partial
-from typing import Any
 
 import click
 
@@ -14,10 +13,10 @@ from ...console.terminal import echo, echo_json, writable
 from ...errors import count, harmless
 from ...fleet.bucket import Outcome
 from ...fleet.many.checking import here
-from ...options import KNOWN, REDACT
+from ...options import KNOWN, REDACT, OptionValues
 from ...start.values import rules_from
 from .. import has_found
-from ..click_options import cassettes_argument, given_as, json_option
+from ..click_options import cassettes_argument, json_option, table_options
 
 
 @click.command(
@@ -30,9 +29,9 @@ from ..click_options import cassettes_argument, given_as, json_option
 @cassettes_argument
 @click.argument("url", metavar="URL")
 @click.option("--allow-secrets", is_flag=True, help="Also push what mcp-tape check finds secrets in.")
-@given_as(*REDACT, *KNOWN)
+@table_options(*REDACT, *KNOWN)
 @json_option
-def command(paths: list[str], url: str, allow_secrets: bool, as_json: bool, **given: Any) -> None:
+def command(paths: list[str], url: str, allow_secrets: bool, as_json: bool, values: OptionValues) -> None:
     """Put cassettes into a bucket: s3://, gs:// or az://.
 
     Each gets a name made of what it is: date=2026-11-18/server=github/<sha256>.db below URL. What is there already
@@ -48,7 +47,7 @@ def command(paths: list[str], url: str, allow_secrets: bool, as_json: bool, **gi
     from ...fleet.push import push  # only where it is used
 
     with Tally(f"pushing to {url}", len(paths), as_json) as tally:
-        code = push(paths, url, None if allow_secrets else partial(here, rules_from(given)), tally)
+        code = push(paths, url, None if allow_secrets else partial(here, rules_from(values)), tally)
     tally.end()
     raise SystemExit(code)
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
-from ...options import RECORD
+from ...options import RECORD, OptionValues
 from ...start.record import record
-from ..click_options import carry_out, given_as
+from ..click_options import carry_out, table_options
 
 
 @click.command(
@@ -25,9 +23,9 @@ from ..click_options import carry_out, given_as
     '  "command": "mcp-tape", "args": ["record", "--", "uvx", "mcp-server-time"]\n'
     "or, with --url, the URL that mcp-tape prints in place of the server's.",
 )
-@given_as(*RECORD)
+@table_options(*RECORD)
 @click.argument("command", metavar="[-- CMD...]", nargs=-1, type=click.UNPROCESSED)
-def command(command: tuple[str, ...], **given: Any) -> None:
+def command(command: tuple[str, ...], values: OptionValues) -> None:
     """Record a server: stand between it and its client.
 
     Bytes pass untouched both ways, and every message, with its time, is on the cassette before the
@@ -37,4 +35,4 @@ def command(command: tuple[str, ...], **given: Any) -> None:
     mcp-tape is a proxy: give its URL, the only line on stdout, to the client, and stop it with Ctrl-C.
     With --url and --stdio it is a stdio server for the one at the URL, and ends when its client leaves.
     """
-    carry_out(record, command, given)
+    carry_out(record, command, values)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
 import click
 
@@ -13,11 +12,11 @@ from ...errors import harmless
 from ...fleet.many.redacting import Task, redacted
 from ...fleet.many.results import Result
 from ...fleet.shards import Shard
-from ...options import KNOWN, REDACT
+from ...options import KNOWN, REDACT, OptionValues
 from ...start.values import rules_from
 from ...transports.signals import tidied_up
 from ...wire.secret_names import placeholder
-from ..click_options import cassettes_argument, format_option, given_as, many_options
+from ..click_options import cassettes_argument, format_option, many_options, table_options
 from ..many.running import Run, report
 
 
@@ -31,11 +30,19 @@ from ..many.running import Run, report
     "  mcp-tape check tape.db",
 )
 @cassettes_argument
-@given_as(*REDACT, *KNOWN)
+@table_options(*REDACT, *KNOWN)
 @click.option("--dry-run", is_flag=True, help="Only say what would be hidden.")
 @format_option
 @many_options
-def command(paths: list[str], dry_run: bool, jobs: int, shard: Shard | None, **given: Any) -> None:
+def command(
+    paths: list[str],
+    dry_run: bool,
+    jobs: int,
+    shard: Shard | None,
+    form: str,
+    as_json: bool,
+    values: OptionValues,
+) -> None:
     """Hide secrets on an existing cassette, such as one recorded with --no-redact or fewer rules.
 
     It uses the rules of recording, the options, and the values in this environment. A value found under a
@@ -48,8 +55,8 @@ def command(paths: list[str], dry_run: bool, jobs: int, shard: Shard | None, **g
     exit code is then 3. --json is one row a cassette.
     """
     click.get_current_context().with_resource(tidied_up())
-    form = "json" if given["as_json"] else given["form"]
-    task = Task(rules_from(given)._replace(environ={}), dry_run)  # every process has its own
+    form = "json" if as_json else form
+    task = Task(rules_from(values)._replace(environ={}), dry_run)  # every process has its own
     run = Run("redact", "redacting", jobs, shard, quiet=form == "json")
     results = run.results(partial(redacted, task=task, watch=run.watch), paths, str, lambda path: [path])
     raise SystemExit(report(results, form, _show))

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
-from ...options import REPLAY
+from ...options import REPLAY, OptionValues
 from ...start.replay import replay
-from ..click_options import carry_out, cassette_argument, given_as
+from ..click_options import carry_out, cassette_argument, table_options
 
 
 @click.command(
@@ -24,8 +22,8 @@ from ..click_options import carry_out, cassette_argument, given_as
     '  "command": "mcp-tape", "args": ["replay", "time.db"]',
 )
 @cassette_argument
-@given_as(*REPLAY)
-def command(file: str, **given: Any) -> None:
+@table_options(*REPLAY)
+def command(file: str, values: OptionValues) -> None:
     """Be the recorded server: deterministic, offline, for tests.
 
     On stdin and stdout, or with --listen over HTTP: Streamable HTTP at /mcp, HTTP+SSE at /sse, until
@@ -35,4 +33,4 @@ def command(file: str, **given: Any) -> None:
     nearest, and the exit code is 1. Secrets are hidden there as in a recording; the --redact options add
     to that.
     """
-    carry_out(replay, file, given)
+    carry_out(replay, file, values)

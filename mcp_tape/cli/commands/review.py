@@ -14,7 +14,7 @@ from ...compare.changes import Change
 from ...compare.report import text
 from ...compare.report.groups import grouped
 from ...compare.report.wording import View
-from ...compare.rules import CATEGORIES
+from ...compare.rules import CATEGORIES, Category
 from ...console.terminal import clip, echo, echo_json, shows_colours
 from ...diff.project import here, load
 from ...diff.review import (
@@ -41,7 +41,6 @@ _ASK_REST = "These {}: (a)ccept (r)eject (s)kip (b)ack (q)uit "
 _ASK_LAST = "(c)arry it out (b)ack (q)uit and change nothing "
 _BLIND = "From now on every change of this text is silent, whatever it says; to see the next one: (b)ack, and accept it"
 _ASK_WHOLE = "Some of it is unknown. (a)ccept the new recording all the same (s)kip (q)uit "
-_FLAGS: dict[str, Decision] = {"accept": "accept", "reject": "reject", "ignore_path": "ignore"}
 _HOW = "Decide: mcp-tape review --accept FINGERPRINT, --reject FINGERPRINT, --ignore-path FINGERPRINT, or for all "
 _HOW += "that is left --accept-all or --reject-all"
 
@@ -67,7 +66,19 @@ def _fingerprints(name: str, what: str) -> Callable[[F], F]:
 @json_option
 @click.option("--category", type=click.Choice(CATEGORIES), help="As for mcp-tape verify.")
 @click.pass_context
-def command(ctx: click.Context, /, paths: list[str], only_list: bool, as_json: bool, **given: Any) -> None:
+def command(
+    ctx: click.Context,
+    /,
+    paths: list[str],
+    accept: tuple[str, ...],
+    reject: tuple[str, ...],
+    ignore_path: tuple[str, ...],
+    accept_all: bool,
+    reject_all: bool,
+    only_list: bool,
+    as_json: bool,
+    category: Category | None,
+) -> None:
     """Decide on the changes that verify has found, equal ones together.
 
     verify keeps the new recording beside the cassette, as CASSETTE.new. Without CASSETTE, all of them in and below this
@@ -77,16 +88,19 @@ def command(ctx: click.Context, /, paths: list[str], only_list: bool, as_json: b
     use the options. The exit code is 1 if something is pending or rejected, or if the cassette is no longer what was
     verified.
     """
-    _check(given)
-    project = load(here(), category=given["category"])
+    if accept_all and reject_all:
+        raise click.UsageError("--accept-all and --reject-all cannot both be meant")
+    rest: Decision | None = "accept" if accept_all else "reject" if reject_all else None
+    chosen = _chosen({"accept": accept, "reject": reject, "ignore": ignore_path})
+    project = load(here(), category=category)
     pending = [compared(cassette, project.settings()) for cassette in waiting(paths)]
     width = (shutil.get_terminal_size().columns or 100) if sys.stdout.isatty() else 100
     view = View(shows_colours(), width, ignore_file=os.path.relpath(project.ignore_path))
-    decided = any(given[flag] for flag in (*_FLAGS, "accept_all", "reject_all"))
+    decided = bool(chosen or rest)
     if not pending and not as_json:
         echo("no changes are pending")
     if decided:
-        _check_known(pending, given)
+        _check_known(pending, chosen)
     terminal = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
     if terminal and not only_list and not as_json and not decided:
         settled = _asked(pending, project.ignore_path, view)
@@ -94,37 +108,35 @@ def command(ctx: click.Context, /, paths: list[str], only_list: bool, as_json: b
         _list(pending, as_json, view)
         ctx.exit(int(bool(pending)))
     else:
-        decisions = _flagged(pending, given)
-        settled = [settle(one, decisions, project.ignore_path, whole=given["accept_all"]) for one in pending]
+        decisions = _flagged(pending, chosen, rest)
+        settled = [settle(one, decisions, project.ignore_path, whole=accept_all) for one in pending]
         for one in settled:
             echo(_said(one, view))
     ctx.exit(int(any(one.outcome != "replaced" for one in settled)))
 
 
-def _check(given: dict[str, Any]) -> None:
-    if given["accept_all"] and given["reject_all"]:
-        raise click.UsageError("--accept-all and --reject-all cannot both be meant")
-    seen: dict[str, str] = {}
-    for flag in _FLAGS:
-        for fingerprint in given[flag]:
-            if seen.setdefault(fingerprint, flag) != flag:
+def _chosen(fingerprints: dict[Decision, tuple[str, ...]]) -> Decisions:
+    """The decisions of the command line, by fingerprint."""
+    chosen: dict[str, Decision] = {}
+    for decision, several in fingerprints.items():
+        for fingerprint in several:
+            if chosen.setdefault(fingerprint, decision) != decision:
                 raise click.UsageError(f"{fingerprint} is decided twice, and differently")
+    return chosen
 
 
-def _check_known(pending: list[Pending], given: dict[str, Any]) -> None:
+def _check_known(pending: list[Pending], chosen: Decisions) -> None:
     known = {change.fingerprint: change for one in pending for change in one.comparison.changes}
-    for fingerprint in (fingerprint for flag in _FLAGS for fingerprint in given[flag]):
+    for fingerprint in chosen:
         if fingerprint not in known:
             names = [clip(f"{print_}  {change.rule} {change.subject}", 100) for print_, change in known.items()]
             listed = "\n  ".join(["these are:", *names]) if names else "nothing is"
             raise click.UsageError(f"{fingerprint!r} is not pending; {listed}")
 
 
-def _flagged(pending: list[Pending], given: dict[str, Any]) -> Decisions:
+def _flagged(pending: list[Pending], chosen: Decisions, rest: Decision | None) -> Decisions:
     changes = [change for one in pending for change in one.comparison.changes]
-    chosen = {fingerprint: decision for flag, decision in _FLAGS.items() for fingerprint in given[flag]}
     decisions = spread(changes, chosen)
-    rest: Decision | None = "accept" if given["accept_all"] else "reject" if given["reject_all"] else None
     return {change.fingerprint: rest for change in changes if rest} | decisions
 
 

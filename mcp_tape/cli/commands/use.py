@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
-from ...options import USE
+from ...options import USE, OptionValues
 from ...start.use import use
-from ..click_options import carry_out, cassette_argument, given_as
+from ..click_options import carry_out, cassette_argument, table_options
 
 
 @click.command(
@@ -24,12 +22,12 @@ from ..click_options import carry_out, cassette_argument, given_as
     '  "args": ["use", "time.db", "--", "uvx", "mcp-server-time"]',
 )
 @cassette_argument
-@given_as(*USE)
+@table_options(*USE)
 @click.argument("command", metavar="[-- CMD...]", nargs=-1, type=click.UNPROCESSED)
-def command(file: str, command: tuple[str, ...], **given: Any) -> None:
+def command(file: str, command: tuple[str, ...], values: OptionValues) -> None:
     """The VCR in one command: replay a cassette, record it, or both.
 
     Put it into a client's configuration once; the mode decides what happens. With --url, clients connect
     to the URL that is printed, the only line on stdout, until Ctrl-C.
     """
-    carry_out(use, file, command, given)
+    carry_out(use, file, command, values)

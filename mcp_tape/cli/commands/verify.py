@@ -6,15 +6,15 @@ import os
 import sys
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from ...cassette.schema import expect_local
-from ...options import RECORDING, WEB, words_for
+from ...options import RECORDING, WEB, OptionValues, words_for
 from ...values import check_session
-from ..click_options import cassettes_argument, given_as, many_options
-from ..compare import AfterDashes, diff_options, is_json, judging_from
+from ..click_options import cassettes_argument, many_options, table_options
+from ..compare import AfterDashes, ComparisonOptions, diff_options
 from ..many.comparing import report
 from ..many.running import Run, worst
 from .diff import _TIMEOUT
@@ -46,13 +46,29 @@ _RECORDING = tuple(row._replace(check=row.parse or row.check, parse=None) for ro
 @click.option("--update", is_flag=True, help="Show the changes, then replace the recording with the new one.")
 @click.option("--no-keep", is_flag=True, help="Leave no CASSETTE.new for mcp-tape review; so it is if CI is set.")
 @_TIMEOUT
-@given_as(*WEB)
+@table_options(*WEB)
 @diff_options
-@given_as(*_RECORDING)
+@table_options(*_RECORDING)
 @click.option("-q", "--quiet", is_flag=True, help="Show only changes, unless something goes wrong.")
 @many_options
 @click.pass_context
-def command(ctx: click.Context, /, paths: list[str], quiet: bool, jobs: int, shard: Shard | None, **given: Any) -> None:
+def command(
+    ctx: click.Context,
+    /,
+    paths: list[str],
+    command: tuple[str, ...],
+    session: str,
+    allow_writes: bool,
+    skip_writes: bool,
+    update: bool,
+    no_keep: bool,
+    timeout: float,
+    quiet: bool,
+    jobs: int,
+    shard: Shard | None,
+    options: ComparisonOptions,
+    values: OptionValues,
+) -> None:
     """Play the recorded client against a live server, and report what changed.
 
     The server's own requests get the recorded answers. Values that it generates, such as cursors and ids, are sent
@@ -66,18 +82,20 @@ def command(ctx: click.Context, /, paths: list[str], quiet: bool, jobs: int, sha
     from ...fleet.many.verifying import Task, by_file, verified
     from ...transports.signals import tidied_up
 
-    server, options = _server(given), _options(given)
-    for file in paths if given["update"] else ():
+    server = _server(command, values)
+    playing = _options(session, allow_writes, skip_writes, timeout)
+    playing = playing._replace(recording=tuple(words_for(_RECORDING, values)))
+    for file in paths if update else ():
         expect_local(file)
-    judging = judging_from(given)
+    judging = options.judging()
     groups = by_file(paths)
-    keeps = not (given["no_keep"] or os.environ.get("CI"))
-    task = Task(server, options, judging, given["update"], keeps, quiet, announces=not quiet)
+    keeps = not (no_keep or os.environ.get("CI"))
+    task = Task(server, playing, judging, update, keeps, quiet, announces=not quiet)
     ctx.with_resource(tidied_up())
-    run = Run("verify", "verifying", jobs, shard, quiet or is_json(given))
+    run = Run("verify", "verifying", jobs, shard, quiet or options.format == "json")
     work = partial(verified, task=task) if jobs > 1 else partial(_verified, task=task)
     found = run.results(work, groups, _name, lambda group: [_place(group)])
-    ctx.exit(worst(report(found, judging.project(), given, alone=len(groups) == 1)))
+    ctx.exit(worst(report(found, judging.project(), options, alone=len(groups) == 1)))
 
 
 def _name(group: Sequence[str]) -> str:
@@ -107,25 +125,23 @@ def _verified(group: tuple[str, ...], task: Task) -> Result:
             click.echo("\r\033[K", nl=False, err=True)
 
 
-def _server(given: dict[str, Any]) -> Server:
+def _server(command: tuple[str, ...], values: OptionValues) -> Server:
     from ...verify.plan import Server
 
-    command, url = given["command"] or (), given["url"] or ""
-    if bool(command) == bool(url):
+    if bool(command) == bool(values.url):
         raise click.UsageError("which server should be verified? Add -- and the server's command, or --url URL")
-    if command and (given["headers"] or given["cacert"]):
+    if command and (values.headers or values.cacert):
         raise click.UsageError("--header and --cacert go with --url; a command talks on stdin and stdout")
-    return Server(tuple(command), url, given["headers"], given["cacert"])
+    return Server(command, values.url or "", values.headers, values.cacert)
 
 
-def _options(given: dict[str, Any]) -> Options:
+def _options(session: str, allow_writes: bool, skip_writes: bool, timeout: float) -> Options:
     from ...verify.plan import Options
 
-    if given["allow_writes"] and given["skip_writes"]:
+    if allow_writes and skip_writes:
         raise click.UsageError("either --allow-writes or --skip-writes, not both")
     try:
-        check_session(given["session"])
+        check_session(session)
     except ValueError as error:
         raise click.UsageError(f"--session: {error}") from None
-    writes: Any = "allow" if given["allow_writes"] else "skip" if given["skip_writes"] else "refuse"
-    return Options(given["session"], writes, given["timeout"], tuple(words_for(_RECORDING, given)))
+    return Options(session, "allow" if allow_writes else "skip" if skip_writes else "refuse", timeout)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,7 +15,7 @@ from ...console import say
 from ...console.terminal import echo_json
 from ...fleet.many.junit import report as junit
 from ...fleet.many.results import Result, comparisons_of
-from ..compare import is_json, show, unused_in_all
+from ..compare import ComparisonOptions, show, unused_in_all
 from .running import Found, Row
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ Verdict = Callable[["Comparison"], str]
 def report(
     found: Found,
     project: Project,
-    given: dict[str, Any],
+    options: ComparisonOptions,
     *,
     alone: bool,
     names: bool = True,
@@ -41,14 +41,14 @@ def report(
 
     `alone`: there is one cassette; `names`: its report says which. `file`, `verdict` and `page`: as `show` takes them.
     """
-    form, done = "json" if is_json(given) else given["form"], list[tuple[Result, Row]]()
+    form, done = options.format, list[tuple[Result, Row]]()
     with closing(found):  # whoever reads our output may leave early
         for result, row in found:
             shown = result if names else _unnamed(result)
             if form == "text":
-                _show(shown, alone, project, given, file, verdict)
+                _show(shown, alone, project, options, file, verdict)
             elif form == "json":
-                echo_json(_at_least(given["level"], result, row))
+                echo_json(_at_least(options.level, result, row))
             for note in result.notes:
                 say(note)
             done.append((shown, row))
@@ -60,7 +60,7 @@ def report(
         view = View(fail_on=None if project.fail_on == "never" else project.fail_on)
         click.echo("".join(f"{line}\n" for line in junit(done, view)), nl=False)
     elif done and form not in ("text", "json"):
-        show([one for result in results for one in comparisons_of(result)], project, given, file, verdict, page())
+        show([one for result in results for one in comparisons_of(result)], project, options, file, verdict, page())
     return results
 
 
@@ -75,11 +75,11 @@ def _at_least(level: Level | None, result: Result, row: Row) -> Row:
 
 
 def _show(
-    result: Result, alone: bool, project: Project, given: dict[str, Any], file: str | None, verdict: Verdict | None
+    result: Result, alone: bool, project: Project, options: ComparisonOptions, file: str | None, verdict: Verdict | None
 ) -> None:
     alone = alone and len(result.comparisons) == 1
     for comparison in result.comparisons:
-        show(comparison if alone else comparison._replace(unused=()), project, given, file, verdict)
+        show(comparison if alone else comparison._replace(unused=()), project, options, file, verdict)
 
 
 def _unnamed(result: Result) -> Result:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_tape.options import REPLAY, words_for
+from mcp_tape.options import REPLAY, OptionValues, words_for
 from mcp_tape.wire.frames import Side
 from tests.end_to_end.http.test_resume import INITIALIZE, begin, eventful, note
 from tests.support.decks import Said, make_cassette
@@ -125,7 +125,7 @@ def assert_told_once(running: Running) -> None:
 def test_a_bug_within_a_replay_is_answered_and_told(bug: str, tmp_path: Path) -> None:
     said: list[Said | tuple[Side, str, int]] = [("client", INITIALIZE, 0), ("server", result(0).decode(), 9_000)]
     tape = make_cassette(tmp_path / "tape.db", [*said, ("client", call(1)), ("server", result(1).decode())])
-    program, options = python(BROKEN), words_for(REPLAY, {"speed": 1}) if "streams" in bug else []
+    program, options = python(BROKEN), words_for(REPLAY, OptionValues(speed=1)) if "streams" in bug else []
     words = (f"{bug} = broken", "replay", str(tape), "--listen", "127.0.0.1:0", *options)
     with listening(*words, program=program) as replay:
         first = ask(replay.url, INITIALIZE.encode())

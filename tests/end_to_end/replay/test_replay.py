@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from mcp_tape.options import REPLAY, words_for
+from mcp_tape.options import REPLAY, OptionValues, words_for
 from tests.support.decks import CONCURRENT, alter, make_cassette
 from tests.support.forked import start
 from tests.support.messages import call, lines, progress, request, result, tell
@@ -22,7 +22,7 @@ CASSETTES = Path(__file__).parents[3] / "cassettes"
 
 
 def replay(tape: Path, *words: str, **options: Any) -> list[str]:
-    return [*MCP_TAPE, "replay", str(tape), *words, *words_for(REPLAY, options)]
+    return [*MCP_TAPE, "replay", str(tape), *words, *words_for(REPLAY, OptionValues(**options))]
 
 
 def report(path: Path) -> list[dict[str, Any]]:
