@@ -24,7 +24,7 @@ from mcp_tape.record.options import Options
 from mcp_tape.replay.stage import Replay
 from mcp_tape.start.values import record_from, web_from
 from mcp_tape.testing import settings
-from mcp_tape.testing.handover import Handover
+from mcp_tape.testing.recording import Handover
 from mcp_tape.transports.handover import Handed, received
 from mcp_tape.values import parse_size
 from mcp_tape.wire.compression import MAX_DECODED

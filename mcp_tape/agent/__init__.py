@@ -6,10 +6,8 @@ knows the SDK, which is an extra.
 
     places      the cassettes that may be read
     answers     answers of bounded size, with a cursor to the rest
-    schemas     arguments and results of tools, as JSON Schema
-    tools       the table of tools
-    listing     tools that list: cassettes and sessions
-    reading     tools that read: show_session, show_exchange, search, stats and why
+    tools       the table of tools, with their arguments and results as JSON Schema
+    reading     tools that read: list_cassettes, list_sessions, show_session, show_exchange, search, stats and why
     asking      tools that compute: diff and query
     resources   sessions as resources
     server      tools and resources as a server of the SDK, over stdio

@@ -5,26 +5,69 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from . import asking, listing, reading, schemas
-from .answers import Answer, ToolError
+from ..errors import count
+from . import asking, reading
+from .answers import CURSOR, NEXT, Answer, ToolError, short
 from .places import Call
-from .schemas import (
-    FILE,
-    FILES,
-    FILTER,
-    FLAG,
-    NUMBER,
-    OPTIONAL_NUMBER,
-    OPTIONAL_TEXT,
-    OPTIONAL_WHOLE,
-    SESSION,
-    TEXT,
-    UNREAD,
-    WHOLE,
-    Schema,
-    gives,
-    takes,
-)
+
+Schema = dict[str, Any]
+
+TEXT: Schema = {"type": "string"}
+NUMBER: Schema = {"type": "number"}
+WHOLE: Schema = {"type": "integer"}
+FLAG: Schema = {"type": "boolean"}
+OPTIONAL_TEXT: Schema = {"type": ["string", "null"]}
+OPTIONAL_WHOLE: Schema = {"type": ["integer", "null"]}
+OPTIONAL_NUMBER: Schema = {"type": ["number", "null"]}
+
+FILE = TEXT | {"description": "A cassette, as list_cassettes names it. Not needed where there is only one."}
+FILES = TEXT | {"description": "A cassette, as list_cassettes names it. Without it: all of them."}
+UNREAD = {"unread": {"type": "array", "items": TEXT, "description": "Cassettes that could not be read, and why."}}
+SESSION = WHOLE | {"description": "A session of the cassette, by its number in list_sessions."}
+FILTER = TEXT | {
+    "description": "Only what fits all of its words; - before a word leaves out what fits. status:error, ok, "
+    "tool-error, rpc-error, refused, cancelled, unanswered · tool:NAME · method:tools/* · from:client|server · "
+    "kind:request, response, notification, noise, stderr, control · dur:>50 (ms) · size:>10k · id:7 · session:2 · "
+    'any "text".',
+    "examples": ["status:error", "tool:search -status:ok dur:>50"],
+}
+_CURSOR = TEXT | {"description": f"{NEXT} of the answer before, to read on."}
+
+
+def takes(required: tuple[str, ...] = (), **properties: Schema) -> Schema:
+    """The arguments of a tool, with the cursor that all tools take."""
+    return {
+        "type": "object",
+        "properties": properties | {CURSOR: _CURSOR},
+        "required": list(required),
+        "additionalProperties": False,
+    }
+
+
+def gives(name: str, /, beside: dict[str, Schema] | None = None, **properties: Schema) -> Schema:
+    """A list of objects, the cursor to the next ones, and other members `beside` them."""
+    beside = beside or {}
+    each = {"type": "object", "properties": properties, "required": list(properties)}
+    following = OPTIONAL_TEXT | {"description": f'Not null: there is more. Call again with it as "{CURSOR}".'}
+    return {
+        "type": "object",
+        "properties": {name: {"type": "array", "items": each}, NEXT: following, **beside},
+        "required": [name, NEXT, *beside],
+    }
+
+
+def checked(arguments: dict[str, Any], schema: Schema, example: str) -> dict[str, Any]:
+    """Return valid arguments, with 7.0 as 7. Refuse others in words that a model can act on."""
+    from jsonschema import Draft202012Validator  # slow to import
+
+    found = sorted(Draft202012Validator(schema).iter_errors(arguments), key=lambda error: list(error.path))
+    if found:
+        first, *others = found
+        where = f"argument {first.path[0]}: " if first.path else ""
+        rest = f" (and {count(len(others), 'more problem')})" if others else ""
+        raise ToolError(f"{where}{short(first.message)}{rest}. Example: {example}")
+    return {name: int(value) if isinstance(value, float) else value for name, value in arguments.items()}
+
 
 _MESSAGE: dict[str, Schema] = {
     "session": WHOLE, "seq": WHOLE, "seconds": NUMBER, "sender": TEXT, "kind": OPTIONAL_TEXT, "id": OPTIONAL_TEXT,
@@ -46,7 +89,7 @@ class Tool(NamedTuple):
         return f"{self.says}\nExample: {self.example}"
 
     def call(self, call: Call, arguments: dict[str, Any]) -> Answer:
-        return self.run(call, **schemas.checked(arguments, self.takes, self.example))
+        return self.run(call, **checked(arguments, self.takes, self.example))
 
 
 _ALL = (
@@ -55,7 +98,7 @@ _ALL = (
         "The cassettes (recordings of MCP sessions) that can be read here, and the newest session on each.",
         "{}", takes(),
         gives("cassettes", file=TEXT, bytes=WHOLE, sessions=WHOLE, newest=OPTIONAL_TEXT, problem=OPTIONAL_TEXT),
-        listing.list_cassettes,
+        reading.list_cassettes,
     ),
     Tool(
         "list_sessions", "List the sessions on a cassette",
@@ -68,7 +111,7 @@ _ALL = (
             errors=WHOLE, seconds=OPTIONAL_NUMBER, exit_code=OPTIONAL_WHOLE, incomplete=OPTIONAL_TEXT,
             note=OPTIONAL_TEXT,
         ),
-        listing.list_sessions,
+        reading.list_sessions,
     ),
     Tool(
         "show_session", "Show the messages of a session",

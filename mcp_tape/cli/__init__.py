@@ -8,12 +8,9 @@ It owns click and the words of commands; it must not know SQL, the wire or proce
     filter         the option --filter
     compare        options and output of diff, breaking and verify
     forms          what convert writes besides cassettes
-    many/          runs over many cassettes, in processes and shares
-    rules          the rules of diff, listed
-    completion     the script by which a shell completes
+    running        runs over many cassettes, in processes and shares: results in order, rows, a summary
     newest         the newest cassettes, where no file is named
     wrapping       options of wrap, which servers are meant, the change of their files
-    claude         Claude Code's own commands, which change its user's file
     commands/      a module for each command, loaded when it runs
 """
 
@@ -23,6 +20,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import get_completion_class
 
 from .. import __version__
 from ..cassette.text import losses
@@ -169,7 +167,6 @@ def has_found(code: int) -> None:
 def _complete(ctx: click.Context, param: click.Parameter, shell: str | None) -> None:
     if shell is None or ctx.resilient_parsing:
         return
-    from .completion import script
 
     click.echo(script(cli, shell))
     ctx.exit()
@@ -190,3 +187,14 @@ def cli() -> None:
     Both:    mcp-tape use time.db -- uvx mcp-server-time
     Remote:  mcp-tape record --url https://example.com/mcp -o example.db
     """
+
+
+# -- The script by which a shell completes commands, options and files: `mcp-tape --completion SHELL`
+
+
+def script(command: click.Command, shell: str) -> str:
+    """Return the script for a shell that click knows."""
+    found = get_completion_class(shell)
+    assert found is not None
+    completion = found(command, {}, "mcp-tape", "_MCP_TAPE_COMPLETE")
+    return completion.source_template % completion.source_vars()  # source() starts a shell to ask how old it is

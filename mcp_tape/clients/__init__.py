@@ -10,6 +10,5 @@ bytes stay and the original needs no separate record. Must not know cassettes, s
     yaml      YAML: servers are listed, edits are left to people
     entry     a server's entry as a value, wrapped and unwrapped
     remote    the same for an entry with a URL, and for its text
-    splice    the text of an entry with a command, wrapped and unwrapped
-    config    a client's file: read, changed, checked and replaced
+    config    a client's file: read, changed, checked and replaced; a few words inserted into an entry, or removed
 """

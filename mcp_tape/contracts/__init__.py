@@ -3,8 +3,7 @@
 Owns the rules of a breach. Knows nothing of how findings are printed or raised.
 
 terms.py   contracts as people write them, with the filters of `show`
-run.py     the sessions of a cassette against a contract
-calls.py   the calls of a test against a contract
+run.py     the sessions of a cassette, or the calls of a test, against a contract
 audit.py   server texts that try to steer a model
 why.py     why a run hung or failed
 context.py the cost to a model of each tool's definition and results

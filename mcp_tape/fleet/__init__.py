@@ -16,5 +16,5 @@ pull       cassettes fetched into a directory, whole or not at all
 partitions directories by date and server
 lake/      cassettes as Parquet tables
 many/      one command for many cassettes
-serving    one cassette for many clients, by several processes
+serving    one cassette for many clients, by several processes at one address
 """

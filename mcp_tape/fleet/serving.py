@@ -6,6 +6,7 @@ session's id. Clients of the modern era have no session; any worker answers them
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,16 +18,18 @@ from ..replay import faults
 from ..replay.stage import Played, Replay, Stage
 from ..transports.http import serve as http
 from ..transports.http.guard import Accidents
-from ..transports.http.listen import HEAD_TIMEOUT
+from ..transports.http.listen import HEAD_TIMEOUT, Others, Site, origin_of
+from ..transports.http.message import Headers
 from ..transports.workers.crew import Crew, Ended, Place, peak
-from ..transports.workers.listeners import Address
-from ..transports.workers.sites import Sites, serve
+from ..transports.workers.listeners import Address, listeners
+from ..transports.workers.passing import Boxes
 from ..values import size_text
 from ..wire.protocol import PATH
 
 if TYPE_CHECKING:
     from ..replay.deck import Deck
     from ..replay.sends import Player
+    from ..transports.http.listen import Application
 
 Say = Callable[[str], None]
 MOST_WORKERS = 128
@@ -150,3 +153,49 @@ def _report(ended: Ended, say: Say) -> None:
     for number, tally in sorted(ended.results, key=lambda result: result[0]):
         memory = size_text(tally["memory"])
         say(f"worker {number + 1}: {tally['played']} played, {tally['misses']} missed, at most {memory} of memory")
+
+
+# -- One address that several workers serve at: the sockets of all of them, and the site of each
+
+Elsewhere = Callable[[str, Headers], int | None]
+
+
+class Sites:
+    """The sockets of all workers, made before them."""
+
+    def __init__(self, address: Address, workers: int) -> None:
+        self._address = address
+        self._listeners = listeners(address, workers)
+        self._boxes = Boxes(workers)
+        self.workers = workers
+        self.origin = origin_of(self._listeners[0])
+
+    def close(self) -> None:
+        for one in self._listeners:
+            one.close()
+        self._boxes.close()
+
+    def of(self, place: Place, report: Callable[[Exception], None], head_timeout: float, elsewhere: Elsewhere) -> Site:
+        """The site of one worker. To be made by the worker itself: what belongs to others is closed."""
+        own = self._listeners[place.number]
+        for other in self._listeners:
+            if other is not own:
+                other.close()
+        others = Others(elsewhere, self._boxes.of(place.number))
+        return Site(self._address, report, head_timeout=head_timeout, listener=own, others=others)
+
+
+def serve(site: Site, app: Application, place: Place) -> None:
+    """Serve until the line to the process that started us ends."""
+
+    def begin(origin: str) -> None:
+        loop = asyncio.get_running_loop()
+
+        def leave() -> None:
+            loop.remove_reader(place.line)
+            site.stop()
+
+        loop.add_reader(place.line, leave)
+        place.ready()
+
+    asyncio.run(site.run(app, begin))

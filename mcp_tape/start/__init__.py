@@ -4,7 +4,6 @@ Owns what these commands do with the values of their options, and the way to the
 read by the table (mcp_tape/options.py). Help, errors, completion and all that is unusual are click's (cli/), which is
 made from the same table and comes here with the values that it has read.
 
-    words     values of a command line, or none where it is click's turn
     values    values for the API, made from those of the table
     names     the cassette of a server, where none is named
     config    use, for a program with a configuration of several servers
@@ -21,11 +20,85 @@ import os
 
 from ..console import ended_by
 from ..errors import MisuseError, TapeError
-from .words import read
+from ..options import OptionValues
 
 TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
+    from typing import Any
+
+    from ..options import Option
+
+    Read = tuple[OptionValues, list[str]]
+
+
+def read(rows: Sequence[Option], words: Sequence[str], *, interspersed: bool) -> Read | None:
+    """Return the values of options, and the other words; None for what is not plain, or not right.
+
+    Not `interspersed`: what follows the first word that is no option is no option either.
+    """
+    split = _split(rows, words, interspersed)
+    if split is None:
+        return None
+    texts, others = split
+    try:
+        return OptionValues(**{row.name: _value(row, texts[row.name]) for row in rows if row.name in texts}), others
+    except (ValueError, TapeError):
+        return None  # click says why, of several reasons the one that is given first
+
+
+def _split(
+    rows: Iterable[Option], words: Sequence[str], interspersed: bool
+) -> tuple[dict[str, list[str]], list[str]] | None:
+    """The texts that options are given, by name, and the other words."""
+    by_flag = {flag: row for row in rows for flag in (row.flag, row.short)}
+    texts: dict[str, list[str]] = {}
+    others: list[str] = []
+    rest = iter(words)
+    for word in rest:
+        if word == "--":
+            break
+        if not word.startswith("-") or word == "-":
+            others.append(word)
+            if interspersed:
+                continue
+            break
+        flag, equals, text = word.partition("=") if word.startswith("--") else (word, "", "")
+        row = by_flag.get(flag)
+        if row is None or (equals and row.kind == "flag"):
+            return None
+        if not equals and row.kind != "flag":
+            following = next(rest, None)
+            if following is None:
+                return None
+            text = following
+        texts.setdefault(row.name, []).append(text)
+    return texts, [*others, *rest]
+
+
+def _value(row: Option, texts: list[str]) -> Any:
+    if row.kind == "flag":
+        return True
+    if row.multiple:
+        return row.taken(tuple(_converted(row.kind, text) for text in texts))
+    return row.taken(_converted(row.kind, texts[-1]))  # the last one counts
+
+
+def _converted(kind: str | tuple[str, ...], text: str) -> Any:
+    """A text as its kind has it; ValueError where click may refuse it."""
+    if kind == "integer":
+        return int(text)
+    if kind in ("number", "seconds"):
+        value = float(text)
+        if not (value > 0 or (value == 0 and kind == "number")):
+            raise ValueError(text)
+        return value
+    if kind == "file" and not (os.path.isfile(text) and os.access(text, os.R_OK)):
+        raise ValueError(text)
+    if isinstance(kind, tuple) and text not in kind:
+        raise ValueError(text)
+    return text
+
 
 _COMMANDS = ("record", "replay", "use")
 _COMPLETE = "_COMPLETE"  # ends the variable by which a shell asks click for completions

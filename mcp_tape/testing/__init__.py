@@ -5,12 +5,11 @@ are other processes, started with options of the table (mcp_tape/options.py).
 
     use         `use_cassette`: checks its keywords, and chooses between the next two
     playing     a cassette that plays, in this process
-    recording   a cassette that recorder processes write
+    recording   a cassette that recorder processes write, and the data that they are passed: secrets, variables, headers
     used        the public face of both
     group       the tape of several servers: one cassette, one report
     entries     a server's description, and its replacement in a client's configuration
     happened    the calls, misses and errors of recorders, from their cassette and report
-    handover    data that this process passes to recorders: secrets to hide, the server's variables and headers
     settings    the precedence of command line, marks, fixture and ini; the path of a test's cassette
     plugin      the tapes of one pytest run
     shared      recordings of the run: one process for each, kept when their tests have passed

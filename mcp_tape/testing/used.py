@@ -212,10 +212,10 @@ class UsedCassette(ABC):
         matches. `max_duration` limits each call, as text or in seconds.
         """
         __tracebackhide__ = True
-        from ..contracts import calls, terms
+        from ..contracts import run, terms
 
         given = terms.made(filters, forbid, (max or {}).items(), max_duration, max_definition_bytes)
-        broken = calls.report(self.path, self.calls(), given)
+        broken = run.report(self.path, self.calls(), given)
         if broken:
             raise AssertionError(broken)
 

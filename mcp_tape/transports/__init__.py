@@ -5,10 +5,9 @@ recorded and how it is stored are theirs. Three roles: `relay` stands in the mid
 `connect` is the client; `live` is a server beside a replay.
 
     process     start a server that ends with us; process groups
-    spawn       start one beside other work
     crew        Python processes that work for this one
     passing     be a server that is not recorded
-    programs    run what talks to servers, to its end
+    programs    start a server beside other work; run a client program to its end
     signals     stop serving, or clean up, at a signal
     stdio/      pipes, with threads and blocking reads
     http/       Streamable HTTP and HTTP+SSE, with asyncio

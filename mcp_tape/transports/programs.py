@@ -8,8 +8,8 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from types import FrameType
 
-from ..errors import TapeError
-from .process import not_started
+from ..errors import ServerError, TapeError
+from .process import AS_WE_ARE, Around, die_with_parent, given_environment, not_started
 from .signals import OTHERS, SIGNALS
 
 
@@ -48,3 +48,24 @@ def run(words: Sequence[str], environ: Mapping[str, str]) -> int:
         for number, handler in before.items():
             signal.signal(number, handler)
     return code if code >= 0 else 128 - code
+
+
+# -- Start a server beside other work, and talk to it: behind a replay, or in place of a client
+
+
+def start(command: Sequence[str], around: Around = AS_WE_ARE) -> subprocess.Popen[bytes]:
+    """Start a server with pipes to us, which dies with us."""
+    around.check()
+    try:
+        return subprocess.Popen(
+            command,
+            bufsize=0,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=given_environment(around),
+            cwd=around.cwd,
+            preexec_fn=die_with_parent(),
+        )
+    except OSError as error:
+        raise ServerError(not_started(command[0], error.errno or 0)) from None

@@ -4,11 +4,10 @@ Owns the client's role, and what happens to the new recording. `compare` compare
 know how a change is judged or shown.
 
     plan       the sessions to play, and the checks before anything starts: writes, secrets
-    script     what the client sent, in order, and what it waited for
-    deck       the playing rule in the client's role
+    deck       the playing rule in the client's role: what the client sent, in order, and what it waited for
     client     the recorded client, adapted to a live server: minted values, secrets, skipped requests
-    record     the live server behind a recorder
-    play       the entry point, `verify`: runs both until the script ends or the server fails
+    play       the entry point, `verify`: starts the server behind a recorder, and runs both until the
+               script ends or the server fails
     findings   findings of a play beyond the answers, as changes that `compare` can judge
     probe      starts and greets a live server, to see whether it works at all
     update     the new recording in the old one's place, or beside it for a review

@@ -4,14 +4,12 @@ Owns the page, the form in which cassettes reach it, and the rule that only this
 know SQL or click.
 
     tapes      cassettes on one page: their sessions, and the numbers of these
-    pack       rows of a cassette as an index and blocks of texts
-    columns    columns of numbers as bytes
-    spans      requests that belong to one call: its rounds, or polls of its task
+    pack       rows of a cassette as an index and blocks of texts; requests that belong to one call
     findings   findings of `why` and `check --audit`
-    aligned    calls of two recordings side by side, as `diff` aligns them
     feed       updates of a growing cassette, and saving some of its frames
     serve      the page on a loopback address, for a browser on this machine
-    page       the page, joined from the files beside it, with its Content-Security-Policy
+    page       the page, joined from the files beside it, with its Content-Security-Policy; calls of two recordings side
+               by side, as `diff` aligns them
     page.html  app.css  loader.js  *.mjs
                plain modules without a build step: text (safe display), packed (decodes the packed data), store (index
                and texts), filters (the grammar of `cassette/query/filters.py`), tree (JSON, folded), content (results

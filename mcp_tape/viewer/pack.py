@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import zlib
 from base64 import b64encode
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import orjson
@@ -20,9 +20,8 @@ from ..cassette.query.rows import Row
 from ..cassette.reader import Cassette
 from ..errors import harmless
 from ..formats.lines import goes_without_saying, line_of
+from ..wire import jsontext, protocol
 from ..wire.secret_names import MARK
-from .columns import packed
-from .spans import Spans
 
 _BLOCK = 1 << 20  # bytes of texts
 _MOST_ROWS = 20_000  # of a block
@@ -193,3 +192,111 @@ def _units(text: str) -> int:
 
 def encodable(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
+
+
+# -- columns of numbers as bytes: the lowest byte of every number, then the next byte of every number, and so on
+#
+# Similar bytes are adjacent, so they compress well. `packed.mjs` reads them.
+
+Column = Sequence[int | None]
+
+
+def packed(facts: Mapping[str, Any], columns: Mapping[str, Column]) -> bytes:
+    """Pack facts and columns: a line of JSON with the facts and each column's width, then the columns."""
+    coded = {name: [_coded(value) for value in values] for name, values in columns.items()}
+    widths = {name: (max(values, default=0).bit_length() + 7) // 8 for name, values in coded.items()}
+    planes = (bytes(value >> 8 * at & 255 for value in coded[name]) for name in coded for at in range(widths[name]))
+    rows = len(next(iter(coded.values()), ()))
+    return orjson.dumps({**facts, "rows": rows, "widths": widths}) + b"\n" + b"".join(planes)
+
+
+def unpacked(data: bytes) -> tuple[dict[str, Any], dict[str, list[int | None]]]:
+    """Return the facts and columns."""
+    line, _, rest = data.partition(b"\n")
+    facts = orjson.loads(line)
+    rows, at, columns = facts.pop("rows"), 0, {}
+    for name, width in facts.pop("widths").items():
+        planes = [rest[at + rows * plane : at + rows * (plane + 1)] for plane in range(width)]
+        at += rows * width
+        numbers = zip(*planes, strict=True) if planes else [()] * rows
+        columns[name] = [_value(int.from_bytes(bytes(number), "little")) for number in numbers]
+    return facts, columns
+
+
+def _coded(value: int | None) -> int:
+    """Encode None as 0, then the numbers by their distance from 0: 0, -1, 1, -2."""
+    if value is None:
+        return 0
+    return 2 * value + 1 if value >= 0 else -2 * value
+
+
+def _value(coded: int) -> int | None:
+    if coded == 0:
+        return None
+    return coded // 2 if coded % 2 else -(coded // 2)
+
+
+# -- requests that belong to one call: the rounds of a call that asks for input, and a task with its polls
+#
+# A server that needs input returns a request for it, and the client repeats the call with another id and that input. A
+# server that runs a call as a task returns the task's id, and the client polls until the task is done:
+# https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks
+
+_POLLS = (protocol.TASK, protocol.TASK_RESULT, protocol.TASK_CANCEL, protocol.TASK_UPDATE)
+_ROUND, _STATE, _TASK = "inputResponses", "requestState", "taskId"
+_LONGEST = 1 << 20  # characters to parse
+
+
+class Spans:
+    """Reads the rows of a session in order, and finds the requests that continue others."""
+
+    def __init__(self) -> None:
+        self._roots: dict[int, int] = {}  # of requests that continue another
+        self._waiting: dict[tuple[Any, ...], int] = {}  # the id or state that a later request names → the first request
+
+    def root(self, row: Row, text: str) -> int | None:
+        """The first request of the call that a client request continues; None for any other row."""
+        if row.kind == "response" and row.sender == "server" and row.answers is not None:
+            self._answered(row, text)
+        if row.kind != "request" or row.sender != "client":
+            return None
+        found = self._continued(row, text)
+        if found is not None:
+            self._roots[row.seq] = found
+        return found
+
+    def _continued(self, row: Row, text: str) -> int | None:
+        if row.method in _POLLS:
+            return self._waiting.get((_TASK, row.name))
+        if _ROUND not in text and _STATE not in text:
+            return None
+        params = _member(text, "params")
+        state, given = protocol.member(params, _STATE), protocol.member(params, _ROUND)
+        if state is None and given is None:
+            return None
+        by_state = self._waiting.get((_STATE, str(state)))
+        return self._waiting.get((_ROUND, row.method, row.name)) if by_state is None else by_state
+
+    def _answered(self, row: Row, text: str) -> None:
+        asks, may_be_task = row.status == "input-required", _TASK in text
+        if row.answers is None or not (asks or may_be_task) or row.method in _POLLS:
+            return
+        root = self._roots.get(row.answers, row.answers)
+        result = _member(text, "result")
+        if asks:
+            self._waiting[_ROUND, row.method, row.name] = root
+            if (state := protocol.member(result, _STATE)) is not None:
+                self._waiting[_STATE, str(state)] = root
+        task = protocol.member(result, "task")
+        number = protocol.member(result if task is None else task, _TASK)
+        if isinstance(number, str):
+            self._waiting[_TASK, number] = root
+
+
+def _member(text: str, name: str) -> Any:
+    if len(text) > _LONGEST:
+        return None
+    try:
+        return protocol.member(jsontext.loads(text), name)
+    except (ValueError, RecursionError):
+        return None

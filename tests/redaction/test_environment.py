@@ -13,7 +13,7 @@ import pytest
 from mcp_tape import use_cassette
 from mcp_tape.errors import TapeError
 from mcp_tape.redaction.environment import from_file, looks_stripped, secrets
-from mcp_tape.testing.handover import Handover
+from mcp_tape.testing.recording import Handover
 from mcp_tape.transports.handover import Handed, from_process, received
 from tests.support.decks import make_cassette
 from tests.support.messages import call, lines

@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
-from mcp_tape.viewer import columns
-from mcp_tape.viewer.columns import unpacked
+from mcp_tape.viewer import pack
+from mcp_tape.viewer.pack import unpacked
 from tests.support.reading import invoke
 from tests.support.running import WAIT
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-SCRIPTS = Path(columns.__file__).parent
+SCRIPTS = Path(pack.__file__).parent
 READY = "html[data-ready]"
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.transports.local import site_in_thread
-from mcp_tape.viewer.columns import unpacked
+from mcp_tape.viewer.pack import unpacked
 from mcp_tape.viewer.serve import Viewer
 from tests.support.reading import Frames, Recording, call, make, message, said
 from tests.support.running import WAIT

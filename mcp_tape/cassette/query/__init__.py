@@ -2,9 +2,8 @@
 
 Read-only, a page at a time. Must not know terminals or formats.
 
-    rows      a session as rows, one per message and event, and labels for frames
+    rows      a session as rows, one per message and event; one exchange with all that belongs to it
     exchanges requests with their answers, as plain values
-    exchange  one exchange, and all that belongs to it
     sessions  cassettes below a directory, and facts of sessions
     filters   the filter grammar, as SQL over those rows
     search    words in all texts

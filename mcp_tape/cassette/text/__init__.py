@@ -2,9 +2,8 @@
 
 names     which cassettes are text
 lines     one JSON object per line, safe to print
-write     JSON lines: one for each session, then one for each frame
+write     JSON lines: one for each session, then one for each frame; an older text's times where the rest is unchanged
 read      JSON lines, read back
-times     times of an older text, kept where the rest is unchanged
 losses    what recordings of other tools lack, for the command that reads them
 opening   opens a file that is not SQLite, as a database in memory
 working   the database beside a text while it is recorded

@@ -16,9 +16,8 @@ from ...fleet.many.results import comparisons_of
 from ...options import REDACT, UPSTREAM, OptionValues
 from ...start.values import rules_from
 from ..click_options import files, many_options, table_options
-from ..compare import AfterDashes, ComparisonOptions, judging_options
-from ..many.comparing import report
-from ..many.running import Run, worst
+from ..compare import AfterDashes, ComparisonOptions, judging_options, report
+from ..running import Run, worst
 from .diff import _TIMEOUT, PairPage, new_of, references, shown_new
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from ...transports.signals import tidied_up
 from ...values import check_session, parse_duration, parse_size
 from ..click_options import cassettes_argument, format_option, many_options, read_by, table_options
 from ..filter import each
-from ..many.running import Run, report
+from ..running import Run, report
 
 
 def _session(text: str) -> str:

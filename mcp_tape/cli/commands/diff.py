@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ...compare.rules import RULES, SECTIONS, Rule
+from ...console.terminal import echo, echo_json
 from ...fleet.finding import is_directory
 from ...options import REDACT, UPSTREAM, OptionValues
 from ...start.values import rules_from
 from ..click_options import files, many_options, read_place, table_options
-from ..compare import AfterDashes, ComparisonOptions, diff_options, finite
-from ..many.comparing import report
-from ..many.running import Run, worst
-from ..rules import list_rules
+from ..compare import AfterDashes, ComparisonOptions, diff_options, finite, report
+from ..running import Run, worst
 
 if TYPE_CHECKING:
     from ...compare.judging import Comparison
@@ -158,3 +158,30 @@ class PairPage:
             comparison = comparison._replace(changes=comparison.at_least(self._level))
         view = View(ignore_file=os.path.relpath(self._project.ignore_path))
         self.html = b"".join(compared(comparison, before, after, view))
+
+
+# -- The rules of diff, breaking and verify, listed: `diff --rules`
+
+
+def list_rules(as_json: bool) -> None:
+    """Print each rule: its level, its category, and what it means.
+
+    † With --category model, the level is one higher. Of two levels, the sentence says when the second counts.
+    """
+    if as_json:
+        for rule in RULES.values():
+            echo_json(rule._asdict())
+        return
+    width = max(map(len, RULES)) + 2
+    for section, rules in SECTIONS.items():
+        echo(f"\n{section}", bold=True)
+        for rule in rules:
+            echo(f"  {rule.id:<{width}}{levels(rule):<13}{rule.category:<7}{sentence(rule)}")
+
+
+def levels(rule: Rule) -> str:
+    return rule.level + (f"/{rule.otherwise}" if rule.otherwise else "") + ("†" if rule.rises else "")
+
+
+def sentence(rule: Rule) -> str:
+    return f"{rule.says} ({rule.otherwise} {rule.when})" if rule.otherwise else rule.says

@@ -13,7 +13,7 @@ from ...console import say
 from ...errors import count, harmless
 from ...values import size_text
 from ..click_options import cassettes_argument, files, json_option, many_options
-from ..many.running import Found, Run, report
+from ..running import Found, Run, report
 
 if TYPE_CHECKING:
     from ...fleet.many.results import Result

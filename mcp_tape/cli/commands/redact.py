@@ -17,7 +17,7 @@ from ...start.values import rules_from
 from ...transports.signals import tidied_up
 from ...wire.secret_names import placeholder
 from ..click_options import cassettes_argument, format_option, many_options, table_options
-from ..many.running import Run, report
+from ..running import Run, report
 
 
 @click.command(

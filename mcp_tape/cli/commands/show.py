@@ -9,9 +9,8 @@ from contextlib import closing
 import click
 
 from ...cassette.query import filters
-from ...cassette.query.exchange import belonging
 from ...cassette.query.filters import EVERYTHING, Filter
-from ...cassette.query.rows import Row, session_rows, whole_text
+from ...cassette.query.rows import Row, belonging, session_rows, whole_text
 from ...cassette.reader import Cassette
 from ...console import say
 from ...console.terminal import columns, echo, echo_json, writable

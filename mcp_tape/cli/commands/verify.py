@@ -14,9 +14,8 @@ from ...cassette.schema import expect_local
 from ...options import RECORDING, WEB, OptionValues, words_for
 from ...values import check_session
 from ..click_options import cassettes_argument, many_options, table_options
-from ..compare import AfterDashes, ComparisonOptions, diff_options
-from ..many.comparing import report
-from ..many.running import Run, worst
+from ..compare import AfterDashes, ComparisonOptions, diff_options, report
+from ..running import Run, worst
 from .diff import _TIMEOUT
 
 if TYPE_CHECKING:

@@ -16,8 +16,7 @@ from xml.etree import ElementTree
 from ...cassette.text.lines import json_line
 from ...errors import TapeError
 from ..shards import parse_shard
-from .junit import PREFIX, PROPERTIES
-from .results import CODES, ROW, Status
+from .results import CODES, PREFIX, PROPERTIES, ROW, Status
 
 Kind = Literal["rows", "junit"]
 _OF_RUN = ("shard", "of")  # facts that are not about the cassette

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from html import escape
 from time import monotonic
 from typing import Any, Literal, NamedTuple
 
@@ -13,6 +14,8 @@ from ...cassette.reader import Cassette
 from ...cassette.text import losses
 from ...compare.judging import Comparison, Unknown
 from ...compare.report import wording
+from ...compare.report.junit import Case, Suite, cases, document, plain, summary
+from ...compare.report.wording import View, visible
 from ...errors import CassetteError, ServerError, TapeError
 from ...redaction.diagnostics import hidden
 from ..finding import shown
@@ -160,3 +163,37 @@ def comparisons_of(result: Result) -> tuple[Comparison, ...]:
         return result.comparisons
     unknown = tuple(Unknown("the cassette", finding.message, True) for finding in result.findings)
     return (Comparison(result.cassette, "unknown", "call", (), unknown, cassette=result.cassette),)
+
+
+# -- results as JUnit's XML: a test suite for each cassette, which says what `merging` needs to know of it
+
+PROPERTIES = ("row", "command", "cassette", "hash", "shard", "of", "status", "code")  # of a row
+PREFIX = "mcp-tape."
+
+
+def report(results: Sequence[tuple[Result, dict[str, Any]]], view: View) -> Iterator[str]:
+    """A document of results, each with its row."""
+    return document([_suite(result, row, view) for result, row in results])
+
+
+def _suite(result: Result, row: dict[str, Any], view: View) -> Suite:
+    known = [(PREFIX + name, str(row[name])) for name in PROPERTIES if row[name] is not None]
+    name = f"mcp-tape {result.command}: {result.cassette}"
+    if result.command in ("verify", "diff", "breaking"):
+        comparisons = comparisons_of(result)
+        found = [case for one in comparisons for case in cases(one, view)]
+        said = [line for one in comparisons for line in summary(one)]
+    else:
+        found = list(map(_case, result.findings)) or [Case("mcp-tape", "no findings", "", ())]
+        said = [", ".join(f"{number} {thing}" for thing, number in result.counts.items())]
+    return Suite(name, found, said, known, result.seconds)
+
+
+def _case(finding: Finding) -> Case:
+    place = (("session", finding.session), ("frame", finding.seq), ("", finding.path))
+    name = " ".join(f"{noun} {value}".strip() for noun, value in place if value is not None) or "the cassette"
+    if finding.level == "info":
+        text = escape(visible(finding.message))
+        return Case(finding.what, name, "", (f"      <system-out>{text}</system-out>",))
+    outcome = "error" if finding.what in WRONG else "failure"
+    return plain(finding.what, name, outcome, finding.message, finding.what)

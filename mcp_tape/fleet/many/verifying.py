@@ -22,7 +22,7 @@ from ...verify.findings import Verified, completed, found
 from ...verify.plan import Options, Plan, Server, Writes, check, planned
 from ...verify.play import Progress, verify
 from ...verify.update import forget, keep, update
-from .judging import Judging, made, words
+from .comparing import Judging, made, words
 from .results import Result, counted, resulting, status_of
 from .results import found as findings_of
 

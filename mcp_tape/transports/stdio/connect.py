@@ -17,7 +17,7 @@ from ...redaction.diagnostics import Discreet, Rules
 from ...wire import frames, jsontext, protocol, rewrite
 from ...wire.framing import Lines
 from ..process import AS_WE_ARE, Around
-from ..spawn import start
+from ..programs import start
 from . import relay
 
 _PATIENCE = 2.0  # seconds for each step of ending a server, as SDK clients have

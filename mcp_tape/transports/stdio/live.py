@@ -16,7 +16,7 @@ from ...wire import frames
 from ...wire.channels import STDERR, STDIO
 from ...wire.framing import Lines
 from ..process import Around
-from ..spawn import start
+from ..programs import start
 from . import relay
 
 if TYPE_CHECKING:

@@ -5,5 +5,4 @@ Knows processes, signals and descriptors. Which of them a request is for, others
     crew        the processes: started, watched, started again when they die, ended together
     listeners   the sockets that clients connect to
     passing     a client's connection passed on from one of them to another
-    sites       HTTP at one address, by all of them
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_tape.cassette.text.times import _places, _timed
+from mcp_tape.cassette.text.write import _places, _timed
 from mcp_tape.wire.frames import Frame
 
 LOOKS = st.lists(st.sampled_from("abc"), max_size=12)

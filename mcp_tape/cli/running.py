@@ -9,16 +9,16 @@ from typing import Any, NamedTuple, TypeVar
 
 import click
 
-from ...cassette.reader import Cassette
-from ...console import say
-from ...console.progress import Progress, frames_of
-from ...console.terminal import echo_json
-from ...errors import count
-from ...fleet.finding import shown
-from ...fleet.jobs import each
-from ...fleet.many.results import CODES, Result, Status, Watch, row, unwatched, wrong
-from ...fleet.shards import Shard, share
-from .. import has_found
+from ..cassette.reader import Cassette
+from ..console import say
+from ..console.progress import Progress, frames_of
+from ..console.terminal import echo_json
+from ..errors import count
+from ..fleet.finding import shown
+from ..fleet.jobs import each
+from ..fleet.many.results import CODES, Result, Status, Watch, row, unwatched, wrong
+from ..fleet.shards import Shard, share
+from . import has_found
 
 T = TypeVar("T")
 Row = dict[str, Any]
@@ -91,8 +91,8 @@ def report(found: Found, form: str, show: Callable[[Result], None]) -> int:
                 show(result)
             done.append((result, facts))
     if form == "junit":
-        from ...compare.report.wording import View
-        from ...fleet.many.junit import report as junit
+        from ..compare.report.wording import View
+        from ..fleet.many.results import report as junit
 
         click.echo("".join(f"{line}\n" for line in junit(done, View())), nl=False)
     return worst([result for result, _ in done])

@@ -8,11 +8,10 @@ import pytest
 from pyarrow import parquet
 
 from mcp_tape.cassette import pages
-from mcp_tape.fleet.lake import tables
+from mcp_tape.fleet.lake import run
 from mcp_tape.fleet.lake.columns import TABLES, VERSION, content
 from mcp_tape.fleet.lake.rows import Block
-from mcp_tape.fleet.lake.run import lake_one
-from mcp_tape.fleet.lake.tables import Tables
+from mcp_tape.fleet.lake.run import Tables, lake_one
 from tests.support.decks import make_cassette
 from tests.support.golden import path_of
 from tests.support.lakes import files
@@ -44,8 +43,8 @@ def test_texts_are_not_repeated_in_statistics(tmp_path: Path) -> None:
 
 
 def test_large_texts_are_written_some_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "_MOST_BYTES", 1 << 20)
-    monkeypatch.setattr(tables, "_FEW_BYTES", 1 << 18)
+    monkeypatch.setattr(run, "_MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(run, "_FEW_BYTES", 1 << 18)
     monkeypatch.setattr(pages, "_PAGE_BYTES", 1 << 18)
     large = "x" * (1 << 17)
     said = [one for n in range(24) for one in (("client", call(n)), ("server", result(n, large)))]
@@ -71,8 +70,8 @@ def test_a_value_of_another_type_is_refused(tmp_path: Path) -> None:
 
 def test_many_small_sessions_share_their_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     converted = []
-    really = tables._Table._convert
-    monkeypatch.setattr(tables._Table, "_convert", lambda self: (converted.append(self._block_rows), really(self)))
+    really = run._Table._convert
+    monkeypatch.setattr(run._Table, "_convert", lambda self: (converted.append(self._block_rows), really(self)))
     tape = make_cassette(tmp_path / "tape.db", *[[("client", call(1)), ("server", result(1))]] * 20)
     assert lake_one(tape, tmp_path / "lake").counts["messages"] == 40
     assert sorted(converted) == [20, 20, 40]
