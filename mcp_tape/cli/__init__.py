@@ -10,7 +10,6 @@ It owns click and the words of commands; it must not know SQL, the wire or proce
     forms          what convert writes besides cassettes
     running        runs over many cassettes, in processes and shares: results in order, rows, a summary
     newest         the newest cassettes, where no file is named
-    wrapping       options of wrap, which servers are meant, the change of their files
     commands/      a module for each command, loaded when it runs
 """
 

@@ -3,9 +3,8 @@
 Owns the page, the form in which cassettes reach it, and the rule that only this machine's browser may load it. Must not
 know SQL or click.
 
-    tapes      cassettes on one page: their sessions, and the numbers of these
+    tapes      cassettes on one page: their sessions with their numbers, and the findings of `why` and `check --audit`
     pack       rows of a cassette as an index and blocks of texts; requests that belong to one call
-    findings   findings of `why` and `check --audit`
     feed       updates of a growing cassette, and saving some of its frames
     serve      the page on a loopback address, for a browser on this machine
     page       the page, joined from the files beside it, with its Content-Security-Policy; calls of two recordings side

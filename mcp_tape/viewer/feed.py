@@ -25,10 +25,9 @@ from ..cassette.reader import Cassette
 from ..cassette.text.read import kind_of
 from ..compare.versions import compare, of_sessions
 from ..wire import protocol
-from .findings import findings
 from .pack import Packer, encodable
 from .page import compared
-from .tapes import Numbers
+from .tapes import Numbers, findings
 
 _AT_ONCE = 20_000  # rows of one update
 _WITHDRAWN = parse("kind:request status:cancelled")

@@ -22,9 +22,8 @@ from ..compare.judging import Comparison
 from ..compare.report import html
 from ..compare.report.wording import View
 from ..compare.versions import Version
-from .findings import findings
 from .pack import Packer, deflated, encodable
-from .tapes import Numbers, Tape
+from .tapes import Numbers, Tape, findings
 
 # In order of dependency. All share one scope, so a top-level name must be unique.
 MODULES = """text packed store filters tree content spans list copying findings details waterfall tables compare live

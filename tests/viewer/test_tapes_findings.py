@@ -7,8 +7,8 @@ from typing import Any
 
 from mcp_tape.cassette.query.filters import EVERYTHING, parse
 from mcp_tape.cassette.reader import Cassette
-from mcp_tape.viewer.findings import findings
 from mcp_tape.viewer.page import export
+from mcp_tape.viewer.tapes import findings
 from tests.support.reading import Frames, call, make, message, said
 from tests.support.viewing import index_of
 
