@@ -20,16 +20,55 @@ import os
 
 from ..console import ended_by
 from ..errors import MisuseError, TapeError
-from ..options import OptionValues
 
 TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import Any
 
-    from ..options import Option
+    from ..options import Option, OptionValues
 
     Read = tuple[OptionValues, list[str]]
+
+_COMMANDS = ("record", "replay", "use")
+_COMPLETE = "_COMPLETE"  # ends the variable by which a shell asks click for completions
+
+
+def run(words: Sequence[str]) -> int | None:
+    """Carry out a command line and return its exit code; None, with nothing done, where it is click's turn."""
+    if not words or words[0] not in _COMMANDS or any(name.endswith(_COMPLETE) for name in os.environ):
+        return None
+    try:
+        return _carried_out(words[0], words[1:])
+    except MisuseError:
+        return None  # click words it
+    except (TapeError, KeyboardInterrupt, OSError) as error:
+        return ended_by(error)
+
+
+def _carried_out(name: str, words: Sequence[str]) -> int | None:
+    from .. import options
+
+    found = read(getattr(options, name.upper()), words, interspersed=name != "record")
+    if found is None:
+        return None
+    values, others = found
+    if name == "record":
+        from .record import record
+
+        return record(tuple(others), values)
+    if not others or not others[0] or "://" in others[0]:
+        return None  # nor is a URL plain
+    if name == "replay":
+        from .replay import replay
+
+        return replay(others[0], values) if len(others) == 1 else None
+    from .use import use
+
+    return use(others[0], tuple(others[1:]), values)
+
+
+# -- the words of a command line, read by the table as click reads them; nothing where click is to be asked
 
 
 def read(rows: Sequence[Option], words: Sequence[str], *, interspersed: bool) -> Read | None:
@@ -37,6 +76,8 @@ def read(rows: Sequence[Option], words: Sequence[str], *, interspersed: bool) ->
 
     Not `interspersed`: what follows the first word that is no option is no option either.
     """
+    from ..options import OptionValues
+
     split = _split(rows, words, interspersed)
     if split is None:
         return None
@@ -98,41 +139,3 @@ def _converted(kind: str | tuple[str, ...], text: str) -> Any:
     if isinstance(kind, tuple) and text not in kind:
         raise ValueError(text)
     return text
-
-
-_COMMANDS = ("record", "replay", "use")
-_COMPLETE = "_COMPLETE"  # ends the variable by which a shell asks click for completions
-
-
-def run(words: Sequence[str]) -> int | None:
-    """Carry out a command line and return its exit code; None, with nothing done, where it is click's turn."""
-    if not words or words[0] not in _COMMANDS or any(name.endswith(_COMPLETE) for name in os.environ):
-        return None
-    try:
-        return _carried_out(words[0], words[1:])
-    except MisuseError:
-        return None  # click words it
-    except (TapeError, KeyboardInterrupt, OSError) as error:
-        return ended_by(error)
-
-
-def _carried_out(name: str, words: Sequence[str]) -> int | None:
-    from .. import options
-
-    found = read(getattr(options, name.upper()), words, interspersed=name != "record")
-    if found is None:
-        return None
-    values, others = found
-    if name == "record":
-        from .record import record
-
-        return record(tuple(others), values)
-    if not others or not others[0] or "://" in others[0]:
-        return None  # nor is a URL plain
-    if name == "replay":
-        from .replay import replay
-
-        return replay(others[0], values) if len(others) == 1 else None
-    from .use import use
-
-    return use(others[0], tuple(others[1:]), values)
