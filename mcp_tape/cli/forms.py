@@ -47,10 +47,14 @@ def jsonl(chosen: Extract) -> Iterator[bytes]:
 
 
 def raw(chosen: Extract) -> Iterator[bytes]:
-    from ..formats import raw
+    """One side's byte stream, exactly as it crossed the wire, except for redactions.
 
+    HTTP has no such stream: the output is each body and each event's data, followed by a newline.
+    """
     for session in chosen.sessions:
-        yield from raw.dump(_frames(chosen, session))
+        for frame in _frames(chosen, session):
+            if frame.kind in ("message", "batch", "noise"):
+                yield frame.text + (frame.eol if frame.channel == STDIO else b"\n")
         if session.transport != STDIO:
             say(f"session {session.id} was recorded over HTTP: its bodies and events, with a newline behind each")
 

@@ -13,6 +13,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timezone
 from functools import cached_property, partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -26,6 +27,7 @@ from ..redaction.diagnostics import Rules, redactor
 from ..wire import jsontext
 from ..wire.channels import STDIO, is_http
 from ..wire.frames import Entry, Frame, Side, parse
+from ..wire.times import read_time
 
 if TYPE_CHECKING:
     from ..cassette.build import Builder
@@ -401,3 +403,47 @@ def _storable(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_storable(inner) for inner in value]
     return storable(value) if isinstance(value, str) else value
+
+
+# -- times as other tools write them, in microseconds
+
+
+def milliseconds(value: Any) -> int:
+    return microseconds(value * 1000 if isinstance(value, (int, float)) else None)
+
+
+class Clock:
+    """Times of a file, in ISO 8601 or seconds since 1970, as microseconds since the first of them."""
+
+    def __init__(self, start: Any = None) -> None:
+        self._start = moment(start)
+
+    @property
+    def started_at(self) -> str | None:
+        return None if self._start is None else iso(self._start)
+
+    def at(self, value: Any) -> int:
+        when = moment(value)
+        if when is None:
+            return 0
+        if self._start is None:
+            self._start = when
+        return microseconds((when - self._start) * 1e6)
+
+
+def moment(value: Any) -> float | None:
+    """A time in either form as seconds since 1970."""
+    if isinstance(value, str):
+        found = read_time(value)
+        return None if found is None else found.timestamp()
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1e14:
+        return None
+    return value / 1000 if value > 1e11 else float(value)  # milliseconds, as in JavaScript
+
+
+def iso(seconds: float) -> str | None:
+    try:
+        found = datetime.fromtimestamp(seconds, timezone.utc)
+    except (ValueError, OverflowError, OSError):
+        return None
+    return found.isoformat(timespec="microseconds").replace("+00:00", "Z")

@@ -5,6 +5,5 @@ Pure: values in, values out. Knows nothing of cassettes, nor of how findings are
 cost.py         definitions and results as models get them; bytes, and tokens by a rule of thumb
 texts.py        the texts of a schema that assert nothing
 steering.py     texts that give a model orders, or make it carry data out
-characters.py   invisible characters
-lookalikes.py   names that look like others
+characters.py   invisible characters, and names that look like others
 """

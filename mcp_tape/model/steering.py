@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 
 from ..wire import protocol
 from ..wire.jsontext import Path
-from .characters import hidden, visible
-from .lookalikes import alike, disguised
+from .characters import alike, disguised, hidden, visible
 from .texts import walk
 
 ORDERS, HIDDEN, DISGUISED, LEAKS = (

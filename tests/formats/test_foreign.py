@@ -11,8 +11,7 @@ import pytest
 
 from mcp_tape.cassette.reader import Cassette, Session
 from mcp_tape.errors import CassetteError
-from mcp_tape.formats.foreign import on_one_line
-from mcp_tape.formats.others.times import Clock, iso, moment
+from mcp_tape.formats.foreign import Clock, iso, moment, on_one_line
 from tests.support.many import findings
 from tests.support.peers import RECORDINGS
 from tests.support.reading import invoke

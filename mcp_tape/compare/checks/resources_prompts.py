@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import Any
 
-from ...model.lookalikes import spelled
+from ...model.characters import spelled
 from ..changes import ABSENT, NOTHING, Difference, Found, Subject, canonical, of
 from ..renames import renames, spelling
 from ..rules import Level

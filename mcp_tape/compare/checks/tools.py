@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ...errors import count
-from ...model.lookalikes import spelled
+from ...model.characters import spelled
 from ...wire import jsontext, protocol
 from ..changes import ABSENT, NOTHING, SERVER, Difference, Found, Subject, canonical, of
 from ..renames import renames, spelling

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal
 
 from ...model import steering
+from ...model.characters import alike
 from ...model.cost import Cost, cost, definition, definitions
-from ...model.lookalikes import alike
 from ...model.steering import Suspicion
 from ...model.texts import is_prose, strings, texts
 from ...wire.jsontext import Path

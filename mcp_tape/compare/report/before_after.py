@@ -7,7 +7,7 @@ from difflib import SequenceMatcher
 from itertools import zip_longest
 from typing import Any, Literal, NamedTuple
 
-from ...model.lookalikes import spelled
+from ...model.characters import spelled
 from ...wire import jsontext
 from ..changes import ABSENT, Change
 from .wording import clip, count

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterator
 from itertools import groupby
 
-from ...model.lookalikes import spelled
+from ...model.characters import spelled
 from ...wire.jsontext import compact
 from ..changes import ABSENT, Change
 from ..judging import Comparison

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ...errors import count as count
 from ...errors import harmless
-from ...model.lookalikes import spelled
+from ...model.characters import spelled
 from ..changes import Change
 from ..judging import Comparison
 from ..rules import LEVELS, Level

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping
 from typing import Any
 
-from ...model.lookalikes import spelled
+from ...model.characters import spelled
 from ...wire import jsontext
 from ...wire.jsontext import Path
 from ..changes import ABSENT, canonical

@@ -1,6 +1,6 @@
 """Recordings of other tools, each read by a generator of the stream of `foreign`. Knows no cassette, and hides nothing.
 
-times, hidden, http
+hidden, http
              shared by several importers
 cassettes    the two tools named mcp-cassette
 documents    mcp-recorder, mcp-flight-recorder, agent-vcr

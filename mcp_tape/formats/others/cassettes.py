@@ -5,9 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...wire.frames import Side
-from ..foreign import RESERIALISED, Begin, Item, Lost, Reader, Row, Said, Source, command, in_order, rows_at
+from ..foreign import (
+    RESERIALISED,
+    Begin,
+    Clock,
+    Item,
+    Lost,
+    Reader,
+    Row,
+    Said,
+    Source,
+    command,
+    in_order,
+    milliseconds,
+    rows_at,
+)
 from .hidden import Hidden
-from .times import Clock, milliseconds
 
 _SENDERS: dict[str, Side] = {"c2s": "client", "s2c": "server"}
 

@@ -6,10 +6,23 @@ from collections.abc import Iterator
 
 from ...wire.channels import STDIO
 from ...wire.frames import Side
-from ..foreign import INVENTED, RESERIALISED, Begin, Item, Lost, Reader, Row, Said, Source, command, in_order
+from ..foreign import (
+    INVENTED,
+    RESERIALISED,
+    Begin,
+    Clock,
+    Item,
+    Lost,
+    Reader,
+    Row,
+    Said,
+    Source,
+    command,
+    in_order,
+    milliseconds,
+)
 from ..foreign import rows_at as rows
 from .hidden import Hidden
-from .times import Clock, milliseconds
 
 _SENDERS: dict[str, Side] = {"client_to_server": "client", "server_to_client": "server"}
 _MEMBERS = ("method", "params", "result", "error")

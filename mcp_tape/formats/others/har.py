@@ -10,10 +10,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from ...wire.framing import is_event_stream
-from ..foreign import Begin, Item, Reader, Source, WrongError, cut_off
+from ..foreign import Begin, Clock, Item, Reader, Source, WrongError, cut_off, milliseconds, moment
 from . import http
 from .http import Request
-from .times import Clock, milliseconds, moment
 
 
 def _fits(source: Source) -> bool:

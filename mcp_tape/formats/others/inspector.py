@@ -6,10 +6,22 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ...wire.frames import Side
-from ..foreign import RESERIALISED, Begin, Item, Lost, Reader, Row, Said, Source, WrongError
+from ..foreign import (
+    RESERIALISED,
+    Begin,
+    Clock,
+    Item,
+    Lost,
+    Reader,
+    Row,
+    Said,
+    Source,
+    WrongError,
+    milliseconds,
+    moment,
+)
 from . import http
 from .http import Request
-from .times import Clock, milliseconds, moment
 
 
 def _is_messages(source: Source) -> bool:

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from ...wire import protocol
 from ...wire.channels import STDERR
 from ...wire.frames import Side
-from ..foreign import RESERIALISED, Begin, Item, Lost, Reader, Row, Said, Source, command, cut_off, line
-from .times import Clock
+from ..foreign import RESERIALISED, Begin, Clock, Item, Lost, Reader, Row, Said, Source, command, cut_off, line
 
 _SENDERS: dict[str, Side] = {"client->server": "client", "server->client": "server", "in": "client", "out": "server"}
 _ENVELOPED: dict[str, Side] = {"c2s": "client", "s2c": "server", "stderr": "server"}

@@ -9,8 +9,7 @@ from typing import NamedTuple
 from ...wire import frames, protocol
 from ...wire.channels import STDERR
 from ...wire.frames import Side
-from ..foreign import Begin, Item, Lost, Reader, Said, Source, command, cut_off
-from .times import Clock
+from ..foreign import Begin, Clock, Item, Lost, Reader, Said, Source, command, cut_off
 
 # Newer versions put the server's name first, older ones the level.
 _DESKTOP = re.compile(

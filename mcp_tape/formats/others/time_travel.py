@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from ...wire import protocol
-from ..foreign import NO_HANDSHAKE, RESERIALISED, Begin, Item, Lost, Reader, Row, Source, command
+from ..foreign import NO_HANDSHAKE, RESERIALISED, Begin, Clock, Item, Lost, Reader, Row, Source, command, milliseconds
 from ..foreign import said_value as said
-from .times import Clock, milliseconds
 
 _ONLY = "only tool calls and lists of tools: no notifications, prompts, resources or requests of the server"
 

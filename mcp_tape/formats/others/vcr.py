@@ -8,9 +8,8 @@ from typing import Any
 
 from ...errors import CassetteError
 from ...wire.frames import Side
-from ..foreign import RESERIALISED, Begin, Item, Lost, Reader, Source, WrongError, command, cut_off
+from ..foreign import RESERIALISED, Begin, Clock, Item, Lost, Reader, Source, WrongError, command, cut_off, milliseconds
 from ..foreign import said_value as said
-from .times import Clock, milliseconds
 
 _SENDERS: dict[str, Side] = {"c2s": "client", "s2c": "server"}
 _DEEPEST = 200
