@@ -1,4 +1,4 @@
-"""Tools that read cassettes: messages line by line, one exchange in full, words, statistics."""
+"""Tools that read cassettes: lists of them, messages line by line, one exchange in full, words, statistics."""
 
 from __future__ import annotations
 
@@ -215,7 +215,7 @@ def _reason(one: why.Reason, place: int) -> Item:
     return Item("\n".join(lines), value, str(place))
 
 
-# -- Tools that list: the cassettes, and the sessions on one
+# -- tools that list: the cassettes, and the sessions on one
 
 _OF_SESSION = (
     "id started_at ended_at exit_code protocol_version transport exchanges open errors label incomplete note".split()

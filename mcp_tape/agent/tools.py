@@ -1,4 +1,7 @@
-"""The table of tools: name, description for a model, example, arguments and result."""
+"""The table of tools: name, description for a model, example; arguments and results as JSON Schema.
+
+https://json-schema.org/draft/2020-12
+"""
 
 from __future__ import annotations
 

@@ -188,7 +188,7 @@ def cli() -> None:
     """
 
 
-# -- The script by which a shell completes commands, options and files: `mcp-tape --completion SHELL`
+# -- the script by which a shell completes commands, options and files: `mcp-tape --completion SHELL`
 
 
 def script(command: click.Command, shell: str) -> str:

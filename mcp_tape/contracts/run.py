@@ -1,4 +1,4 @@
-"""Checks the sessions of a cassette against a contract. Together they are one run."""
+"""Checks a run against a contract: the sessions of a cassette, or the calls of a test."""
 
 from __future__ import annotations
 

@@ -155,7 +155,7 @@ def _report(ended: Ended, say: Say) -> None:
         say(f"worker {number + 1}: {tally['played']} played, {tally['misses']} missed, at most {memory} of memory")
 
 
-# -- One address that several workers serve at: the sockets of all of them, and the site of each
+# -- one address that several workers serve at: the sockets of all of them, and the site of each
 
 Elsewhere = Callable[[str, Headers], int | None]
 

@@ -1,4 +1,4 @@
-"""Run a program beside what it talks to, as if it had been started in our place."""
+"""Programs that run beside other work: one that talks to servers, in our place, and a server that we talk to."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def run(words: Sequence[str], environ: Mapping[str, str]) -> int:
     return code if code >= 0 else 128 - code
 
 
-# -- Start a server beside other work, and talk to it: behind a replay, or in place of a client
+# -- start a server beside other work, and talk to it: behind a replay, or in place of a client
 
 
 def start(command: Sequence[str], around: Around = AS_WE_ARE) -> subprocess.Popen[bytes]:

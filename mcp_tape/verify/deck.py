@@ -261,7 +261,7 @@ def _batch(frame: FrameText, parts: list[bytes]) -> bytes:
     return rewrite.with_elements(frame.text, parts) if whole else b"[" + b",".join(parts) + b"]"
 
 
-# -- The client's script: its frames in order, the answers that block it, and the other messages that it waited for
+# -- the client's script: its frames in order, the answers that block it, and the other messages that it waited for
 
 Asked = tuple[int, str | None]  # a request: its number and id
 

@@ -143,7 +143,7 @@ def _read(name: str) -> str:
     return (_HERE / name).read_text("utf-8")
 
 
-# -- Calls of two recordings side by side, as `diff` aligns them, for the page
+# -- calls of two recordings side by side, as `diff` aligns them, for the page
 
 
 def aligned(comparison: Comparison, numbers: Numbers) -> dict[str, Any]:

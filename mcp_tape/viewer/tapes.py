@@ -1,4 +1,4 @@
-"""Cassettes on one page: their sessions, with their numbers and facts there."""
+"""Cassettes on one page: their sessions, with their numbers and facts there, and findings in them."""
 
 from __future__ import annotations
 

@@ -160,7 +160,7 @@ class PairPage:
         self.html = b"".join(compared(comparison, before, after, view))
 
 
-# -- The rules of diff, breaking and verify, listed: `diff --rules`
+# -- the rules of diff, breaking and verify, listed: `diff --rules`
 
 
 def list_rules(as_json: bool) -> None:

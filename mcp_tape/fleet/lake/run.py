@@ -1,4 +1,4 @@
-"""lake_one: puts one cassette into a lake."""
+"""lake_one: puts one cassette into a lake, as Parquet files."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def _odd_rows(path: str) -> Iterator[None]:
         raise CassetteError(f"cannot read {path}: one of its rows has an invalid value ({error})") from None
 
 
-# -- Writes rows to Parquet files, in bounded memory: https://parquet.apache.org/docs/file-format/
+# -- writes rows to Parquet files, in bounded memory: https://parquet.apache.org/docs/file-format/
 
 try:
     import pyarrow

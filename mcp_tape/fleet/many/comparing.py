@@ -1,4 +1,7 @@
-"""diff_one: two recordings of a server, or one and a live server; and the pairs of two directories."""
+"""diff_one: two recordings of a server, or one and a live server; and the pairs of two directories.
+
+Settings are plain values here, with the project that they belong to: what is loaded cannot be handed on.
+"""
 
 from __future__ import annotations
 
