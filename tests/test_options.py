@@ -321,7 +321,7 @@ def test_as_a_keyword(row: Option) -> None:
 @UNSTRUCK
 def test_in_a_mark(row: Option, pytestconfig: pytest.Config) -> None:
     want = settings.wanted(pytestconfig, [keyword_of(row)], {})
-    with use_cassette("tape.db", "none", **keyword_of(row)) as tape, use_cassette("tape.db", **want.options) as marked:
+    with use_cassette("tape.db", "none", **keyword_of(row)) as tape, use_cassette("tape.db", **want.keywords) as marked:
         assert marked._settings == tape._settings
 
 
@@ -359,4 +359,4 @@ def test_a_bad_value_of_a_keyword_or_a_mark(name: str, pytestconfig: pytest.Conf
     with pytest.raises(TapeError, match=re.escape(BAD[name][1])):
         use_cassette("tape.db", **{"mode": "none"} | bad)
     with pytest.raises((TapeError, pytest.fail.Exception), match=re.escape(BAD[name][1])):
-        use_cassette("tape.db", **settings.wanted(pytestconfig, [bad], {}).options)
+        use_cassette("tape.db", **settings.wanted(pytestconfig, [bad], {}).keywords)

@@ -230,30 +230,30 @@ class Tapes:
         self.summary.used.add(str(path))
         self.summary.places.add(str(place))
         if want.name is not None:  # each test has recorded its own part
-            want.options.setdefault("session", "all")
-        return self._recordings.open(path, want.options, test, is_shared=is_shared)
+            want = want._replace(keywords={"session": "all"} | dict(want.keywords))
+        return self._recordings.open(path, want, test, is_shared=is_shared)
 
-    def _open_tape(self, path: Path | str, options: dict[str, Any]) -> UsedCassette:
+    def _open_tape(self, path: Path | str, want: Wanted) -> UsedCassette:
         from .. import use_cassette
 
         try:
-            return use_cassette(path, **options)
+            return use_cassette(path, **want.keywords)
         except (TapeError, ValueError, OSError) as error:
-            text = "\n".join(filter(None, (str(error), self._advice(path, options))))
+            text = "\n".join(filter(None, (str(error), self._advice(path, want))))
             raise pytest.fail.Exception(text, pytrace=False) from None
 
-    def _advice(self, path: Path | str, options: dict[str, Any]) -> str | None:
+    def _advice(self, path: Path | str, want: Wanted) -> str | None:
         from ..modes import is_recorded
 
-        if options["mode"] == "none":
+        if want.mode == "none":
             try:
-                known = all(is_recorded(str(path), label) for label in options.get("servers") or [None])
+                known = all(is_recorded(str(path), label) for label in want.labels)
                 return None if known else f"To record it: {failures.command(self._asking(), 'once')}"
             except TapeError:
                 return None
-        if options.keys().isdisjoint(("command", "url", "servers")):
-            return "Give the live server to the marker or to mcp_tape_config: server=[...], url=... or servers={...}"
-        return None
+        if want.has_server:
+            return None
+        return "Give the live server to the marker or to mcp_tape_config: server=[...], url=... or servers={...}"
 
     def _users(self, item: pytest.Item, name: str) -> int:
         """The number of tests of this run whose marks give a cassette this name."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -35,14 +35,17 @@ class Setting(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """Settings of one tape; the options are keywords of use_cassette."""
+    """Settings of one tape."""
 
     name: str | None
     directory: Setting
     format: str
     unplayed: str
     inexact: str
-    options: dict[str, Any]
+    mode: str
+    has_server: bool  # whether a live server is given, or several
+    labels: tuple[str | None, ...]  # the names of several servers; None stands for the only one
+    keywords: Mapping[str, Any]  # of use_cassette: all that its user gave, and the mode
 
 
 def resolve(name: str, config: pytest.Config, marks: Sequence[dict[str, Any]], configured: dict[str, Any]) -> Setting:
@@ -77,12 +80,21 @@ def wanted(config: pytest.Config, marks: Iterable[dict[str, Any]], configured: d
     names = {*_DEFAULTS, "name", "dir", *(name for given in (*near, far) for name in given)}
     chosen = {name: resolve(name, config, near, far) for name in names}
     _check(chosen)
-    options = {name: setting.value for name, setting in chosen.items() if name not in _OURS}
-    options |= chosen["live"].value if "live" in chosen else {}
-    given = {name: value for name, value in options.items() if value is not None}
+    live = chosen["live"].value if "live" in chosen else {}
+    others = {name: setting.value for name, setting in chosen.items() if name not in _OURS}
+    keywords = {name: value for name, value in (others | live).items() if value is not None}
     name, given_form = (None, None) if chosen["name"].value is None else _split(chosen["name"].value)
-    levels = chosen["unplayed"].value, chosen["inexact"].value
-    return Wanted(name, chosen["dir"], given_form or chosen["format"].value, *levels, given)
+    return Wanted(
+        name,
+        chosen["dir"],
+        given_form or chosen["format"].value,
+        chosen["unplayed"].value,
+        chosen["inexact"].value,
+        chosen["mode"].value,
+        bool(live),
+        tuple(servers) if isinstance(servers := live.get("servers"), Mapping) else (None,),
+        keywords,
+    )
 
 
 def marks_of(item: pytest.Item) -> list[dict[str, Any]]:

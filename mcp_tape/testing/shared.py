@@ -6,11 +6,11 @@ import os
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..errors import TapeError, unchanged
 from ..options import REPLAYING
-from .settings import refuse
+from .settings import Wanted, refuse
 
 if TYPE_CHECKING:
     from ..cassette.replace import Part
@@ -25,17 +25,17 @@ _TOGETHER = "those that record one cassette must run in one process: without -n,
 class Shared:
     """A cassette that several tests record, each its part."""
 
-    def __init__(self, tape: UsedCassette, options: dict[str, Any]) -> None:
+    def __init__(self, tape: UsedCassette, want: Wanted) -> None:
         self.tape = tape
         self.tests: set[str] = set()
-        self._options = options
+        self._keywords = want.keywords
 
-    def join(self, test: str, options: dict[str, Any]) -> UsedCassette:
+    def join(self, test: str, want: Wanted) -> UsedCassette:
         """Return the tape of one more test."""
         self.tests.add(test)
         free = _OF_PLAYING if self.tape.mode == "new_episodes" else _OF_REPLAY
-        names = {*self._options, *options} - free
-        other = sorted(name for name in names if self._options.get(name) != options.get(name))
+        names = {*self._keywords, *want.keywords} - free
+        other = sorted(name for name in names if self._keywords.get(name) != want.keywords.get(name))
         if other:
             refuse(f"{self.tape.path} is being recorded by tests with another {', '.join(other)}; give them the same")
         return self.tape.another()
@@ -44,7 +44,7 @@ class Shared:
 class Recordings:
     """The recordings of this process."""
 
-    def __init__(self, open_tape: Callable[[Path | str, dict[str, Any]], UsedCassette], *, is_alone: bool) -> None:
+    def __init__(self, open_tape: Callable[[Path | str, Wanted], UsedCassette], *, is_alone: bool) -> None:
         """`is_alone`: no other process runs tests of this run. Otherwise the controller decides what to keep."""
         self._open_tape = open_tape
         self._is_alone = is_alone
@@ -53,18 +53,18 @@ class Recordings:
         self.parts: list[tuple[str, str]] = []  # recordings to keep: the path of the cassette, and of the part
         self.unfit: set[str] = set()  # cassettes with a failed or refused test
 
-    def open(self, path: Path | str, options: dict[str, Any], test: str, *, is_shared: bool) -> UsedCassette:
+    def open(self, path: Path | str, want: Wanted, test: str, *, is_shared: bool) -> UsedCassette:
         """Open a tape, as a recording if there is one to make."""
         shared = self._shared.get(str(path))
-        if shared is not None and options["mode"] != "none":
-            return shared.join(test, options)
-        tape = self._open_tape(path, options)
+        if shared is not None and want.mode != "none":
+            return shared.join(test, want)
+        tape = self._open_tape(path, want)
         if tape.is_recording:
             tape.finish(keep=False)
-            tape = self._open_locked(path, options)
+            tape = self._open_locked(path, want)
         if tape.is_recording and is_shared:
-            self._shared[str(path)] = Shared(tape, options)
-            return self._shared[str(path)].join(test, options)
+            self._shared[str(path)] = Shared(tape, want)
+            return self._shared[str(path)].join(test, want)
         return tape
 
     def used_by(self, test: str, path: str) -> None:
@@ -90,7 +90,7 @@ class Recordings:
         """Leave the recording beside the cassette, for the controller."""
         self.parts.append((path, part.hand_over()))
 
-    def _open_locked(self, path: Path | str, options: dict[str, Any]) -> UsedCassette:
+    def _open_locked(self, path: Path | str, want: Wanted) -> UsedCassette:
         """Reopen a tape under a lock: another process may have recorded it meanwhile."""
         lock = _lock(path)
         if lock is None:
@@ -99,7 +99,7 @@ class Recordings:
         self._locks[str(path)] = lock
         is_recording = False
         try:
-            tape = self._open_tape(path, options)
+            tape = self._open_tape(path, want)
             is_recording = tape.is_recording
         finally:
             if not is_recording:
