@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from ..cassette.schema import absolute
 from ..clients import jsonc
 from ..console import ended_by, say
 from ..errors import MisuseError, SettingsError, TapeError, count, pasted, unchanged
@@ -35,7 +34,7 @@ def run(file: str, program: Sequence[str], values: OptionValues, config: str) ->
     _check(program, values)
     settings, key = _read(config)
     # What counts here counts in no recorder that the tape starts.
-    tape = use_servers(absolute(file), values._replace(strict=False, fail_on=None), settings[key])
+    tape = use_servers(file, values._replace(strict=False, fail_on=None), settings[key])
     try:
         tape.words = lambda advice: _words(advice, file, config)
         with _written(settings | tape.config(key), config) as copy:

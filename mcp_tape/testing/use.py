@@ -81,13 +81,12 @@ def use_cassette(
     given = dict(locals())  # before another name is bound
     if isinstance(command, str):
         raise TapeError(f"the command must be a list of words, as in {command.split()!r}")
-    path, (values, functions) = _absolute(os.fspath(path)), _checked_keywords(given)
+    path, (values, functions) = os.fspath(path), _checked_keywords(given)
     if servers is not None:
-        for name in ("command", "url"):
-            if given[name]:
-                raise TapeError(f"either servers or {name}, not both")
+        if command or url:
+            raise TapeError(f"either servers or {'command' if command else 'url'}, not both")
         return use_servers(path, values, servers, functions, block_live=block_live)
-    settings = _settings(path, values, functions, command)
+    settings = _settings(_absolute(path), values, functions, command)
     opened = _to_play(settings, can_record=not block_live and bool(command or url))
     if opened is not None:
         from .playing import Playing
@@ -121,7 +120,7 @@ def use_servers(
     from .playing import Playing
     from .recording import Recording
 
-    entries, functions = read(servers), functions or UserFunctions()
+    path, entries, functions = _absolute(path), read(servers), functions or UserFunctions()
     common = _settings(path, values, functions)
     several = {
         name: _settings(path, _for_server(values, server, name), functions, server.command)
