@@ -97,9 +97,9 @@ def _named(name: str) -> Callable[[str], Any]:
 
 
 class OptionValues(NamedTuple):
-    """The values of options, by the names of the table.
+    """The values of options, by their names in the table.
 
-    Those that were not given have their defaults, as have those that a command does not take.
+    Options that were not given, or that the command does not take, have their defaults.
     """
 
     output: str | None = None
@@ -161,7 +161,7 @@ class OptionValues(NamedTuple):
 
 
 def is_given(row: Option, values: OptionValues) -> bool:
-    """Return whether an option has another value than its default."""
+    """Return whether an option differs from its default."""
     return bool(getattr(values, row.name) != getattr(OptionValues(), row.name))
 
 

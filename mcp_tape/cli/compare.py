@@ -108,15 +108,15 @@ class ComparisonOptions(NamedTuple):
 
 def judging_options(function: F) -> F:
     """Options of a command, which is given their values as one, `options`."""
-    return _collected(function, _OPTIONS)
+    return _collect(function, _OPTIONS)
 
 
 def diff_options(function: F) -> F:
     """Judging options, and those that choose the exit code."""
-    return _collected(function, (*_OPTIONS, _FAIL_ON, _SLOWER))
+    return _collect(function, (*_OPTIONS, _FAIL_ON, _SLOWER))
 
 
-def _collected(function: F, options: Sequence[Callable[[F], F]]) -> F:
+def _collect(function: F, options: Sequence[Callable[[F], F]]) -> F:
     @functools.wraps(function)
     def collecting(*arguments: Any, **named: Any) -> Any:
         own = {name: named.pop(name) for name in ComparisonOptions._fields if name in named}

@@ -81,7 +81,7 @@ def use_cassette(
     given = dict(locals())  # before another name is bound
     if isinstance(command, str):
         raise TapeError(f"the command must be a list of words, as in {command.split()!r}")
-    path, (values, functions) = os.fspath(path), _checked_keywords(given)
+    path, (values, functions) = os.fspath(path), _check_keywords(given)
     if servers is not None:
         if command or url:
             raise TapeError(f"either servers or {'command' if command else 'url'}, not both")
@@ -151,12 +151,12 @@ def _for_server(values: OptionValues, server: Entry, label: str) -> OptionValues
     """The values for one of several servers: those of its entry, and the common ones."""
     values = values._replace(label=label, url=server.url)
     if server.url:
-        return values._replace(headers=_merged(values.headers, server.headers), env=(), env_from=(), cwd=None)
+        return values._replace(headers=_merge(values.headers, server.headers), env=(), env_from=(), cwd=None)
     cwd = values.cwd if not server.cwd else os.path.abspath(server.cwd)
-    return values._replace(headers=(), env=_merged(values.env, dict(_variables(server.env))), cwd=cwd)
+    return values._replace(headers=(), env=_merge(values.env, dict(_variables(server.env))), cwd=cwd)
 
 
-def _merged(pairs: Pairs, others: Mapping[str, str]) -> Pairs:
+def _merge(pairs: Pairs, others: Mapping[str, str]) -> Pairs:
     return tuple((dict(pairs) | dict(others)).items())
 
 
@@ -186,7 +186,7 @@ def _live(settings: Settings, blocked: bool) -> Settings:
     return settings._replace(mode="all") if is_first else settings
 
 
-def _checked_keywords(keywords: Mapping[str, Any]) -> tuple[OptionValues, UserFunctions]:
+def _check_keywords(keywords: Mapping[str, Any]) -> tuple[OptionValues, UserFunctions]:
     """Check keywords. Return the values as of a command line, and functions separately."""
     given = {row.name: keywords[row.name] for row in USE if row.keyword == row.name}
     given["headers"] = tuple((keywords["headers"] or {}).items())

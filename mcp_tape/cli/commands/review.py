@@ -91,7 +91,7 @@ def command(
     if accept_all and reject_all:
         raise click.UsageError("--accept-all and --reject-all cannot both be meant")
     rest: Decision | None = "accept" if accept_all else "reject" if reject_all else None
-    chosen = _chosen({"accept": accept, "reject": reject, "ignore": ignore_path})
+    chosen = _read_decisions({"accept": accept, "reject": reject, "ignore": ignore_path})
     project = load(here(), category=category)
     pending = [compared(cassette, project.settings()) for cassette in waiting(paths)]
     width = (shutil.get_terminal_size().columns or 100) if sys.stdout.isatty() else 100
@@ -115,7 +115,7 @@ def command(
     ctx.exit(int(any(one.outcome != "replaced" for one in settled)))
 
 
-def _chosen(fingerprints: dict[Decision, tuple[str, ...]]) -> Decisions:
+def _read_decisions(fingerprints: dict[Decision, tuple[str, ...]]) -> Decisions:
     """The decisions of the command line, by fingerprint."""
     chosen: dict[str, Decision] = {}
     for decision, several in fingerprints.items():
