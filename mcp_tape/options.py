@@ -184,68 +184,69 @@ def known(values: OptionValues) -> Pairs:
 
 
 OUTPUT = Option(
-    "output", "--output", "The cassette. Default: cassettes/NAME.db in a project, else in your data directory; NAME is "
-    "made from the command or the URL.", "FILE", "path", short="-o",
+    "output", "--output", "The cassette. Default: cassettes/NAME.db in a project, else in your data directory; NAME "
+    "comes from the command or the URL.", "FILE", "path", short="-o",
 )  # fmt: skip
 FOR = Option(
-    "of_client", "--for", "Whose server it is, as mcp-tape wrap writes it: the cassette is CLIENT/SERVER.db in your "
-    "data directory.", "CLIENT/SERVER",
+    "of_client", "--for", "The client and server, as mcp-tape wrap writes them: the cassette is CLIENT/SERVER.db in "
+    "your data directory.", "CLIENT/SERVER",
 )  # fmt: skip
-WAS = Option("was", "--was", "What an entry of a client was, for mcp-tape wrap --undo.", "TEXT", hidden=True)
+WAS = Option("was", "--was", "The original entry of a client, for mcp-tape wrap --undo.", "TEXT", hidden=True)
 ROTATION = (
-    Option("rotate", "--rotate", "Go on in another cassette (FILE-2.db, FILE-3.db …) once this one has so many bytes: "
-           "at a moment when no exchange is open, if there is one before it has three times as many. With --for, the "
-           "default is 50M.", "SIZE", parse="values:parse_size"),
-    Option("keep", "--keep", "With --rotate, keep so many cassettes and remove the oldest; with --on-rotate, none that "
-           "its command has not taken. The default is to keep all; with --for, 20.", "N", parse="values:parse_count"),
+    Option("rotate", "--rotate", "Continue in another cassette (FILE-2.db, FILE-3.db …) once this one has reached this "
+           "size and no exchange is open, or at three times the size. Default with --for: 50M.", "SIZE",
+           parse="values:parse_size"),
+    Option("keep", "--keep", "With --rotate, keep this many cassettes and remove older ones; with --on-rotate, only "
+           "those that its command has processed. Default: keep all; with --for, 20.", "N", parse="values:parse_count"),
 )  # fmt: skip
 IN_PRODUCTION = (
-    Option("sample", "--sample", metavar="N%", check="record.production.sampling:parse_share", help="Record so many of "
-           "all sessions, chosen at random when each begins; the others pass, and nothing of them is kept."),
-    Option("sample_seed", "--sample-seed", metavar="TEXT", hidden=True, help="What makes the choice the same again."),
-    Option("bodies", "--bodies", kind=("full", "hash", "none"), default="full", help="What is kept of arguments, "
-           "results and the like: all; a hash of each value, so that recordings still compare; or sizes."),
+    Option("sample", "--sample", metavar="N%", check="record.production.sampling:parse_share", help="Record this "
+           "share of the sessions, chosen at random when each begins. Nothing of the others is kept."),
+    Option("sample_seed", "--sample-seed", metavar="TEXT", hidden=True, help="The seed of the random choice."),
+    Option("bodies", "--bodies", kind=("full", "hash", "none"), default="full", help="Store message "
+           "contents in full; as a hash of each value, so that recordings still compare; or as sizes only."),
     Option("on_rotate", "--on-rotate", metavar="CMD", check="record.production.hooks:parse", help="With --rotate, run "
-           "this for each finished cassette, the last one too; {} is its path. No shell is used."),
-    Option("hook_timeout", "--hook-timeout", metavar="SECONDS", kind="seconds", help="With --on-rotate, how long a "
-           "run of the command may take, and how long all are waited for at the end. Default: 60."),
+           "this command for each finished cassette; {} is its path. No shell is used."),
+    Option("hook_timeout", "--hook-timeout", metavar="SECONDS", kind="seconds", help="With --on-rotate, the "
+           "time limit of one run, and of all runs at the end. Default: 60."),
     Option("otlp", "--otlp", metavar="URL", check="transports.http.addresses:check_url", help="Send a span for each "
-           "call to this collector of OpenTelemetry as it ends, if that keeps up."),
+           "finished call to this OpenTelemetry collector. Spans are dropped if it cannot keep up."),
 )  # fmt: skip
 MODE = Option(
-    "mode", "--mode", "none: only replay. once: record if there is nothing to play. new_episodes: record what misses. "
-    "all: always record. rewrite: record again, and replace the cassette if all went well.",
+    "mode", "--mode", "none: only replay. once: record if there is nothing to replay. new_episodes: record misses. "
+    "all: always record. rewrite: record again, and replace the cassette if nothing failed.",
     kind=MODES, default="once", keyword="mode",
 )  # fmt: skip
 CONFIG = Option(
-    "config", "--config", "Run a program with all servers of this configuration (mcpServers, or VS Code's servers) "
-    "replaced by their tapes; {config} in its command, or MCP_TAPE_CONFIG, is the changed copy.", "FILE", "file",
+    "config", "--config", "Run a program with every server of this configuration (mcpServers, or VS Code's servers) "
+    "replaced by its tape. {config} in the command, and MCP_TAPE_CONFIG, name the changed copy.", "FILE", "file",
 )  # fmt: skip
 URL = Option(
-    "url", "--url", "The HTTP server, instead of a command.", "URL",
+    "url", "--url", "Use the HTTP server at this URL instead of a command.", "URL",
     keyword="url", check="transports.http.addresses:check_url",
 )  # fmt: skip
 UPSTREAM = (
     Option("headers", "--header", "Send this header to the server with every request, e.g. 'Authorization: Bearer …'.",
            "'K: V'", multiple=True, keyword="headers", parse="values:header", join=": ", counts="url"),
-    Option("cacert", "--cacert", "Trust this certificate authority, and no other.", "FILE", "file",
+    Option("cacert", "--cacert", "Trust only this certificate authority.", "FILE", "file",
            keyword="cacert", check="values:check_certificates", counts="url"),
 )  # fmt: skip
 HEADER_ENV = Option(
     "header_env", "--header-env", "Send this header with the value of the environment variable of that name, or of "
-    "VARIABLE, so that a token appears on no command line.", "NAME[=VARIABLE]", multiple=True,
+    "VARIABLE. This keeps a token off the command line.", "NAME[=VARIABLE]", multiple=True,
     parse="values:header_of_variable", join="=", counts="url",
 )  # fmt: skip
 OVER_STDIO = Option(
-    "over_stdio", "--stdio", "Be a server on stdin and stdout for the one at the URL, for clients that start servers.",
+    "over_stdio", "--stdio", "With --url, talk to the client on stdin and stdout, for clients that start servers.",
     kind="flag", counts="url",
 )  # fmt: skip
 CWD = Option("cwd", "--cwd", "Start the server in this directory.", "DIR", "path", keyword="cwd", counts="command")
 AROUND = (
-    Option("env", "--env", "Give the server this variable. Its value is not stored; under a secret name it is "
-           "hidden.", "NAME=VALUE", multiple=True, keyword="env", parse="values:variable", join="=", counts="command"),
-    Option("env_from", "--env-from", "Give the server this variable from the programs that started mcp-tape, if the "
-           "client has not passed it on. Linux only.", "NAME", multiple=True, keyword="env_from",
+    Option("env", "--env", "Set this variable for the server. Its value is not stored; under a secret name it "
+           "is hidden in messages too.", "NAME=VALUE", multiple=True, keyword="env", parse="values:variable", join="=",
+           counts="command"),
+    Option("env_from", "--env-from", "Pass the server this variable from a parent process, if the client has not "
+           "passed it on. Linux only.", "NAME", multiple=True, keyword="env_from",
            check="values:check_variable", noun="name of a variable", counts="command"),
     CWD,
 )  # fmt: skip
@@ -255,105 +256,106 @@ LISTEN = Option(
 )  # fmt: skip
 LISTENING = (
     LISTEN,
-    Option("allow_remote", "--allow-remote", kind="flag", help="Let --listen name an address that other machines can "
+    Option("allow_remote", "--allow-remote", kind="flag", help="Allow --listen at an address that other machines can "
            "reach."),
-    Option("head_timeout", "--head-timeout", "Over HTTP, how long the head of a request may take. Default: 30.",
+    Option("head_timeout", "--head-timeout", "The time limit for the head of an HTTP request. Default: 30.",
            "SECONDS", "seconds", counts="listening"),
 )  # fmt: skip
 MAX_BODY = Option(
-    "max_body", "--max-body", metavar="SIZE", parse="values:parse_size", counts="listening", help="Over HTTP, refuse "
-    "larger requests to a replay with status 413, e.g. 800k or 1G. Default: 64M.",
+    "max_body", "--max-body", metavar="SIZE", parse="values:parse_size", counts="listening", help="Refuse larger "
+    "HTTP requests to a replay with status 413, e.g. 800k or 1G. Default: 64M.",
 )  # fmt: skip
 WORKERS = Option(
     "workers", "--workers", metavar="N", parse="values:parse_count", counts="listening", help="With --listen, serve "
-    "thousands of clients by N processes at one address. A session stays with its process.",
+    "clients with N processes at one address. A session stays with its process.",
 )  # fmt: skip
 NOTE = Option("note", "--note", "A remark, stored with the session.", "TEXT", keyword="note")
 REDACT = (
-    Option("redact_keys", "--redact-key", "Hide strings under this key too.", "KEY",
+    Option("redact_keys", "--redact-key", "Also hide strings under this key.", "KEY",
            multiple=True, keyword="redact_keys"),
-    Option("redact_paths", "--redact-path", "Hide whatever is at this path, e.g. '$.params.arguments.pin'.",
+    Option("redact_paths", "--redact-path", "Also hide the value at this path, e.g. '$.params.arguments.pin'.",
            "JSONPATH", multiple=True, keyword="redact_paths", check=JSON_PATH),
-    Option("redact_values", "--redact-value", "Hide text that this regular expression matches.", "REGEX",
+    Option("redact_values", "--redact-value", "Also hide text that this regular expression matches.", "REGEX",
            multiple=True, keyword="redact_values", check="values:check_pattern", noun="regular expression"),
-    Option("redact_with", "--redact-with", "Hide more, by a Python function of each text.", "MODULE:FUNCTION",
-           multiple=True, keyword="redactions", check="values:named_function"),
+    Option("redact_with", "--redact-with", "Also hide what this Python function removes from each text.",
+           "MODULE:FUNCTION", multiple=True, keyword="redactions", check="values:named_function"),
 )  # fmt: skip
 KNOWN = (
-    Option("of_files", "--env-file", "Hide the values of secret variables in this .env file too.", "FILE",
+    Option("of_files", "--env-file", "Also hide the values of secret variables in this .env file.", "FILE",
            multiple=True, parse="redaction.environment:from_file"),
-    Option("of_processes", "--redact-env-from", "Hide the values of secret variables of other processes too: parents "
+    Option("of_processes", "--redact-env-from", "Also hide the values of secret variables of other processes: parents "
            "(those that started mcp-tape) or pid:N. Linux only.", "WHO",
            multiple=True, parse="transports.handover:from_process"),
 )  # fmt: skip
 NO_REDACT = Option(
-    "no_redact", "--no-redact", "Keep secrets. The cassette is then a secret itself.", kind="flag", keyword="redact"
+    "no_redact", "--no-redact", "Store secrets. The cassette is then a secret itself.", kind="flag", keyword="redact"
 )
 RECORDING = (
     NOTE,
     *REDACT,
     *KNOWN,
-    Option("of_test", "--secrets-from", "Where a test tells what to hide, and what to give the server.", "SOCKET",
+    Option("of_test", "--secrets-from", "The socket at which a test passes secrets and variables.", "SOCKET",
            parse="transports.handover:received", hidden=True),
-    Option("max_decoded", "--max-decoded", "Leave out the body of an HTTP message that has more bytes than this when "
-           "decompressed.  [default: 64M]", "SIZE", parse="values:parse_size"),
+    Option("max_decoded", "--max-decoded", "Do not store an HTTP body that is larger than this when decompressed. "
+           " [default: 64M]", "SIZE", parse="values:parse_size"),
     NO_REDACT,
 )  # fmt: skip
 CHOOSING = (  # what plays, and how it is matched
-    Option("session", "--session", "latest, all or a number; latest is the newest that is more than a probe, and those "
+    Option("session", "--session", "latest, all or a number. latest: the newest session that is not a probe, and those "
            "that extend it.", default="latest", keyword="session", check="values:check_session"),
-    Option("ignore", "--ignore", "If no recording is equal, do not compare this, e.g. '$.params.arguments.now', or "
+    Option("ignore", "--ignore", "If no recording is equal, ignore this value, e.g. '$.params.arguments.now', or "
            "'tools/call:search=$.params.arguments.repo' for one tool.", "[TARGET=]JSONPATH",
            multiple=True, keyword="ignore", check=f"{MATCHING}:check_path"),
-    Option("match_on", "--match-on", "If no recording is equal, compare only these, e.g. '$.params.name'.",
+    Option("match_on", "--match-on", "If no recording is equal, compare only these values, e.g. '$.params.name'.",
            "[TARGET=]JSONPATH,...", keyword="match_on", parse="wire.jsonpath:split_paths",
            check=f"{MATCHING}:check_path", functions="rules", join=","),
-    Option("normalize", "--normalize", "Then let these differ: paths (temporary, home), times, uuids, ports, case, "
-           "space, numbers:TOLERANCE; or compare what a Python function (MODULE:FUNCTION) makes of each value. Live "
-           "paths, uuids and ports are put into answers.", "[TARGET=]NAME",
+    Option("normalize", "--normalize", "Then allow these to differ: paths (temporary, home), times, uuids, ports, "
+           "case, space, numbers:TOLERANCE, or values that a Python function (MODULE:FUNCTION) makes equal. Answers "
+           "get the live paths, uuids and ports.", "[TARGET=]NAME",
            multiple=True, keyword="normalize", check=f"{MATCHING}:check_normalizer", functions="normalizers"),
-    Option("match", "--match", "Then, with nearest, take the recording of the same tool that asks the same in other "
-           "words, if it is at least N similar, from 0 to 1 (0.9 without N). Default: exact.",
+    Option("match", "--match", "nearest: then answer a reworded question to the same tool, if its text is at least N "
+           "similar, from 0 to 1 (default 0.9). Default: exact.",
            "[TARGET=]nearest[:N]",
            multiple=True, keyword="match", check=f"{MATCHING}:check_manner", may_be_one=True),
-    Option("repeats", "--repeats", "With more requests than recorded: a miss, the last answer again, or start over. "
-           "Default: error; cycle for clients of the modern era over HTTP, which share one tape.",
+    Option("repeats", "--repeats", "When a request comes more often than recorded: a miss, the last answer again, or "
+           "start over. Default: error; cycle for clients of the modern era over HTTP, which share one tape.",
            kind=("error", "last", "cycle"), keyword="repeats"),
 )  # fmt: skip
 REPLAYING = (
     *CHOOSING,
-    Option("order", "--order", "Answer concurrent calls as they arrive, or in the order recorded.",
+    Option("order", "--order", "Answer concurrent calls as they arrive, or in the recorded order.",
            kind=("arrival", "recorded"), default="arrival", keyword="order"),
-    Option("unanswered", "--unanswered", "A call whose answer the recording does not have gets an error; or "
-           "nothing, as recorded; or, where the server ended in the call, its end with its exit code, else nothing.",
+    Option("unanswered", "--unanswered", "What a call gets if the recording has no answer to it: an error; "
+           "nothing; or, if the server ended during the call, the end of the server with its exit code.",
            kind=("error", "silent", "exit"), default="error", keyword="unanswered"),
-    Option("speed", "--speed", "0: never wait. 1: as slow as recorded. 2: twice as fast.",
+    Option("speed", "--speed", "0: answer at once. 1: as slow as recorded. 2: twice as fast.",
            kind="number", default=0.0, keyword="speed"),
     Option("faults", "--fault", "Break an answer, e.g. 'tools/call:search@2=error:-32000'.", "TARGET=FAULT",
            multiple=True, keyword="faults", check="replay.faults:parse", noun="fault", functions="choosers"),
-    Option("seed", "--seed", "For faults that strike at random.", kind="integer", default=0, keyword="seed"),
-    Option("strict", "--strict", "Requests that nobody made, or HTTP refused, and faults that struck nothing, are "
-           "findings too (exit 1).", kind="flag"),
-    Option("fail_on", "--fail-on", "Answers that are not exact are a finding too (exit 1).", kind=("inexact",)),
-    Option("report", "--report", "Append what happens, as JSON lines.", "FILE", check="values:check_appendable"),
+    Option("seed", "--seed", "The seed of faults that strike at random.", kind="integer", default=0, keyword="seed"),
+    Option("strict", "--strict", "Exit with 1, too, if a recorded request was not made, an HTTP request was refused, "
+           "or a fault struck nothing.", kind="flag"),
+    Option("fail_on", "--fail-on", "Exit with 1, too, if an answer was inexact.", kind=("inexact",)),
+    Option("report", "--report", "Append misses and other events to this file, as JSON lines.", "FILE",
+           check="values:check_appendable"),
 )  # fmt: skip
 LIVE = (
-    Option("replay_prefix", "--replay-prefix", "new_episodes: before a miss goes to the live server, send it the calls "
-           "that the tape has answered so far. For servers that remember.",
+    Option("replay_prefix", "--replay-prefix", "new_episodes: before a miss goes to the live server, repeat the calls "
+           "that the tape has answered so far. For servers with state.",
            kind="flag", default=False, keyword="replay_prefix"),
-    Option("new_times", "--new-times", "rewrite: replace the cassette even if nothing but times has changed; in text, "
-           "give every line its new time.", kind="flag", default=False, keyword="new_times"),
+    Option("new_times", "--new-times", "rewrite: replace the cassette even if only times have changed; in text, give "
+           "every line its new time.", kind="flag", default=False, keyword="new_times"),
 )  # fmt: skip
-IN_PLACE_OF = Option("in_place_of", "--in-place-of", "What FILE stands for in reports.", "PATH", hidden=True)
+IN_PLACE_OF = Option("in_place_of", "--in-place-of", "The name of FILE in reports.", "PATH", hidden=True)
 LABEL = Option(
-    "label", "--server", "The server's name, if a cassette has several: record under this name, replay only what was.",
+    "label", "--server", "The server's name, if a cassette has several: record under it, replay only its sessions.",
     "NAME", check="values:check_label",
 )  # fmt: skip
 COMMON = (
     LABEL,
     Option("run", "--run", "Commands with the same ID are one run: recorded together, replayed in that order. Give "
-           "each run a new ID. Default: $MCP_TAPE_RUN, else for use and replay the program that started them.", "ID"),
-    Option("quiet", "--quiet", "Say nothing unless something is wrong.", kind="flag", short="-q"),
+           "each run a new ID. Default: $MCP_TAPE_RUN; for use and replay, else the parent process.", "ID"),
+    Option("quiet", "--quiet", "Print nothing unless something is wrong.", kind="flag", short="-q"),
 )  # fmt: skip
 
 WEB = (URL, *UPSTREAM)

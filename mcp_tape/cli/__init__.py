@@ -31,50 +31,50 @@ if TYPE_CHECKING:
 
 _SECTIONS = {
     "Record and replay": {
-        "record": "Record a server: stand between it and its client.",
-        "replay": "Be the recorded server.",
-        "use": "Replay, record, or both, as the mode says.",
+        "record": "Record a server by running between it and its client.",
+        "replay": "Act as the recorded server.",
+        "use": "Replay a cassette, record it, or both.",
     },
     "In the clients you use": {
-        "wrap": "Put the tape into a client's servers, or take it out again.",
+        "wrap": "Record a client's servers by changing its configuration, and undo it.",
         "doctor": "Find out why a client or a recording does not work.",
     },
     "Read": {
         "ls": "List the sessions on a cassette.",
         "show": "Show a session, one line per message.",
-        "view": "Look through a recording in the browser, also live.",
-        "stats": "How often each tool was called, and how long it took.",
-        "why": "Why did it hang? Calls without an answer, and who left first.",
-        "search": "Find messages by their words.",
+        "view": "Open a recording in the browser, even while it is made.",
+        "stats": "Count calls and errors of each tool, and how long they took.",
+        "why": "Explain a hang or a crash: unanswered calls, and which side left first.",
+        "search": "Find messages by words.",
         "query": "Run SQL on a cassette.",
         "mcp": "Let agents read recordings, over MCP.",
     },
     "Compare": {
-        "diff": "What changed between two recordings of a server.",
-        "breaking": "The gate for CI: does it break clients?",
+        "diff": "Show what changed between two recordings of a server.",
+        "breaking": "Fail if a change breaks clients: the gate for CI.",
         "verify": "Play the recorded client against a live server, and compare.",
-        "review": "Decide on the changes that verify has found.",
+        "review": "Accept or reject the changes that verify found.",
     },
     "Edit, share and keep": {
-        "convert": "Between forms: SQLite, JSON lines, Markdown, a page, HAR, tests.",
+        "convert": "Convert to and from SQLite, JSON lines, Markdown, a page, HAR, tests.",
         "edit": "Change a recorded session in your editor.",
-        "git-setup": "Let git show changes of cassettes in words.",
-        "check": "Is a cassette whole, and free of secrets?",
-        "redact": "Hide secrets on an existing cassette.",
+        "git-setup": "Make git diff show cassettes as text.",
+        "check": "Check a cassette for damage and secrets.",
+        "redact": "Hide secrets in an existing cassette.",
         "rm": "Remove sessions from a cassette.",
         "merge": "Combine the sessions of several cassettes.",
     },
     "With a team": {
         "push": "Put cassettes into a bucket: s3://, gs://, az://.",
         "pull": "Fetch cassettes from a bucket.",
-        "lake": "Make Parquet tables of cassettes, for any engine of analysis.",
-        "merge-reports": "Merge the results of several shares of a run.",
+        "lake": "Write cassettes to Parquet tables, for any analytics engine.",
+        "merge-reports": "Merge the reports of a sharded run.",
     },
     "More": {
-        "demo": "Record a session, replay it, miss a call, find a breaking change.",
+        "demo": "Watch it record, replay, miss a call and find a breaking change.",
     },
 }
-# Names that commands had, with what they are now.
+# Former names of commands, with the new name and an example.
 _GONE = {
     "export": ("convert", "mcp-tape convert IN OUT --to jsonl"),
     "load": ("convert", "mcp-tape convert IN OUT.db"),
@@ -90,9 +90,9 @@ _COMMANDS = [name for commands in _SECTIONS.values() for name in commands]
 
 
 class _Lazy(click.Group):
-    """Load a command's module only when that command runs: start-up is the feature.
+    """Loads a command's module only when that command runs: start-up is the feature.
 
-    Commands of other packages are looked for where a name is not one of ours, and in the help text.
+    A name that is not a command here, and the help text, also look for commands of other packages.
     """
 
     def list_commands(self, ctx: click.Context) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import click
@@ -13,6 +13,31 @@ from ..errors import MisuseError
 from ..options import Option, OptionValues
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+class SectionedCommand(click.Command):
+    """A command with so many options that its help lists them under headings; those without one come last."""
+
+    def __init__(self, *arguments: Any, sections: Mapping[str, str] | None = None, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.sections = sections or {}  # heading -> flags, in this order
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        left = {}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None:
+                left[parameter.opts[-1]] = record
+        for heading, flags in self.sections.items():
+            with formatter.section(heading):
+                formatter.write_dl([left.pop(flag) for flag in flags.split()])
+        with formatter.section("Other options" if self.sections else "Options"):
+            formatter.write_dl([*left.values()])
+
+
+SECRETS = (
+    "--redact-key --redact-path --redact-value --redact-with --env-file --redact-env-from --max-decoded --no-redact"
+)
 
 
 def files(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:

@@ -20,7 +20,7 @@ from ..console.terminal import echo_json, shows_colours
 from ..fleet.many.results import Result, comparisons_of
 from ..fleet.many.results import report as junit
 from ..options import JSON_PATH, Option
-from .click_options import click_option
+from .click_options import SectionedCommand, click_option
 from .running import Found, Row
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ _SLOWER = click.option("--slower-than", type=click.FloatRange(min=1), metavar="R
                        help="Tell of calls that take this many times as long.")  # fmt: skip
 
 
-class AfterDashes(click.Command):
+class AfterDashes(SectionedCommand):
     """A command with words behind `--`, which it is given apart from those before."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

@@ -6,11 +6,19 @@ import click
 
 from ...options import RECORD, OptionValues
 from ...start.record import record
-from ..click_options import carry_out, table_options
+from ..click_options import SECRETS, SectionedCommand, carry_out, table_options
 
 
 @click.command(
     "record",
+    cls=SectionedCommand,
+    sections={
+        "Most used": "--output --url --header --env --note",
+        "The server": "--env-from --cwd --header-env --cacert --stdio",
+        "Where clients connect": "--listen --allow-remote --head-timeout",
+        "Secrets": SECRETS,
+        "Long-running recordings": "--rotate --keep --sample --bodies --on-rotate --hook-timeout --otlp",
+    },
     context_settings={"allow_interspersed_args": False},
     epilog="\b\nExamples:\n"
     "  mcp-tape record -- uvx mcp-server-time\n"
@@ -26,13 +34,13 @@ from ..click_options import carry_out, table_options
 @table_options(*RECORD)
 @click.argument("command", metavar="[-- CMD...]", nargs=-1, type=click.UNPROCESSED)
 def command(command: tuple[str, ...], values: OptionValues) -> None:
-    """Record a server: stand between it and its client.
+    """Record a server by running between it and its client.
 
-    Bytes pass untouched both ways, and every message, with its time, is on the cassette before the
-    other side sees it. An existing cassette gets more sessions.
+    Bytes pass through untouched, and every message is on the cassette, with its time, before the other
+    side sees it. An existing cassette gets another session.
 
     With a command, stdin, stdout, stderr, signals and the exit code are the server's own. With --url,
-    mcp-tape is a proxy: give its URL, the only line on stdout, to the client, and stop it with Ctrl-C.
-    With --url and --stdio it is a stdio server for the one at the URL, and ends when its client leaves.
+    mcp-tape is a proxy: it prints its own URL on stdout; give that to the client, and stop it with Ctrl-C.
+    With --url and --stdio, the client starts mcp-tape as a stdio server, and it forwards to the URL.
     """
     carry_out(record, command, values)

@@ -6,11 +6,19 @@ import click
 
 from ...options import REPLAY, OptionValues
 from ...start.replay import replay
-from ..click_options import carry_out, cassette_argument, table_options
+from ..click_options import SectionedCommand, carry_out, cassette_argument, table_options
 
 
 @click.command(
     "replay",
+    cls=SectionedCommand,
+    sections={
+        "Most used": "--listen --session --ignore --strict --quiet",
+        "Matching": "--match-on --normalize --match --repeats --order",
+        "Replaying": "--unanswered --speed --fault --seed --fail-on --report",
+        "Where clients connect": "--allow-remote --head-timeout --max-body --workers",
+        "Secrets in reports": "--redact-key --redact-path --redact-value --redact-with",
+    },
     epilog="\b\nExamples:\n"
     "  mcp-tape replay time.db\n"
     "  mcp-tape replay time.db --ignore '$.params.arguments.now' --strict\n"
@@ -24,13 +32,12 @@ from ..click_options import carry_out, cassette_argument, table_options
 @cassette_argument
 @table_options(*REPLAY)
 def command(file: str, values: OptionValues) -> None:
-    """Be the recorded server: deterministic, offline, for tests.
+    """Act as the recorded server, offline and with the same answers every time.
 
-    On stdin and stdout, or with --listen over HTTP: Streamable HTTP at /mcp, HTTP+SSE at /sse, until
-    Ctrl-C. It does not matter how the cassette was recorded.
+    It talks on stdin and stdout. With --listen it serves Streamable HTTP at /mcp and HTTP+SSE at /sse until
+    Ctrl-C. It does not matter which transport was recorded.
 
-    A request that nothing on the tape answers is a miss: the client gets an error, stderr says what comes
-    nearest, and the exit code is 1. Secrets are hidden there as in a recording; the --redact options add
-    to that.
+    A request that is not on the tape is a miss: the client gets an error, stderr shows the nearest
+    recording, and the exit code is 1. Reports hide secrets as recordings do; the --redact options hide more.
     """
     carry_out(replay, file, values)

@@ -13,7 +13,7 @@ import click
 from ...cassette.schema import expect_local
 from ...options import RECORDING, WEB, OptionValues, words_for
 from ...values import check_session
-from ..click_options import cassettes_argument, many_options, table_options
+from ..click_options import SECRETS, cassettes_argument, many_options, table_options
 from ..compare import AfterDashes, ComparisonOptions, diff_options, report
 from ..running import Run, worst
 from .diff import _TIMEOUT
@@ -31,6 +31,15 @@ _RECORDING = tuple(row._replace(check=row.parse or row.check, parse=None) for ro
 @click.command(
     "verify",
     cls=AfterDashes,
+    sections={
+        "Most used": "--url --allow-writes --skip-writes --update --fail-on",
+        "The server": "--header --cacert --timeout",
+        "What is compared": "--session --category --only --ignore-path --slower-than",
+        "The report": "--format --json --level --full --quiet",
+        "The new recording": "--no-keep --note",
+        "Secrets": SECRETS,
+        "Many cassettes": "--jobs --shard",
+    },
     epilog="\b\nExamples:\n"
     "  mcp-tape verify time.db -- uvx mcp-server-time\n"
     "  mcp-tape verify tapes/*.db --skip-writes -- python server.py\n"
