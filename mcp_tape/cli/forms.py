@@ -47,14 +47,10 @@ def jsonl(chosen: Extract) -> Iterator[bytes]:
 
 
 def raw(chosen: Extract) -> Iterator[bytes]:
-    """One side's byte stream, exactly as it crossed the wire, except for redactions.
+    from ..formats import raw
 
-    HTTP has no such stream: the output is each body and each event's data, followed by a newline.
-    """
     for session in chosen.sessions:
-        for frame in _frames(chosen, session):
-            if frame.kind in ("message", "batch", "noise"):
-                yield frame.text + (frame.eol if frame.channel == STDIO else b"\n")
+        yield from raw.dump(_frames(chosen, session))
         if session.transport != STDIO:
             say(f"session {session.id} was recorded over HTTP: its bodies and events, with a newline behind each")
 

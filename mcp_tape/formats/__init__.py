@@ -8,6 +8,7 @@ importers feed a builder of `cassette`.
     sheet      a session as text for an editor, and back into its cassette
     dump       text that changes only when the meaning does, for git diff
     markdown   a report for people
+    raw        the bytes of one side
     calls      requests with their answers and times, on which the next three are built
     har        an HTTP archive
     perfetto   a timeline for the trace viewer
