@@ -384,6 +384,7 @@ class _Connection(asyncio.BufferedProtocol):
         self._is_dropping = False
         self._is_paused = False
         self._out: list[bytes] = []
+        self._unwritten = 0  # bytes of that
         self._leaving: tuple[int, socket.socket, bytes] | None = None  # for another worker
         self.is_full = False  # of what the client has not read
 
@@ -591,16 +592,17 @@ class _Connection(asyncio.BufferedProtocol):
     # -- what is sent
 
     def write(self, data: bytes) -> None:
-        """Write soon: what is written in one turn of the loop goes out together."""
+        """Write soon: what is written in one turn of the loop goes out together, unless it is much."""
         self._out.append(data)
-        if len(data) >= _LARGE:
+        self._unwritten += len(data)
+        if self._unwritten >= _LARGE:
             self._flush()
         elif len(self._out) == 1 and not self._is_taking:
             self._loop.call_soon(self._flush)
 
     def _flush(self) -> None:
         if self._out:
-            data, self._out = b"".join(self._out), []
+            data, self._out, self._unwritten = b"".join(self._out), [], 0
             if not self._transport.is_closing():
                 self._transport.write(data)
 

@@ -21,6 +21,7 @@ from mcp_tape.cassette.reader import Cassette
 from mcp_tape.replay.stage import Replay, Stage
 from mcp_tape.transports.http.listen import Address, Site
 from mcp_tape.transports.http.serve import Server, SessionIds
+from mcp_tape.transports.http.streams import Stream
 from mcp_tape.transports.local import site_in_thread
 from mcp_tape.wire import frames, match
 from tests.support.http import Client
@@ -192,3 +193,32 @@ def test_a_request_is_parsed_keyed_and_looked_up_once(tmp_path: Path, monkeypatc
             return found
 
     assert asyncio.run(talk()) == [(1, times, times) for _, times in KINDS]
+
+
+def flood(http: Http) -> None:
+    http.post("post-1", INITIALIZE.decode())
+    http.answer("post-1", result(0), mcp_session_id="S")
+    http.post("post-2", call(1, "flood"), mcp_session_id="S")
+    http.respond("post-2")
+    for number in range(100):
+        http.event("post-2", tell("notifications/message", data=f"{number}:{'x' * 50_000}"))
+    http.event("post-2", result(1))
+    http.end("server", "post-2")
+
+
+def test_what_a_slow_client_does_not_take_stays_on_the_tape(tmp_path: Path) -> None:
+    async def talk() -> bytes:
+        with Cassette(cassette(tmp_path / "tape.db", flood)) as tape:
+            served = InLoop(Server(Stage(tape, Replay(), lambda text: None), lambda: None))
+            assert await served.post(INITIALIZE, patience=WAIT)
+            reader, writer = await served.ask(call(7, "flood").encode(), mcp_session_id="S")
+            got = await asyncio.wait_for(reader.read(1), WAIT)
+            assert max(len(one.items) for one in gc.get_objects() if type(one) is Stream) > 50
+            got += await asyncio.wait_for(reader.read(), WAIT)
+            writer.close()
+            await served.end()
+            return got
+
+    got = asyncio.run(talk())
+    assert [got.count(f'"{number}:x'.encode()) for number in range(100)] == [1] * 100
+    assert got.rpartition(b"data: ")[2].startswith(result(7).encode())
