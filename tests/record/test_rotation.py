@@ -340,7 +340,7 @@ def test_a_full_disk_has_room_again_when_others_have_taken_over_what_is_there(sm
 
     report = record_into(row, filled(), take_over)
     assert any("waiting for room" in line for line in report)
-    assert not any(line.startswith("failed") for line in report) and report[-1].endswith(" 0 ")
+    assert [line for line in report if line.startswith("failed")] == [] and report[-1].endswith(" 0 ")
     kept = texts(small_disk)
     assert kept and kept == said_in(said)[-len(kept) :]
 
@@ -407,7 +407,7 @@ def test_a_disk_that_is_full_just_when_the_next_begins_loses_nothing_unsaid(
 
     def make_room(line: str) -> None:
         if "the next cassette cannot be created" in line:
-            (small_disk / "ballast").unlink()
+            (small_disk / "ballast").unlink(missing_ok=True)  # it may be reported twice
 
     report = record_into(row_in(small_disk, size), filled(), make_room)
     assert any("the next cassette cannot be created" in line for line in report)
