@@ -42,8 +42,15 @@ class Lines(_Buffer):
         return self._size > 0
 
     def feed(self, data: bytes) -> list[Line]:
-        lines = b"".join(self.whole(data)).split(b"\n")[:-1]
-        return [(line[:-1], b"\r\n") if line[-1:] == b"\r" else (line, b"\n") for line in lines] + self.overflow()
+        *lines, rest = data.split(b"\n")
+        if lines and self._size:
+            self._parts.append(lines[0])
+            lines[0] = self._take()
+        if rest:
+            self._parts.append(rest)
+            self._size += len(rest)
+        found = [(line[:-1], b"\r\n") if line[-1:] == b"\r" else (line, b"\n") for line in lines]
+        return found + self.overflow() if self._size >= self._limit else found
 
     def whole(self, data: bytes) -> list[bytes]:
         """Take data; return the lines it completes. Complete lines that arrive together come as one piece."""
