@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 from .. import api
 from ..console import announce, say
 from .values import check_faults, web_from
@@ -10,9 +12,12 @@ TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
     from ..options import OptionValues
 
+_GARBAGE = 50_000  # objects between two looks for cycles: a replay keeps its last calls, and makes no cycles
+
 
 def replay(file: str, values: OptionValues) -> int:
     """Be the recorded server; return the exit code."""
+    gc.set_threshold(_GARBAGE)
     options = api.replay_options(values)
     check_faults(options, values.listen)
     web = web_from(values)
