@@ -161,8 +161,11 @@ def _message(body: Any, text: bytes, at: jsontext.Path) -> Message | None:
     # Most ids are plain integers and need no closer look.
     rpc_id = repr(value) if type(value) is int else _id_of(value, text, at)
     inner = params if params is not None or "params" in body else body.get("result")
-    if type(inner) is dict and ("_meta" in inner or "requestId" in inner or "progressToken" in inner):
-        name_exactly(body, text, at)
+    if type(inner) is dict:
+        meta = inner.get("_meta")
+        is_rounded = type(meta) is dict and float in map(type, meta.values())
+        if is_rounded or "requestId" in inner or "progressToken" in inner:
+            name_exactly(body, text, at)
     if type(method) is str:
         if rpc_id is None and "id" in body:
             return None  # "the ID MUST NOT be null", and is a string or a number: neither a request nor a notification
@@ -234,12 +237,13 @@ class _Verbatim(float):
 
 def name_exactly(body: dict[str, Any], text: str | bytes, at: jsontext.Path) -> None:
     """Restore ids and tokens that the parser could not keep exactly."""
-    for path in protocol.NAMING:
+    for path, names in protocol.NAMING:
         inner: Any = body
-        for step in path[:-1]:
+        for step in path:
             inner = inner.get(step) if type(inner) is dict else None
-        if type(inner) is dict and path[-1] in inner:
-            inner[path[-1]] = _exact(inner[path[-1]], text, (*at, *path))
+        for name in names if type(inner) is dict else ():
+            if type(inner.get(name)) is float:
+                inner[name] = _exact(inner[name], text, (*at, *path, name))
 
 
 def _exact(value: Any, text: str | bytes, path: jsontext.Path) -> Any:

@@ -60,8 +60,8 @@ def params_key(method: str, params: Any, text: bytes, part: int = 0) -> bytes:
 
 def plain_key(method: str, params: Any) -> bytes | None:
     """Return the key of a request without its text; None if exact numbers or secrets require the text."""
-    # If all params are plain, so are those that identify the request.
-    return _digest(method, protocol.identifying(method, params)) if _is_plain(params) else None
+    what = protocol.identifying(method, params)
+    return _digest(method, what) if _is_plain(what) else None
 
 
 def exact_params(message: Message, text: bytes, part: int = 0) -> Any:

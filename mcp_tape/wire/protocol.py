@@ -90,13 +90,11 @@ _NAMED_BY = dict.fromkeys((CALL, GET_PROMPT), "name") | dict.fromkeys(
 )
 _NAMED_BY |= dict.fromkeys((READ, DIRECTORY, SUBSCRIBE, UNSUBSCRIBE, SKILL), "uri")
 
-# Where a message refers to a request, by its id or its progress token.
-NAMING: tuple[Path, ...] = (
-    ("params", "requestId"),
-    ("params", "progressToken"),
-    ("params", "_meta", "progressToken"),
-    ("params", "_meta", META_SUBSCRIPTION),
-    ("result", "_meta", META_SUBSCRIPTION),
+# Where a message refers to a request, by its id or its progress token: objects, and their members.
+NAMING: tuple[tuple[Path, tuple[str, ...]], ...] = (
+    (("params",), ("requestId", "progressToken")),
+    (("params", "_meta"), ("progressToken", META_SUBSCRIPTION)),
+    (("result", "_meta"), (META_SUBSCRIPTION,)),
 )
 
 # HTTP. Headers that matter to the conversation are kept on the tape. Others may hold anything, including secrets.
