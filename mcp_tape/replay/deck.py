@@ -150,7 +150,7 @@ class Deck:
         parsed: frames.Parsed | None = None,
         headers: Headers = NO_HEADERS,
     ) -> None:
-        """Take in a frame of the client; `parsed`, if somebody has parsed it. `headers`: of MCP, over HTTP."""
+        """Take in a frame of the client; `parsed`, if it is parsed already. `headers` gives those of MCP, over HTTP."""
         self._discreet.hear(text)
         kind, messages = parsed or frames.parse(text)
         if not messages:

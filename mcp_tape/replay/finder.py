@@ -204,7 +204,7 @@ class Finder:
             found = _behind(turns, None if again else last)
         if found is not None and not found.is_one_of_several:
             return turn, last, found
-        stated = match.stated(asked.message, asked.headers)
+        stated = match.stated(asked.message, asked.headers())
         alike = None if stated is None else self._alike(asked, stated, turns)
         if stated is not None and alike:
             turn = asked.key, stated

@@ -9,7 +9,7 @@ from ..wire.frames import Message
 
 MISS = -32010  # the code of our own error
 UNANSWERED = "the recording ends before the answer"
-NO_HEADERS: Headers = {}
+NO_HEADERS: Headers = dict
 _LONG_AGO = float("-inf")
 
 
@@ -98,7 +98,7 @@ if TYPE_CHECKING:  # start-up is the feature: a Protocol alone costs a milliseco
     from collections.abc import Callable, Mapping, Sequence
     from typing import Protocol
 
-    Headers = Mapping[str, str]  # names in lower case
+    Headers = Callable[[], Mapping[str, str]]  # names in lower case; most requests are found without them
 
     class Player(Protocol):
         """A deck, with or without faults and a live server behind it, as transports use it."""

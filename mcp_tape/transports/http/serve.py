@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import parse_qs, quote
@@ -322,13 +323,8 @@ class Server:
     def _play(
         self, conversation: Conversation, request: HttpRequest, body: bytes, parsed: frames.Parsed, channel: str
     ) -> None:
-        """Give the deck a message, with the headers that repeat it."""
-        own = {
-            name.decode("latin-1"): value.decode("latin-1")
-            for name, value in request.fields.items()
-            if name[:4] == b"mcp-"
-        }
-        conversation.receive(body, channel, parsed, own)
+        """Give the deck a message."""
+        conversation.receive(body, channel, parsed, partial(_mcp_headers, request.fields))
 
     def rewind(self) -> None:
         """Rewind the tape for the next client of the modern era; those of the legacy era have decks of their own."""
@@ -347,6 +343,11 @@ class Server:
     def _hang_up(self, code: int) -> None:
         self.code = code
         self._stop()
+
+
+def _mcp_headers(fields: dict[bytes, bytes]) -> dict[str, str]:
+    """The headers that repeat what a message says."""
+    return {n.decode("latin-1"): v.decode("latin-1") for n, v in fields.items() if n.startswith(b"mcp-")}
 
 
 def _named(query: str) -> str | None:

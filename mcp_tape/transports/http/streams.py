@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...replay.sends import Action, Hangup, Refuse, Reset, Send
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ...cassette.lookup.messages import Recorded
     from ...replay.deck import Deck
     from ...replay.opening import Opening
-    from ...replay.sends import Player
+    from ...replay.sends import Headers, Player
 
     class Sender(Protocol):
         """The response that a stream is sent as."""
@@ -165,7 +165,7 @@ class Conversation:
         self.flush()
         return stream
 
-    def receive(self, text: bytes, channel: str, parsed: frames.Parsed, headers: Mapping[str, str]) -> None:
+    def receive(self, text: bytes, channel: str, parsed: frames.Parsed, headers: Headers) -> None:
         self._player.receive(text, channel, self._loop.time(), parsed, headers)
         self.flush()
 
