@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from .parse import Head
 
 Refusal = tuple[int, str]  # a status, and the reason
-_WHO = (b"host", b"origin", b"sec-fetch-site")  # headers that tell who asks, and whom
 
 
 class Guard:
@@ -37,7 +36,7 @@ class Guard:
         # CONNECT makes a tunnel, which would lead past us; TRACE an echo, which would show the headers that we add.
         if head.verb in ("CONNECT", "TRACE"):
             return 405, f"{head.verb} is not served here"
-        return self._judge(*[one for one in head.headers if one[0] in _WHO])
+        return self._judge(*head.who)
 
     def _refuse_who(self, *who: tuple[bytes, bytes]) -> Refusal | None:
         host = next((value.decode("latin-1") for name, value in who if name == b"host"), None)

@@ -26,7 +26,7 @@ from ..workers.listeners import BACKLOG, listeners
 from ..workers.listeners import Address as Address
 from .guard import Guard
 from .message import TEXT, ClientLeftError, Headers, Work, has_body, header, response_head
-from .parse import BadRequestError, ChunkedReader, Head, HeadReader
+from .parse import BadRequestError, ChunkedReader, Head, HeadReader, whole_head
 
 if TYPE_CHECKING:
     from typing import Protocol
@@ -193,6 +193,16 @@ class Serving:
 class HttpRequest:
     """A request that has come on a connection, and the response to it."""
 
+    body: bytes | None = b""  # where it is collected; None: it is larger than may be
+    has_left = False
+    has_begun = False
+    is_over = False
+    _is_chunked = False
+    _has_body = True
+    _left: int | None = None  # bytes of the response's body that are still to come, if known
+    _size = 0  # of what has arrived, in bytes
+    _more: asyncio.Future[None] | None = None
+
     def __init__(self, connection: _Connection, head: Head) -> None:
         self._connection = connection
         self._head = head
@@ -203,21 +213,12 @@ class HttpRequest:
         self.headers = head.headers
         self.fields = head.fields
         self.expects_body = head.length != 0
-        self.body: bytes | None = b""  # where it is collected; None: it is larger than may be
-        self.has_left = False
         self.when_left: Callable[[], object] = _nothing
         self.when_writable: Callable[[], object] = _nothing  # again, or never
-        self.has_begun = False
-        self.is_over = False
         self.keeps_alive = head.keep_alive  # the connection, behind the response
-        self._is_chunked = False
-        self._has_body = True
-        self._left: int | None = None  # bytes of the response's body that are still to come, if known
         self._waits = head.waits
         self._arrived: list[bytes] = []
-        self._size = 0  # of what has arrived, in bytes
         self._is_whole = not self.expects_body
-        self._more: asyncio.Future[None] | None = None
 
     # -- the request
 
@@ -457,12 +458,14 @@ class _Connection(asyncio.BufferedProtocol):
         return False
 
     def _take_head(self) -> bool:
-        if self._reader is None:
-            self._reader = HeadReader()
-            self._deadline = self._loop.time() + self._serving.head_timeout
-        found = self._reader.read(self._data)
+        found = None if self._reader else whole_head(self._data)
         if found is None:
-            return False
+            if self._reader is None:
+                self._reader = HeadReader()
+                self._deadline = self._loop.time() + self._serving.head_timeout
+            found = self._reader.read(self._data)
+            if found is None:
+                return False
         head, size = found
         if self._serving.others is not None and self._leaves(head, self._serving.others):
             return False

@@ -43,6 +43,11 @@ _MOST_BYTES = 64 << 20  # of them
 class Stream:
     """The actions for one HTTP response, queued until they are sent."""
 
+    resumed: str | None = None  # the id of the event after which it resumes
+    left = False
+    lingers_until = float("-inf")  # behind its last answer, for what comes by the clock
+    sender: Sender | None = None  # once its response may begin
+
     def __init__(self, channel: str, asked: Sequence[str] = (), *, listens: bool = False) -> None:
         """`asked`: the ids of the requests that it answers; a GET has none, and stays open."""
         self.channel = channel
@@ -51,11 +56,7 @@ class Stream:
         self.waits_for_ever = not asked
         self.is_held = listens or self.waits_for_ever  # opened at once, though there may be nothing to send yet
         self.is_get = self.waits_for_ever  # which cannot be answered with JSON
-        self.resumed: str | None = None  # the id of the event after which it resumes
-        self.left = False
         self.when_left: Callable[[], object] = lambda: None
-        self.lingers_until = float("-inf")  # behind its last answer, for what comes by the clock
-        self.sender: Sender | None = None  # once its response may begin
         self.items: deque[Action | None] = deque()  # that are not sent yet
 
     def leave(self) -> None:
