@@ -158,11 +158,10 @@ class Deck:
                 self._happen(self._malformed(text, channel), now)
             return
         texts = rewrite.elements(text) if kind == "batch" else (text,)
-        requests = [
-            self._request(message, text, part, texts[part], channel, headers)
-            for part, message in enumerate(messages)
-            if message.kind == "request"
-        ]
+        requests = []
+        for part, message in enumerate(messages):
+            if message.kind == "request":
+                requests.append(self._request(message, text, part, texts[part], channel, headers))
         for request in requests:
             self._happen(request, now)
         for message in messages if len(requests) < len(messages) else ():
@@ -378,10 +377,11 @@ class Deck:
         """Return what is to be sent now, the messages of a batch one by one."""
         actions, self._replies = self._replies, []
         playback, ladder = self._playback, self.finder.ladder
-        while ready := self._schedule.take(now):
+        while True:
+            ready = self._schedule.take(now)
             for recorded, call in ready:
                 if call is not None and call.behind and (recorded is None or recorded.kind == "response"):
-                    behind, call.behind = call.behind, []
+                    behind, call.behind = call.behind, ()
                     ready += [Pending(row, call) for row in behind]  # this loop reaches them, too
             if len(ready) > 1:
                 ready.sort(key=_place)
@@ -393,11 +393,12 @@ class Deck:
                     actions.append(send.fitted(ladder.put_back) if ladder and ladder.put_back else send)
                     if send.answers and call is not None:
                         self._calls.close(call)
+            if not playback.withdrawn:
+                return actions
             while playback.withdrawn:
                 answer = self._selection.answer(playback.withdrawn.pop(0))
                 if answer is not None:  # the client owes none any more
                     self._happen(Arrival("response", "the question and an answer", answer), now)
-        return actions
 
     def _play_cued(
         self, session: int, cue: int, arrived: Recorded | None, now: float, call: Call | None = None
@@ -412,7 +413,7 @@ class Deck:
 
     def next_at(self) -> float | None:
         """Return when something will be due, if nothing arrives before."""
-        return self._schedule.next_at()
+        return self._schedule.next_at() if self._schedule.delays else None
 
     # -- what else a transport knows
 
@@ -806,7 +807,7 @@ class Cues:
                 left.append(row)  # of an exchange that this client has not begun
             elif named is not row and self._waits_for_answer(owner):
                 assert owner is not None
-                owner.behind += [row] if self._is_new(row, owner) else []
+                owner.behind += (row,) if self._is_new(row, owner) else ()
             elif self._is_new(row, owner):
                 due.append(Pending(row, owner))
         cued.left = left
@@ -939,6 +940,8 @@ class Schedule:
 
     def take(self, now: float) -> list[Pending]:
         ready, self._ready = self._ready, []
+        if not self.delays:
+            return ready
         while self._later and self._later[0][0] <= now:
             ready.append(heapq.heappop(self._later)[-1])
         return self._in_order(ready, now) if self._is_ordered else ready

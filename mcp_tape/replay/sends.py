@@ -28,7 +28,7 @@ class Call:
         self.recorded = recorded
         self.text = text
         self.answers: set[Position] = set()  # that it was given, or will be
-        self.behind: list[Recorded] = []  # what came behind the answer, and is due
+        self.behind: tuple[Recorded, ...] = ()  # what came behind the answer, and is due
         self.cancels = 0  # that came for it
         self.reached = True  # the server, as far as the client can tell
         self.until = _LONG_AGO  # when the last message for it is due, of those that wait for their time

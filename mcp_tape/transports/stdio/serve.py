@@ -114,7 +114,7 @@ class _Session:
         actions: list[Action] = [] if arrived else [*player.due(now)]
         while arrived:
             data = arrived.popleft()
-            self._lock.hold(monotonic())
+            self._lock.hold(now)
             for text, _ in self._lines.feed(data) if data else self._lines.close():
                 player.receive(text, STDIO, now)
                 actions += player.due(now)  # after each frame, whatever else came with it
@@ -146,7 +146,7 @@ class _Session:
             call = action.call
             if call is not None and not action.answers:
                 self._begun.add(call)
-            elif call in self._begun:
+            elif self._begun and call in self._begun:
                 self._begun.remove(call)
                 self._write_to_be_read(b"".join(texts))
                 texts.clear()
