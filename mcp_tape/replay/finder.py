@@ -93,17 +93,6 @@ class Playthrough:
         self.bent: set[Position] = set()  # those that so far only looser rungs have made use of
 
 
-class _Asked(NamedTuple):
-    """A live request, its key and its headers; the recorded ones that rules take for it, if there are rules."""
-
-    key: bytes
-    method: str
-    params: object
-    message: Message
-    headers: Headers
-    accepted: list[Recorded] | None
-
-
 class Finder:
     """Per key, recorded requests are found in recorded order. Where there are `rules`, those decide instead."""
 
@@ -125,7 +114,7 @@ class Finder:
         self._note: Callable[[str], None] = lambda text: None
         self._indexes: dict[str, dict[bytes, _Turns]] = {}  # by method, where stored keys do not serve
         self._hidden: dict[str, list[Recorded]] = {}  # by method, the recorded requests with redactions
-        self._stated: dict[tuple[bytes, match.Stated | None], _Turns] = {}  # equal requests that were asked for alike
+        self._stated: dict[tuple[bytes, match.Stated], _Turns] = {}  # equal requests that were asked for alike
 
     @property
     def taken(self) -> set[Position]:
@@ -147,15 +136,14 @@ class Finder:
         One that is exactly the same comes first, whether or not a looser rung made use of it before. Of several, it is
         one that was asked for with the same protocol version and headers.
         """
-        method, played = message.method or "", self._played
+        method, played, params = message.method or "", self._played, message.body.get("params")
         played.newest = None
-        params = message.body.get("params")
         key = match.plain_key(method, params)
         if key is None:
             params = match.exact_params(message, text, part)
             key = match.request_key(method, params)
         accepted = self._accepted(message) if self._rules else None
-        found = self._exact(new(_Asked, (key, method, params, message, headers, accepted)))
+        found = self._exact(key, params, message, headers, accepted)
         if found.recorded is not None:
             return found
         if accepted:
@@ -166,19 +154,25 @@ class Finder:
             played.bent.add(found.recorded.place)
         return found
 
-    def _exact(self, asked: _Asked) -> Found:
-        """Find a request that is exactly the same, but for hidden secrets, and take its turn."""
-        method = asked.method
-        turn, last, found = self._next(asked)
-        if found is None and asked.accepted is None and (hidden := self._redacted(method, asked.params)):
+    def _exact(
+        self, key: bytes, params: object, message: Message, headers: Headers, accepted: list[Recorded] | None
+    ) -> Found:
+        """Find a request that is exactly the same, but for hidden secrets, and take its turn.
+
+        `accepted`: the recorded ones that rules take for it, if there are rules.
+        """
+        method, played = message.method or "", self._played
+        turns = self._turns(key, method, accepted) if self._has_index else None
+        turn, last, found = self._next(key, message, headers, turns)
+        if found is None and accepted is None and (hidden := self._redacted(method, params)):
             found = Next(hidden)
         if found is not None and last is not None and self._is_early(method, last, found.recorded):
             return Found(self._selection.at(last), True)
         if found is None and last is not None and self._repeats == "cycle":
-            _, _, found = self._next(asked, again=True)
+            _, _, found = self._next(key, message, headers, turns, again=True)
         if found is not None:
             recorded, answer, _ = found
-            played, place = self._played, recorded[:3]
+            place = recorded[:3]
             was_bent, is_new = place in played.bent, place not in played.taken
             played.newest = new(Turn, (place, is_new, turn, played.last.get(turn), was_bent))
             played.taken.add(place)
@@ -189,40 +183,39 @@ class Finder:
             return new(Found, (recorded, again, answer, None, plays_anew))
         if last is not None and (self._repeats == "last" or protocol.is_housekeeping(method)):
             return Found(self._selection.at(last), True)
-        if last is None and asked.accepted is None and method in (protocol.INITIALIZE, protocol.DISCOVER):
+        if last is None and accepted is None and method in (protocol.INITIALIZE, protocol.DISCOVER):
             return Found(self._greeting(method), True)
         return Found(None)
 
-    def _next(self, asked: _Asked, *, again: bool = False) -> tuple[TurnName, Position | None, Next | None]:
+    def _next(
+        self, key: bytes, message: Message, headers: Headers, turns: _Turns | None, *, again: bool = False
+    ) -> tuple[TurnName, Position | None, Next | None]:
         """Return the name of the turn, how far it was played, and the next request. `again`: from the start."""
-        turn: TurnName = asked.key
-        last, turns = self._played.last.get(turn), self._turns(asked) if self._has_index else None
+        last = self._played.last.get(key)
         if turns is None:
-            after = START if again or last is None else last
-            found = self._selection.next_request(asked.key, asked.message, after)
+            found = self._selection.next_request(key, message, START if again or last is None else last)
         else:
             found = _behind(turns, None if again else last)
         if found is not None and not found.is_one_of_several:
-            return turn, last, found
-        stated = match.stated(asked.message, asked.headers())
-        alike = None if stated is None else self._alike(asked, stated, turns)
-        if stated is not None and alike:
-            turn = asked.key, stated
-            last = self._played.last.get(turn)
-            found = _behind(alike, None if again else last)
-        return turn, last, found
+            return key, last, found
+        stated = match.stated(message, headers())
+        alike = None if stated is None else self._alike(key, stated, turns)
+        if stated is None or not alike:
+            return key, last, found
+        last = self._played.last.get((key, stated))
+        return (key, stated), last, _behind(alike, None if again else last)
 
-    def _alike(self, asked: _Asked, live: match.Stated | None, turns: _Turns | None) -> _Turns:
+    def _alike(self, key: bytes, live: match.Stated, turns: _Turns | None) -> _Turns:
         """Those of equal requests that were asked for as the live one is; none where that tells nothing apart."""
-        known = self._stated.get((asked.key, live))
-        if known is not None and asked.accepted is None:
+        known = self._stated.get((key, live))
+        if known is not None and not self._rules:
             return known
-        rows = self._selection.all_of_key(asked.key) if turns is None else [*turns.values()]
+        rows = self._selection.all_of_key(key) if turns is None else [*turns.values()]
         stated = [self._selection.stated(row) for row in rows]
         fitting = [_fitness(one, live) for one in stated]
         best = max(fitting, default=0)
         alike = [row for row, fits in zip(rows, fitting, strict=True) if fits == best]
-        found = self._stated[asked.key, live] = _in_turn(alike if len(alike) < len(rows) else ())
+        found = self._stated[key, live] = _in_turn(alike if len(alike) < len(rows) else ())
         return found
 
     def _is_early(self, method: str, last: Position, found: Recorded) -> bool:
@@ -318,11 +311,10 @@ class Finder:
             return Found(like[rounds % len(like)], True)
         return Found(like[-1], True) if self._repeats == "last" or protocol.is_housekeeping(method) else Found(None)
 
-    def _turns(self, asked: _Asked) -> _Turns | None:
+    def _turns(self, key: bytes, method: str, accepted: list[Recorded] | None) -> _Turns | None:
         """Return the equal requests in their order; None where the stored keys give them."""
-        key, method = asked.key, asked.method
-        if asked.accepted is not None:
-            return _in_turn(row for row in asked.accepted if match.request_key(method, self._params(row)) == key)
+        if accepted is not None:
+            return _in_turn(row for row in accepted if match.request_key(method, self._params(row)) == key)
         return self._index(method).get(key, {}) if self._selection.stale else None
 
     def _index(self, method: str) -> dict[bytes, _Turns]:

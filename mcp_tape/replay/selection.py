@@ -39,12 +39,13 @@ class Selection(Messages):
 
     def next_request(self, key: bytes, message: frames.Message, after: Position = START) -> Next | None:
         """The next request of the client with the key of a message."""
-        for session in self.sessions[self._places.get(after[0], 0) :]:
+        sessions = self.sessions
+        for session in sessions if after is START else sessions[self._places.get(after[0], 0) :]:
             found = self.next_of_key(session, key, after, message)
             while found is not None and self._added and not self.counts(found.recorded):
                 found = self.next_of_key(session, key, found.recorded.place, message)
             if found is not None:
-                return found if len(self.sessions) == 1 else found._replace(is_one_of_several=True)  # there may be more
+                return found if len(sessions) == 1 else found._replace(is_one_of_several=True)  # there may be more
         return None
 
     def all_of_key(self, key: bytes) -> list[Recorded]:

@@ -189,25 +189,25 @@ class Messages:
         if not rows:
             return None
         number, rpc_id, plain, answer, status, elapsed, eol, channel, head, text = rows[0]
-        if plain:
-            if type(rpc_id) is not str:
-                raise self._cassette.odd()
-            seq = number & schema.MOST
+        seq = number - first
+        if not plain:
+            found = self._numbered(number)
+        elif type(rpc_id) is str:
             found = new(Recorded, (
                 session, seq, 0, "request", message.method, rpc_id, message.name, None, None, key, seq, None, number,
-                None, None, None, None, None, None,
+                *_NOT_READ,
             ))  # fmt: skip
         else:
-            found = self._numbered(number)
+            raise self._cassette.odd()
         has_more = len(rows) > 1 and rows[1][0] == number  # another message waits for it
         is_one_of_several = behind > first or (self._has_twin(key, number) if has_more else len(rows) > 1)
         if plain != _ALONE or has_more:
             return new(Next, (found, None, is_one_of_several))
-        is_odd = type(status) is not str or type(elapsed) is not int or type(eol) is not str
-        if is_odd or type(channel) is not str or not isinstance(head, _DATA) or not isinstance(text, _DATA):
+        is_odd = type(status) is not str or type(elapsed) is not int or type(eol) is not str or type(channel) is not str
+        if is_odd or type(head) not in _DATA or type(text) not in _DATA:
             raise self._cassette.odd()
         reply = new(Recorded, (
-            session, answer & schema.MOST, 0, "response", None, rpc_id, None, status, seq, None, seq, seq, answer,
+            session, answer - first, 0, "response", None, rpc_id, None, status, seq, None, seq, seq, answer,
             elapsed, "message", eol, channel, head, text,
         ))  # fmt: skip
         return new(Next, (found, reply, is_one_of_several))
