@@ -367,11 +367,11 @@ class Deck:
 
     def due(self, now: float) -> Sequence[Action]:
         """Return what is to be sent now. Ask after every frame: answers then never depend on how frames arrived."""
-        return self._playback.joined(self.apart(now))
+        return self.joined(self.apart(now))
 
     def joined(self, actions: Sequence[Action]) -> Sequence[Action]:
         """Put batches together again, in what is to be done now."""
-        return self._playback.joined(actions)
+        return self._playback.joined(actions) if self._playback.has_batches else actions
 
     def apart(self, now: float) -> list[Action]:
         """Return what is to be sent now, the messages of a batch one by one."""
@@ -434,10 +434,6 @@ class Deck:
 
     def note(self, text: str) -> None:
         self._report(Fact("note", self._discreet.remark(text)))
-
-    def overhear(self, text: bytes) -> None:
-        """Take in a message of a live server beside the tape: notes do not repeat what it calls a secret."""
-        self._discreet.hear(text)
 
     @property
     def taken(self) -> set[Position]:
@@ -1007,7 +1003,7 @@ class Playback:
         self._asked: dict[str, Recorded] = {}  # questions in flight, by the id that each went out with
         self._taken_back: set[str] = set()  # ids of those that the server has cancelled
         self.withdrawn: list[Recorded] = []  # those that were cancelled just now
-        self._has_batches = False  # sent messages of one
+        self.has_batches = False  # sent messages of one
 
     def is_asking(self, rpc_id: str) -> bool:
         """Return whether a question with this id waits for the client's answer."""
@@ -1025,8 +1021,6 @@ class Playback:
 
     def joined(self, actions: Sequence[Action]) -> Sequence[Action]:
         """Put batches together again, of which all messages go out at once and to one place."""
-        if not self._has_batches:
-            return actions
         return [done for _, together in groupby(actions, _batch_of) for done in self._batch(list(together))]
 
     def _batch(self, together: list[Action]) -> list[Action]:
@@ -1047,7 +1041,7 @@ class Playback:
         live: bytes | None
         text = recorded.text
         if recorded.frame_kind == "batch":
-            self._has_batches = True
+            self.has_batches = True
             text = self._tape.element(recorded)
         elif text is None:
             text = self._tape.text(recorded)

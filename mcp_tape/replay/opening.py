@@ -129,9 +129,6 @@ class Opening:
     def note(self, text: str) -> None:
         self.playing.note(text)
 
-    def overhear(self, text: bytes) -> None:
-        self.playing.overhear(text)
-
     @property
     def playing(self) -> Deck:
         assert self._deck is not None

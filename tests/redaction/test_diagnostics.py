@@ -184,8 +184,9 @@ def test_what_is_passed_on_is_named_without_its_secrets(tmp_path: Path) -> None:
 
 
 def test_what_a_live_server_calls_a_secret_is_not_repeated_when_the_client_uses_it(tape: Path) -> None:
-    player = Player(tape)
-    player.deck.overhear(json.dumps({"jsonrpc": "2.0", "id": 1, "result": {"token": "q7Rt5vY9zK1m"}}).encode())
+    discreet = Discreet()
+    player = Player(tape, discreet=discreet)
+    discreet.hear(json.dumps({"jsonrpc": "2.0", "id": 1, "result": {"token": "q7Rt5vY9zK1m"}}).encode())
     player.say(read(2, "note://q7Rt5vY9zK1m/a"))
     assert "miss: resources/read note://[redacted:key:token]/a\n" in player.told("miss")[0]
 

@@ -85,12 +85,12 @@ class _Link:
     def __init__(self, through: Through, conversation: Conversation, stage: Stage) -> None:
         self._through = through
         self._conversation = conversation
-        self._note = stage.note
+        self._note, self._overhear = stage.note, stage.overhear
         controls, sessions = conversation.selection.controls, conversation.selection.sessions
         self._is_old = controls.transport(sessions[0]) == SSE
         # The one stream of HTTP+SSE brings all answers, and is recorded as a whole.
         prefix = stage.replays_prefix and not self._is_old
-        self.episodes = Episodes(self._begin, stage.note, conversation.deck.overhear, strays=False, prefix=prefix)
+        self.episodes = Episodes(self._begin, stage.note, stage.overhear, strays=False, prefix=prefix)
         self.episodes.attach(conversation.deck)
         self._endpoint: asyncio.Future[bytes] | None = None  # of HTTP+SSE, to post to
         self._ready: asyncio.Task[None] | None = None  # has to be through before anything else is sent
@@ -177,7 +177,7 @@ class _Link:
         self.flush()
 
     def _posts_to(self, named: str) -> bytes:
-        self._conversation.deck.overhear(named.encode())
+        self._overhear(named.encode())
         path = self._through.path_here(self._through.path, named)
         if path is None:
             self._note(f"the live server wants messages at another server, {named}, which is sent nothing")
