@@ -156,3 +156,16 @@ def test_a_call_with_progress_over_http_takes_no_longer_at_the_end_of_a_long_tap
         return next(taken)
 
     assert steps(400) < 1.5 * steps(40) + 10
+
+
+def test_a_call_takes_no_longer_where_many_sessions_have_the_same_calls(tmp_path: Path) -> None:
+    """The number of SQLite's steps: the messages of all sessions have the same numbers."""
+    talk: list[Said] = [("client", call(1)), ("server", result(1))]
+
+    def steps(sessions: int) -> int:
+        player, taken = Player(make_cassette(tmp_path / f"{sessions}.db", *[talk] * sessions)), itertools.count()
+        player.cassette.connection.set_progress_handler(lambda: next(taken) < 0, 20)
+        assert player.say(call(7)) == [result(7)]
+        return next(taken)
+
+    assert steps(100) <= steps(4)
