@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_tape.formats import raw
 from mcp_tape.wire.frames import Entry, Frame, Side
 from mcp_tape.wire.framing import Line, Lines
 from tests.support.decks import OneSession
@@ -96,7 +95,8 @@ def conversations(draw: st.DrawFn) -> list[Fed]:
 
 
 def exported(frames: list[Frame], side: Side) -> bytes:
-    return b"".join(raw.dump(frame for frame in frames if frame.sender == side))
+    kept = [frame for frame in frames if frame.sender == side and frame.kind in ("message", "batch", "noise")]
+    return b"".join(frame.text + frame.eol for frame in kept)
 
 
 def sent(conversation: list[Fed], side: Side, channel: str) -> bytes:
