@@ -11,7 +11,7 @@ from typing import Any
 
 from ..errors import CassetteError
 from ..wire import jsontext, protocol
-from .surface import Listed, Surface
+from .surface import Surface, SurfaceList
 from .versions import Version
 
 MARK = "mcp-tape lock"
@@ -35,17 +35,17 @@ def dump(version: Version) -> str:
         **({"unknown": unknown} if unknown else {}),
         **({"unsteady": True} if surface.unsteady else {}),
     }
-    return json.dumps(_sorted(document, top=True), indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(_sort_keys(document, top=True), indent=2, ensure_ascii=False) + "\n"
 
 
-def _items(listed: Listed) -> list[Any]:
+def _items(listed: SurfaceList) -> list[Any]:
     return [one for key, item in sorted(listed.items.items()) for one in (item, *listed.again.get(key, ()))]
 
 
-def _sorted(value: Any, top: bool = False) -> Any:
+def _sort_keys(value: Any, top: bool = False) -> Any:
     if isinstance(value, dict):
-        return {key: _sorted(value[key]) for key in (value if top else sorted(value))}
-    return [_sorted(one) for one in value] if isinstance(value, list) else value
+        return {key: _sort_keys(value[key]) for key in (value if top else sorted(value))}
+    return [_sort_keys(one) for one in value] if isinstance(value, list) else value
 
 
 def is_lock(head: bytes) -> bool:
@@ -72,7 +72,7 @@ def load(data: bytes, path: str) -> Version:
         _text(protocol.member(found.get("protocol"), "asked")),
         capabilities,
         _text(found.get("instructions")),
-        {kind.method: _listed(kind, found) for kind in protocol.KINDS},
+        {kind.method: _read_list(kind, found) for kind in protocol.KINDS},
         found.get("unsteady") is True,
         {member: value for member, value in (server or {}).items() if member not in ("name", "version")},
         meta or {},
@@ -81,17 +81,17 @@ def load(data: bytes, path: str) -> Version:
     return Version(" ".join(filter(None, (name, version))) or path, surface, None, _NO_CALLS)
 
 
-def _listed(kind: protocol.Kind, document: dict[str, Any]) -> Listed:
+def _read_list(kind: protocol.Kind, document: dict[str, Any]) -> SurfaceList:
     why, listed = protocol.member(document.get("unknown"), kind.what), document.get(kind.member)
     if not isinstance(listed, list):
-        return Listed({}, why=_text(why) or f"there is no {kind.method}")
+        return SurfaceList({}, why=_text(why) or f"there is no {kind.method}")
     items: dict[str, list[Any]] = {}
     for item in listed:
         key = protocol.member(item, kind.key)
         if isinstance(key, str):
             items.setdefault(key, []).append(item)
     again = {key: found[1:] for key, found in items.items() if len(found) > 1}
-    return Listed({key: found[0] for key, found in items.items()}, int(bool(items)), again=again, in_order=False)
+    return SurfaceList({key: found[0] for key, found in items.items()}, int(bool(items)), again=again, in_order=False)
 
 
 def _object(value: Any) -> dict[str, Any] | None:
@@ -102,9 +102,9 @@ def _text(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def only(version: Version, methods: Collection[str]) -> Version:
+def select_lists(version: Version, methods: Collection[str]) -> Version:
     """The version with only the lists of these methods."""
-    left_out = Listed({}, why="left out by a filter")
+    left_out = SurfaceList({}, why="left out by a filter")
     found = version.surface.lists
     lists = {method: listed if method in methods else left_out for method, listed in found.items()}
     return version._replace(surface=version.surface._replace(lists=lists))

@@ -18,12 +18,12 @@ from .. import __version__
 from ..cassette import revisions
 from ..cassette.reader import Cassette
 from ..cassette.schema import GIT, is_remote
-from ..cassette.text.opening import fetched
+from ..cassette.text.non_sqlite import fetch_copy
 from ..compare import lock
-from ..compare.surface import Answer, Surface
-from ..compare.versions import Version, listed, recorded
+from ..compare.surface import Surface, SurfaceAnswer
+from ..compare.versions import Version, listed_version, recorded_version
 from ..errors import ServerError
-from ..redaction.diagnostics import Discreet, Rules
+from ..redaction.diagnostics import DiagnosticRedactor, Rules
 from ..transports.stdio import connect
 from ..wire import jsontext, protocol
 from ..wire.match import fits_redacted
@@ -33,7 +33,7 @@ _PAGES = 1_000  # of one list; a server that gives more goes round in circles
 _CLIENT = {"name": "mcp-tape", "version": __version__}
 
 
-class Place(NamedTuple):
+class RecordingReference(NamedTuple):
     """The place of a recorded version: a file, and a session or a server of it."""
 
     path: str
@@ -47,34 +47,38 @@ def is_live(reference: str) -> bool:
     return reference.startswith(("http://", "https://")) and not path.endswith((".db", ".jsonl", _LOCK))
 
 
-def parse(reference: str) -> Place:
+def parse(reference: str) -> RecordingReference:
     """Parse a reference. A file that exists is itself, even with a # in its name."""
     if reference.startswith(GIT):
         revision, path = revisions.split(reference)
-        place = _within(path)
+        place = _parse_fragment(path)
         return place._replace(path=f"{GIT}{revision}:{place.path}")
-    return Place(reference) if os.path.exists(reference) else _within(reference)
+    return RecordingReference(reference) if os.path.exists(reference) else _parse_fragment(reference)
 
 
-def _within(text: str) -> Place:
+def _parse_fragment(text: str) -> RecordingReference:
     path, mark, which = text.rpartition("#")
     if mark and (which.isdigit() or which in ("latest", "all")):
-        return Place(path, which)
-    return Place(path, label=which) if which and path.endswith((".db", ".jsonl")) else Place(text)
+        return RecordingReference(path, which)
+    return (
+        RecordingReference(path, label=which)
+        if which and path.endswith((".db", ".jsonl"))
+        else RecordingReference(text)
+    )
 
 
 @contextmanager
-def opened(reference: str, ignore_paths: Sequence[str] = ()) -> Iterator[Version]:
+def open_version(reference: str, ignore_paths: Sequence[str] = ()) -> Iterator[Version]:
     place = parse(reference)
     with ExitStack() as stack:
         path = place.path
         if is_remote(path) and path.partition("?")[0].endswith(_LOCK):
-            _, path = stack.enter_context(fetched(path))
+            _, path = stack.enter_context(fetch_copy(path))
         if (data := _lock_at(path)) is not None:
             yield lock.load(data, path)
             return
         cassette = stack.enter_context(Cassette(path, place.label))
-        version = recorded(cassette, place.session, ignore_paths)
+        version = recorded_version(cassette, place.session, ignore_paths)
         yield version._replace(title=reference) if version.title == path else version
 
 
@@ -94,7 +98,7 @@ def _lock_at(path: str) -> bytes | None:
 class Survey:
     """A client that only asks what a server offers. Answers are redacted, as a recording of them would be."""
 
-    def __init__(self, connection: connect.Connection, timeout: float, discreet: Discreet) -> None:
+    def __init__(self, connection: connect.Connection, timeout: float, discreet: DiagnosticRedactor) -> None:
         self._connection = connection
         self._timeout = timeout
         self._discreet = discreet
@@ -102,7 +106,7 @@ class Survey:
         self._meta: dict[str, Any] = {}
         self._capabilities: dict[str, Any] = {}
 
-    def answers(self, old: Version) -> Iterator[Answer]:
+    def answers(self, old: Version) -> Iterator[SurfaceAnswer]:
         """Ask for all that the server declares, in the era of an old version first."""
         greeting = self._greet(old)
         yield greeting
@@ -111,7 +115,7 @@ class Survey:
             if protocol.declares(capabilities, kind):
                 yield from self._pages(kind)
 
-    def _greet(self, old: Version) -> Answer:
+    def _greet(self, old: Version) -> SurfaceAnswer:
         # A server may offer other things to other clients, so this one declares what the recorded one did.
         self._capabilities = capabilities = dict(old.surface.client or {})
         modern = [version for version in old.surface.versions if protocol.is_modern({}, version)]
@@ -125,11 +129,11 @@ class Survey:
         params = {"protocolVersion": version, "capabilities": capabilities, "clientInfo": _CLIENT}
         answer = self._ask(protocol.INITIALIZE, params)
         if "result" not in answer.body:
-            raise ServerError(f"the server refused the handshake: {jsontext.compact(answer.body.get('error'))}")
+            raise ServerError(f"the server refused the handshake: {jsontext.compact_text(answer.body.get('error'))}")
         connect.notify(self._connection, protocol.INITIALIZED)
         return answer
 
-    def _pages(self, kind: protocol.Kind) -> Iterator[Answer]:
+    def _pages(self, kind: protocol.Kind) -> Iterator[SurfaceAnswer]:
         cursor = None
         for _ in range(_PAGES):
             answer = self._ask(kind.method, {} if cursor is None else {"cursor": cursor})
@@ -138,44 +142,48 @@ class Survey:
             if cursor in (None, ""):
                 return
 
-    def _ask(self, method: str, params: dict[str, Any]) -> Answer:
+    def _ask(self, method: str, params: dict[str, Any]) -> SurfaceAnswer:
         self._asked += 1
         whole = params | self._meta
         body = connect.ask(self._connection, method, whole, self._asked, self._timeout, self._capabilities)
         hidden = self._discreet.document(body)
         if not isinstance(hidden, dict):
             raise ServerError(f"the answer to {method} cannot be compared: its secrets could not be hidden")
-        return Answer((0, self._asked), method, whole, hidden)
+        return SurfaceAnswer((0, self._asked), method, whole, hidden)
 
 
-def survey(connection: connect.Connection, old: Version, title: str, timeout: float, discreet: Discreet) -> Version:
+def survey(
+    connection: connect.Connection, old: Version, title: str, timeout: float, discreet: DiagnosticRedactor
+) -> Version:
     """Return the version of the server at a connection, with its secrets hidden."""
-    live = listed(list(Survey(connection, timeout, discreet).answers(old)), title)
-    return live._replace(surface=_hidden_as(old.surface, live.surface))
+    live = listed_version(list(Survey(connection, timeout, discreet).answers(old)), title)
+    return live._replace(surface=_hide_as(old.surface, live.surface))
 
 
-def _hidden_as(old: Surface, live: Surface) -> Surface:
+def _hide_as(old: Surface, live: Surface) -> Surface:
     """Put the placeholders of the recorded surface where the live one has values that these may stand for.
 
     The recorder knew more secrets: other variables, rules of its user, what was said before.
     """
-    instructions = _placed(old.instructions, live.instructions)
-    capabilities = _placed(old.capabilities, live.capabilities)
-    items = {method: _placed(old.lists[method].items, found.items) for method, found in live.lists.items()}
+    instructions = _put_placeholders(old.instructions, live.instructions)
+    capabilities = _put_placeholders(old.capabilities, live.capabilities)
+    items = {method: _put_placeholders(old.lists[method].items, found.items) for method, found in live.lists.items()}
     lists = {method: found._replace(items=items[method]) for method, found in live.lists.items()}
-    info, meta = (_placed(dict(then), dict(now)) for then, now in ((old.info, live.info), (old.meta, live.meta)))
+    info, meta = (
+        _put_placeholders(dict(then), dict(now)) for then, now in ((old.info, live.info), (old.meta, live.meta))
+    )
     return live._replace(instructions=instructions, capabilities=capabilities, lists=lists, info=info, meta=meta)
 
 
-def _placed(old: Any, live: Any) -> Any:
+def _put_placeholders(old: Any, live: Any) -> Any:
     if isinstance(old, dict) and isinstance(live, dict):
-        return {key: _placed(old.get(key), value) for key, value in live.items()}
+        return {key: _put_placeholders(old.get(key), value) for key, value in live.items()}
     if isinstance(old, list) and isinstance(live, list):
-        return [_placed(*pair) for pair in zip_longest(old[: len(live)], live)]
+        return [_put_placeholders(*pair) for pair in zip_longest(old[: len(live)], live)]
     return old if isinstance(old, str) and fits_redacted(old, live) else live
 
 
-class Live(NamedTuple):
+class LiveTarget(NamedTuple):
     """A live server to ask: a command to start, or a URL."""
 
     command: tuple[str, ...] = ()
@@ -186,20 +194,20 @@ class Live(NamedTuple):
 
 
 @contextmanager
-def both(
-    old: str, new: str | Live, rules: Rules, ignore_paths: Sequence[str] = ()
+def open_both(
+    old: str, new: str | LiveTarget, rules: Rules, ignore_paths: Sequence[str] = ()
 ) -> Iterator[tuple[Version, Version]]:
     """Two versions to compare, as long as they can be read. Only the new one can be live."""
     with ExitStack() as stack:
-        before = stack.enter_context(opened(old, ignore_paths))
-        if isinstance(new, Live):
+        before = stack.enter_context(open_version(old, ignore_paths))
+        if isinstance(new, LiveTarget):
             web = {"url": new.url, "headers": new.headers, "cacert": new.cacert}
-            yield before, surveyed(before, new.timeout, command=new.command, **web, rules=rules)  # type: ignore[arg-type]
+            yield before, survey_server(before, new.timeout, command=new.command, **web, rules=rules)  # type: ignore[arg-type]
         else:
-            yield before, stack.enter_context(opened(new, ignore_paths))
+            yield before, stack.enter_context(open_version(new, ignore_paths))
 
 
-def surveyed(
+def survey_server(
     old: Version,
     timeout: float,
     *,
@@ -211,14 +219,14 @@ def surveyed(
 ) -> Version:
     """Start a server, or connect to one at a URL, and return its version."""
     rules = (rules or Rules(environ=os.environ))._replace(headers=tuple(headers))
-    discreet = Discreet(rules)
+    discreet = DiagnosticRedactor(rules)
     try:
         if not url:
-            with connect.Stdio(command, rules=rules) as connection:
+            with connect.StdioConnection(command, rules=rules) as connection:
                 return survey(connection, old, discreet.command(command), timeout, discreet)
-        from ..transports.http.connect import Http
+        from ..transports.http.connect import HttpConnection
 
-        with Http(url, headers, cacert) as connection:
+        with HttpConnection(url, headers, cacert) as connection:
             return survey(connection, old, discreet.text(url), timeout, discreet)
     except ServerError as error:
         raise ServerError(discreet.text(str(error))) from None

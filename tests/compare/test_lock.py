@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mcp_tape.compare import lock
-from mcp_tape.compare.rules import CATEGORIES
+from mcp_tape.compare.rule_table import CATEGORIES
 from mcp_tape.errors import CassetteError
 from tests.support.diffs import Talk, hello, listing, taped, tool
 from tests.support.many import comparison

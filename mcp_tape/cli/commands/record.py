@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from ...options import RECORD, OptionValues
-from ...start.record import record
+from ...start.run_record import record
 from ..click_options import SECRETS, SectionedCommand, carry_out, table_options
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from ...options import REPLAY, OptionValues
-from ...start.replay import replay
+from ...start.run_replay import replay
 from ..click_options import SectionedCommand, carry_out, cassette_argument, table_options
 
 

@@ -13,7 +13,7 @@ vcr          mcp-vcr
 """
 
 from ..foreign import Readers
-from . import cassettes, documents, har, inspector, lines, logs, time_travel, vcr
+from . import cassettes, directed_lines, documents, http_archives, inspector, logs, time_travel, vcr
 
-_MODULES = (har, cassettes, lines, documents, vcr, time_travel, inspector, logs)
+_MODULES = (http_archives, cassettes, directed_lines, documents, vcr, time_travel, inspector, logs)
 READERS = Readers(*(reader for module in _MODULES for reader in module.READERS))

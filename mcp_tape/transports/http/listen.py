@@ -31,7 +31,7 @@ from .parse import BadRequestError, ChunkedReader, Head, HeadReader, whole_head
 if TYPE_CHECKING:
     from typing import Protocol
 
-    from ..workers.passing import Passing
+    from ..workers.passing import ConnectionPasser
 
     class Application(Protocol):
         """What is served at a site."""
@@ -56,11 +56,11 @@ _REFUSED = ((b"content-type", TEXT), (b"connection", b"close"))
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
-class Others(NamedTuple):
+class OtherWorkers(NamedTuple):
     """The other workers at an address: which of them a request is for, by its target and headers, and the way to it."""
 
     elsewhere: Callable[[str, Headers], int | None]
-    passing: Passing
+    passing: ConnectionPasser
 
 
 class Site:
@@ -76,7 +76,7 @@ class Site:
         *,
         head_timeout: float = HEAD_TIMEOUT,
         listener: socket.socket | None = None,
-        others: Others | None = None,
+        others: OtherWorkers | None = None,
         own_pages: bool = False,
     ) -> None:
         """`listener`: one of several at the address, and `others` the workers that have them.
@@ -101,7 +101,7 @@ class Site:
         if heeds_signals or self._others is not None:  # else the process is not ours
             logging.getLogger("asyncio").setLevel(logging.CRITICAL + 1)  # we report what matters
         loop = self._loop = asyncio.get_running_loop()
-        loop.set_exception_handler(self._hear)
+        loop.set_exception_handler(self._report_exception)
         serving = Serving(app, self._guard, self._report, self._head_timeout, self._others)
         server = await loop.create_server(lambda: _Connection(serving), sock=self._listener, backlog=BACKLOG)
         for number in SIGNALS if heeds_signals else ():
@@ -118,7 +118,7 @@ class Site:
                 self._others.passing.close()
             await serving.end()
 
-    def _hear(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    def _report_exception(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Report the exceptions of timers, tasks and connections. A connection that breaks is not a fault of ours."""
         error = context.get("exception")
         if isinstance(error, Exception) and not isinstance(error, OSError):
@@ -145,7 +145,7 @@ class Serving:
         guard: Guard,
         report: Callable[[Exception], None],
         head_timeout: float = HEAD_TIMEOUT,
-        others: Others | None = None,
+        others: OtherWorkers | None = None,
     ) -> None:
         self.app = app
         self.guard = guard
@@ -213,8 +213,8 @@ class HttpRequest:
         self.headers = head.headers
         self.fields = head.fields
         self.expects_body = head.length != 0
-        self.when_left: Callable[[], object] = _nothing
-        self.when_writable: Callable[[], object] = _nothing  # again, or never
+        self.when_left: Callable[[], object] = _do_nothing
+        self.when_writable: Callable[[], object] = _do_nothing  # again, or never
         self.keeps_alive = head.keep_alive  # the connection, behind the response
         self._waits = head.waits
         self._arrived: list[bytes] = []
@@ -224,7 +224,7 @@ class HttpRequest:
 
     async def pieces(self) -> AsyncIterator[bytes]:
         """The body, as it comes. ClientLeftError: it is not whole."""
-        self.go_on()
+        self.send_continue()
         while True:
             if self._arrived:
                 self._connection.resume_reading()
@@ -237,7 +237,7 @@ class HttpRequest:
                 self._more = asyncio.get_running_loop().create_future()
                 await self._more
 
-    def go_on(self) -> None:
+    def send_continue(self) -> None:
         """Tell a client that waits to be told that its body is wanted."""
         if self._waits:
             self._waits = False
@@ -358,7 +358,7 @@ class HttpRequest:
             self._connection.go_on_behind(self)
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     pass
 
 
@@ -467,7 +467,7 @@ class _Connection(asyncio.BufferedProtocol):
             if found is None:
                 return False
         head, size = found
-        if self._serving.others is not None and self._leaves(head, self._serving.others):
+        if self._serving.others is not None and self._hand_to_worker(head, self._serving.others):
             return False
         self._reader = self._deadline = None
         self._data = self._data[size:]
@@ -481,7 +481,7 @@ class _Connection(asyncio.BufferedProtocol):
         elif self._left > self._app.max_body:
             self._give_up_body(request)
         elif head.waits:
-            request.go_on()
+            request.send_continue()
         return True
 
     def _take_body(self) -> None:
@@ -509,7 +509,7 @@ class _Connection(asyncio.BufferedProtocol):
         request.body = None
         self._ask(request)
 
-    def _leaves(self, head: Head, others: Others) -> bool:
+    def _hand_to_worker(self, head: Head, others: OtherWorkers) -> bool:
         """Return whether a request is for another worker, which gets the connection with all that has come of it."""
         owner = others.elsewhere(head.target.decode("latin-1"), head.headers)
         if owner is None:

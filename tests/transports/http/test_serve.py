@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 
 from mcp_tape.cassette.lookup import messages as lookup
 from mcp_tape.cassette.reader import Cassette
-from mcp_tape.replay.stage import Replay, Stage
+from mcp_tape.replay.stage import ReplayOptions, Stage
 from mcp_tape.transports.http.listen import Address, Site
-from mcp_tape.transports.http.serve import Server, SessionIds
+from mcp_tape.transports.http.serve import ReplayServer, SessionIds
 from mcp_tape.transports.http.streams import Stream
 from mcp_tape.transports.local import site_in_thread
 from mcp_tape.wire import frames, match
@@ -78,10 +78,10 @@ def test_of_a_session_that_ended_only_numbers_are_kept(tmp_path: Path) -> None:
     stages: list[Stage] = []
 
     @contextlib.contextmanager
-    def application() -> Iterator[Server]:
+    def application() -> Iterator[ReplayServer]:
         with Cassette(path) as tape:
-            stages.append(Stage(tape, Replay(), lambda text: None))
-            yield Server(stages[0], site.stop)
+            stages.append(Stage(tape, ReplayOptions(), lambda text: None))
+            yield ReplayServer(stages[0], site.stop)
 
     def play(client: Client, sessions: int) -> None:
         for _ in range(sessions):
@@ -113,9 +113,9 @@ def test_a_writer_gets_its_turn_while_clients_are_there(tmp_path: Path, goes_on:
     asked, is_written = threading.Event(), threading.Event()
 
     @contextlib.contextmanager
-    def application() -> Iterator[Server]:
+    def application() -> Iterator[ReplayServer]:
         with Cassette(path) as tape:
-            yield Server(Stage(tape, Replay(repeats="cycle"), lambda text: None), site.stop)
+            yield ReplayServer(Stage(tape, ReplayOptions(repeats="cycle"), lambda text: None), site.stop)
 
     def ask(origin: str) -> None:
         with Client(f"{origin}/mcp") as client:
@@ -182,7 +182,7 @@ def test_a_request_is_parsed_keyed_and_looked_up_once(tmp_path: Path, monkeypatc
     async def talk() -> list[tuple[int, int, int]]:
         with Cassette(cassette(tmp_path / "tape.db", each_kind)) as tape:
             tape._db.set_trace_callback(lambda sql: looked_up.append(sql) if sql.startswith(statement) else None)
-            served, found = InLoop(Server(Stage(tape, Replay(), lambda text: None), lambda: None)), []
+            served, found = InLoop(ReplayServer(Stage(tape, ReplayOptions(), lambda text: None), lambda: None)), []
             await served.post(INITIALIZE, patience=WAIT)
             for text, _ in KINDS:
                 for counted in (parsed, keyed, looked_up):
@@ -209,7 +209,7 @@ def flood(http: Http) -> None:
 def test_what_a_slow_client_does_not_take_stays_on_the_tape(tmp_path: Path) -> None:
     async def talk() -> bytes:
         with Cassette(cassette(tmp_path / "tape.db", flood)) as tape:
-            served = InLoop(Server(Stage(tape, Replay(), lambda text: None), lambda: None))
+            served = InLoop(ReplayServer(Stage(tape, ReplayOptions(), lambda text: None), lambda: None))
             assert await served.post(INITIALIZE, patience=WAIT)
             reader, writer = await served.ask(call(7, "flood").encode(), mcp_session_id="S")
             got = await asyncio.wait_for(reader.read(1), WAIT)
