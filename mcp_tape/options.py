@@ -138,6 +138,7 @@ class OptionValues(NamedTuple):
     of_test: RecorderEnvironment | None = None
     max_decoded: int | None = None
     no_redact: bool = False
+    lock: str | None = None
     session: str = "latest"
     ignore: tuple[str, ...] = ()
     match_on: tuple[str, ...] = ()
@@ -363,5 +364,8 @@ COMMON = (
 WEB = (URL, *UPSTREAM)
 OF_SERVER = (*AROUND, *WEB, HEADER_ENV, OVER_STDIO, ORIGINAL_ENTRY, *LISTENING)
 RECORD = (OUTPUT, FOR_CLIENT, *ROTATION, *OF_SERVER, *RECORDING, *IN_PRODUCTION, *COMMON)
-REPLAY = (*REPLAYING, *REDACT, *LISTENING, MAX_BODY, WORKERS, *COMMON)
+LOCK = Option(
+    "lock", "--lock", "If FILE holds stubs: take the handshake, lists and schemas from this lock.", "LOCK", "path",
+)  # fmt: skip
+REPLAY = (LOCK, *REPLAYING, *REDACT, *LISTENING, MAX_BODY, WORKERS, *COMMON)
 USE = (MODE, CONFIG, *AROUND, *WEB, *LISTENING, MAX_BODY, *REPLAYING, *LIVE, IN_PLACE_OF, *RECORDING, *COMMON)

@@ -99,6 +99,7 @@ SAMPLES: dict[str, tuple[list[str], Any] | tuple[list[str], Any, Any]] = {
     "replay_prefix": ([], True),
     "new_times": ([], True),
     "in_place_of": (["PATH"], "PATH"),
+    "lock": (["mcp.lock"], "mcp.lock"),
     "label": (["it's git"], "it's git"),
     "run": (["r1"], "r1"),
     "quiet": ([], True),
@@ -210,7 +211,8 @@ def test_each_row_has_a_typed_value_with_its_default() -> None:
 
 def test_the_keywords_are_those_of_use_cassette() -> None:
     parameters = inspect.signature(use_cassette).parameters
-    assert {row.keyword for row in KEYWORDS} == parameters.keys() - {"path", "command", "servers", "block_live"}
+    others = {"path", "stubs", "lock", "command", "servers", "block_live"}
+    assert {row.keyword for row in KEYWORDS} == parameters.keys() - others
     for row in KEYWORDS:
         if row.keyword == row.name and not row.multiple:
             assert parameters[row.name].default in (row.default, ())
@@ -237,6 +239,7 @@ def test_what_has_a_name_is_taken_by_what_records_replays_or_serves() -> None:
         "rotate",
         "keep",
         "header_env",
+        "lock",
         "over_stdio",
         "was",
         "mode",

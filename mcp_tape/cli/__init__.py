@@ -52,6 +52,7 @@ _SECTIONS = {
     "Compare": {
         "diff": "Show what changed between two recordings of a server.",
         "breaking": "Fail if a change breaks clients: the gate for CI.",
+        "lock": "Lock what servers offer, and check it: a gate without a client.",
         "verify": "Play the recorded client against a live server, and compare.",
         "review": "Accept or reject the changes that verify found.",
     },

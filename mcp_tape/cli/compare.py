@@ -148,7 +148,7 @@ def show(
     form = options.format
     several = [comparison] if isinstance(comparison, Comparison) else comparison
     if form in ("github", "sarif"):
-        several = [one._replace(cassette=from_top(one.cassette)) for one in several]
+        several = [one._replace(cassette=from_top(one.cassette), file=from_top(one.file)) for one in several]
         file = from_top(file) if file else file
     if len(several) > 1 and form != "json":
         several = [one._replace(unused=()) for one in several[:-1]] + [
@@ -258,4 +258,6 @@ def _show(
 
 def _drop_name(result: Result) -> Result:
     """The result of the only pair, whose report needs no name to tell it from others."""
+    if len(result.comparisons) > 1:
+        return result
     return result._replace(comparisons=tuple(one._replace(cassette="") for one in result.comparisons))

@@ -119,23 +119,10 @@ def _generate_test(chosen: Extract, runner: str) -> str:
     return str(made.text)
 
 
-def lock(chosen: Extract) -> Iterator[str]:
-    from ..compare import lock
-    from ..compare.versions import version_of_sessions
-    from ..formats.timed_calls import calls
-
-    numbers = [session.id for session in chosen.sessions][::-1]  # the newest first, as it counts
-    version = version_of_sessions(chosen.cassette, numbers)
-    if chosen.kept.terms:
-        found = (calls(chosen.cassette, number, chosen.kept) for number in numbers)
-        version = lock.select_lists(version, {call.exchange.method for some in found for call in some})
-    yield lock.dump(version)
-
-
 PAGE = "html"  # which is made of several cassettes at once
 _FORMS: dict[str, Callable[[Extract], Iterable[str] | Iterable[bytes]]] = {
     "jsonl": jsonl, "txt": txt, "md": md, "raw": raw, "har": har, "otlp": otlp, "perfetto": perfetto,
-    "pytest": pytest, "vitest": vitest, "lock": lock,
+    "pytest": pytest, "vitest": vitest,
 }  # fmt: skip
 FORMS = tuple(dict.fromkeys((*FORMATS, *_FORMS, PAGE)))
 OF_FRAMES = ("jsonl", "raw")  # which --side can halve

@@ -110,6 +110,8 @@ class Comparison(NamedTuple):
     cassette: str = ""  # with the session, if several were verified: `tape.db#3`
     skipped: tuple[OmittedRequest, ...] = ()  # only from `verify`
     alignment: Alignment | None = None  # of the calls, if both sides were recorded
+    file: str = ""  # to point at: a lock, or the cassette that a live server is compared with
+    lines: Mapping[str, int] = {}  # in a lock, by fingerprint
 
     def count(self, level: Level) -> int:
         return sum(change.level == level for change in self.changes)

@@ -162,6 +162,17 @@ _OTHERS = (
     Rule("prompt-description-changed", "info", "model", "The descriptive metadata of a prompt differs.", True),
     Rule("prompt-messages-changed", "info", "model", "The same request for a prompt returns other messages.", True),
 )  # fmt: skip
+_APPS = (
+    Rule("tool-hidden-from-model", "error", "call", "A model no longer sees a tool (`_meta.ui.visibility`)."),
+    Rule("tool-hidden-from-page", "warn", "call", "The server's pages can no longer call a tool."),
+    Rule("tool-visibility-widened", "info", "call", "A model or the server's pages see a tool that they did not."),
+    Rule("page-origin-allowed", "warn", "call", "A page may load from, or connect to, another origin (its CSP)."),
+    Rule("page-permission-added", "warn", "call", "A page asks for another permission, such as the camera."),
+    Rule("page-restricted", "info", "call", "A page may load from fewer origins, or asks for fewer permissions."),
+    Rule("page-script-added", "warn", "call", "A page has a script or frame of another source."),
+    Rule("page-form-added", "warn", "call", "A page has a form with another target."),
+    Rule("page-origin-added", "warn", "call", "A page names another origin."),
+)  # fmt: skip
 _SKILLS = (
     Rule("skill-removed", "error", "call", "A skill is gone."),
     Rule("skill-added", "info", "call", "There is a new skill."),
@@ -240,6 +251,7 @@ SECTIONS: dict[str, tuple[Rule, ...]] = {
     "Tool output: widening breaks": _OUTPUT,
     "Tool metadata and safety": _METADATA,
     "Resources and prompts": _OTHERS,
+    "Pages (MCP Apps)": _APPS,
     "Skills": _SKILLS,
     "Text for models": _WORDING,
     "Recorded behaviour": _CALLS,
@@ -251,7 +263,9 @@ RULES: dict[str, Rule] = {
 # Changes that may turn a model, or people who trust a tool, against the user: everything in category `security`.
 SUSPICIONS = frozenset(
     """text-steers-model text-has-hidden-characters name-looks-like-another text-carries-data-out skill-became-dynamic
-    tool-became-destructive tool-lost-read-only tool-lost-idempotent tool-became-open-world tool-hint-relaxed""".split()
+    tool-became-destructive tool-lost-read-only tool-lost-idempotent tool-became-open-world tool-hint-relaxed
+    tool-visibility-widened page-origin-allowed page-permission-added page-script-added page-form-added
+    page-origin-added""".split()
 )
 NEW_TEXTS = frozenset(
     """instructions-changed server-info-changed server-name-changed

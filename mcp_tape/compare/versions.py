@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from ..cassette.reader import Cassette
 from ..replay.selection import choose
 from ..wire import jsontext, protocol
 from .align import Alignment
-from .changes import ABSENT, SERVER, Change, Difference, SubjectDifference, attach_subject
+from .changes import ABSENT, SERVER, Change, Difference, SubjectDifference, attach_subject, comparable_bytes
 from .checks.declarations import compare_server, compare_version_numbers
 from .checks.evidence import Evidence
 from .checks.model_texts import compare_greetings, compare_sizes, compare_wording
@@ -29,6 +29,7 @@ _GONE = frozenset(
     """tool-removed resource-removed resource-template-removed prompt-removed skill-removed capability-removed
     capability-list-changed-removed capability-subscribe-removed extension-removed""".split()
 )
+_RENAMED = "tool-renamed"
 _BY_KIND = {
     "tool": compare_tools,
     "resource": compare_resources,
@@ -39,13 +40,17 @@ _BY_KIND = {
 
 
 class Version(NamedTuple):
-    """A version of a server. Without a `recording`, only its offer was requested; `uncalled` says so."""
+    """A version of a server. Without a `recording`, only its offer was requested; `uncalled` says so.
+
+    `others`: the same server, as clients with other capabilities see it.
+    """
 
     title: str
     surface: Surface
     recording: Transcript | None = None
     uncalled: str = "a live server was only asked what it offers; to play calls: mcp-tape verify"
     bodies: str = "full"  # how the recording keeps bodies, by its recorder's name
+    others: tuple[Version, ...] = ()
 
 
 def recorded_version(cassette: Cassette, which: str = "latest", ignore_paths: Sequence[str] = ()) -> Version:
@@ -87,14 +92,18 @@ def compare(
     accepted: tuple[Change, ...] = ()
     evidence = Evidence(old.recording)
     if "surface" in parts:
-        surface = list(evidence.raise_surface_levels(_surface(old, new)))
-        unknown += _unknown(old, new)
-        if other := _other_client(old.surface, new.surface):
-            gone, accepted = judge([one for one in surface if _may_depend_on_client(one[1])], settings)
-            surface = [one for one in surface if not _may_depend_on_client(one[1])]
-            unknown += _report_not_offered(gone, other)
+        first, *others = _pairs_of_clients(old, new)
+        surface = list(evidence.raise_surface_levels(_surface(*first)))
+        unknown += _unknown(*first)
+        if why := _other_client(*first):
+            doubtful = [one for one in surface if _may_depend_on_client(one[1])]
+            renamed = {subject for subject, one in doubtful if one.rule == _RENAMED}
+            gone, accepted = judge(doubtful, settings)
+            surface = [one for one in surface if one not in doubtful and one[0] not in renamed]
+            unknown += _report_not_offered(gone, why)
         found += surface
-        compared |= {kind.what: len(old.surface.lists[kind.method].items) for kind in _known_kinds(old, new)}
+        found += _of_other_clients(others, surface)
+        compared |= {kind.what: len(first[0].surface.lists[kind.method].items) for kind in _known_kinds(*first)}
     if "calls" in parts:
         calls, number, alignment = _calls(old, new, settings, evidence)
         found += calls
@@ -125,18 +134,52 @@ def _surface(old: Version, new: Version) -> Iterator[SubjectDifference]:
                 yield from compare_order(before, after)
 
 
-def _other_client(old: Surface, new: Surface) -> str:
-    """How the clients of the two sides differ; empty if they do not, or if that is unknown."""
-    before, after = old.client, new.client
+def _pairs_of_clients(old: Version, new: Version) -> list[tuple[Version, Version]]:
+    """The two sides as seen by clients with the same capabilities; if there are none, as seen by their first ones."""
+    by_client = {_of_client(one): one for one in (new, *new.others)}
+    pairs = [(one, by_client[_of_client(one)]) for one in (old, *old.others) if _of_client(one) in by_client]
+    return pairs or [(old, new)]
+
+
+def _of_client(version: Version) -> bytes:
+    return jsontext.canonical_bytes(version.surface.client)
+
+
+def _of_other_clients(
+    pairs: Iterable[tuple[Version, Version]], known: Iterable[SubjectDifference]
+) -> Iterator[SubjectDifference]:
+    """Differences that only other clients see."""
+    seen = set(map(_identity, known))
+    for old, new in pairs:
+        names = ", ".join(old.surface.client or {}) or "no"
+        for subject, one in _surface(old, new):
+            if _identity((subject, one)) not in seen:
+                seen.add(_identity((subject, one)))
+                why = f"for clients with {names} capabilities"
+                yield subject, one._replace(note="; ".join(filter(None, (one.note, why))))
+
+
+def _identity(found: SubjectDifference) -> tuple[Any, ...]:
+    subject, one = found
+    return subject, one.rule, one.path, comparable_bytes(one.before), comparable_bytes(one.after)
+
+
+def _other_client(old: Version, new: Version) -> str:
+    """How the clients of the two sides differ, and what to do; empty if they do not, or if that is unknown."""
+    before, after = old.surface.client, new.surface.client
     if before is None or after is None or jsontext.canonical_bytes(before) == jsontext.canonical_bytes(after):
         return ""
     names = [name for name in dict.fromkeys([*before, *after]) if before.get(name) != after.get(name)]
-    return f"its client declares other capabilities than that of OLD ({', '.join(names)})"
+    hint = "record NEW with the client of OLD" if new.recording else "ask NEW with the capabilities of OLD"
+    return f"its client declares other capabilities than that of OLD ({', '.join(names)}); {hint}"
 
 
 def _may_depend_on_client(found: Difference) -> bool:
-    """True for a whole thing that is gone: a server may offer it only to clients with certain capabilities."""
-    return found.rule in _GONE and found.after is ABSENT
+    """True for a whole thing that is gone: a server may offer it only to clients with certain capabilities.
+
+    Then a new tool that looks like it is not what it is called now.
+    """
+    return found.rule == _RENAMED or (found.rule in _GONE and found.after is ABSENT)
 
 
 def _report_not_offered(gone: Iterable[Change], why: str) -> Iterator[UnknownPart]:
@@ -145,7 +188,7 @@ def _report_not_offered(gone: Iterable[Change], why: str) -> Iterator[UnknownPar
         several = list(group)
         what = next((known.what for known in protocol.KINDS if known.subject == kind), "capabilities")
         names = ", ".join(change.subject.name or change.path for change in several)
-        said = f"NEW: {names} not there, and {why}; record NEW with the client of OLD"
+        said = f"NEW: {names} not there, and {why}"
         yield UnknownPart(what, said, any(one.level == "error" for one in several))
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from ..cassette.reader import Cassette
 from ..compare.surface import SURFACE
 from ..compare.transcript import Transcript
-from ..model import steering
+from ..model import pages, steering
 from ..model.steering import Suspicion
 from ..wire import jsonpath, protocol
 
@@ -48,3 +48,5 @@ def _suspicions_in_answer(method: str, body: Any) -> Iterator[Suspicion]:
     result, error = (protocol.member(body, name) for name in ("result", "error"))
     yield from steering.definition_suspicions(result) if method in _DEFINES else steering.result_suspicions(result)
     yield from steering.result_suspicions(error, ("error",))
+    if method == protocol.READ:
+        yield from pages.in_contents(result)

@@ -1,4 +1,4 @@
-"""Cassettes against those of a revision of git: which are in both, and which are new, gone or renamed."""
+"""Cassettes and locks against those of a revision of git: which are in both, and which are new, gone or renamed."""
 
 from __future__ import annotations
 
@@ -9,8 +9,12 @@ from typing import NamedTuple
 from ..cassette.revisions import git
 from ..cassette.text.read import is_ours
 from ..cassette.text.recognize import is_named_cassette
+from ..compare.lock import is_lock
 from ..compare.renames import renames
 from ..errors import CassetteError, quote_path
+from .sources import LOCK, read_lock
+
+_BY_TEXT = {".jsonl": is_ours, LOCK: is_lock}  # endings that others use, too
 
 
 class RevisionMatches(NamedTuple):
@@ -58,10 +62,13 @@ def _cassettes_at(revision: str, path: str) -> Iterator[tuple[str, str]]:
         raise CassetteError(f"git cannot list {quote_path(path)} at {revision}: {why}")
     for line in done.stdout.decode("utf-8", "surrogateescape").split("\0"):
         facts, _, name = line.partition("\t")
-        if name.endswith((".db", ".jsonl")):
-            *_, blob = facts.split()
-            if name.endswith(".db") or is_ours(git("cat-file", "blob", blob).stdout):
-                yield os.path.normpath(name), blob
+        *_, blob = facts.split() or [""]
+        if name.endswith(".db") or (name.endswith(tuple(_BY_TEXT)) and _is_meant(name, blob)):
+            yield os.path.normpath(name), blob
+
+
+def _is_meant(name: str, blob: str) -> bool:
+    return _BY_TEXT[os.path.splitext(name)[1]](git("cat-file", "blob", blob).stdout)
 
 
 def _here(path: str) -> Iterator[str]:
@@ -71,7 +78,7 @@ def _here(path: str) -> Iterator[str]:
     for place, directories, files in os.walk(path):
         directories[:] = sorted(name for name in directories if name[0] != "." and name != "node_modules")
         found = (os.path.normpath(os.path.join(place, name)) for name in sorted(files))
-        yield from (name for name in found if is_named_cassette(name))
+        yield from (name for name in found if is_named_cassette(name) or (name.endswith(LOCK) and read_lock(name)))
 
 
 def _hash(path: str) -> str:

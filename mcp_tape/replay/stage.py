@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .sends import ClientCall, Player, Send
 
 
+STUBS, NAMELESS = "stubs", "unknown"  # recorders of sessions that were written by hand
 _MOST_REFUSALS = 100  # that are reported one by one
 
 
@@ -136,6 +137,7 @@ class Stage:
         first = self._chosen.sessions[0]
         self._run = playable_sessions.run_of(cassette, first, self._until) if options.session == "latest" else None
         self._clients = clients(self._run) if clients and self._run else None
+        self._recorder = cassette.session(first).recorder
         self.struck: set[str] = set()  # faults, in their words
         _warn_of_incomplete(cassette, self._chosen.sessions, say)
         if options.faults:
@@ -172,8 +174,13 @@ class Stage:
             plays = [first, *(number for number in plays if number != first)]
         chosen = selection.Selection(self._cassette, plays, self._until)
         chosen.path, chosen.given = options.in_place_of or chosen.path, options.words
-        ladder = _ladder(chosen, options, is_shared=repeats == "cycle")
-        repeats = options.repeats or repeats
+        is_stubbed = self._recorder == STUBS
+        ladder = _ladder(chosen, options, is_shared=repeats == "cycle", is_stubbed=is_stubbed)
+        repeats = options.repeats or ("last" if is_stubbed else repeats)
+        if self._recorder in (STUBS, NAMELESS):
+            from .matching.partial import HandWritten
+
+            stand_in = HandWritten(chosen, self.note, stand_in).answer
         finder = finding.Finder(chosen, repeats, options.rules, ladder)
         faulty = self._faulty()
         report = faulty.listen(self._report) if faulty else self._report
@@ -411,7 +418,13 @@ class Stage:
         totals, of_others = self._totals(), self._sessions_of_others(self._first.selection.sessions)
         asked = totals.taken | totals.given_back
         rows = (row for row in self._first.finder.unplayed_requests() if row.session not in of_others)
-        return (row for row in rows if row.place not in asked)
+        rows = (row for row in rows if row.place not in asked)
+        if self._recorder != STUBS:
+            return rows
+        from ..wire import protocol
+
+        ours = (protocol.INITIALIZE, *(kind.method for kind in protocol.KINDS))  # of the lock, and of no stub
+        return (row for row in rows if row.method not in ours)
 
     def _sessions_of_others(self, plays: Sequence[int]) -> frozenset[int]:
         """Of sessions that play, those of a run that other connections are there for, and those that extend them."""
@@ -421,13 +434,20 @@ class Stage:
         return frozenset(n for n in plays if n in others or self._cassette.session(n).extends in others)
 
 
-def _ladder(selection: Selection, options: ReplayOptions, *, is_shared: bool) -> Callable[[Playthrough], Ladder] | None:
+def _ladder(
+    selection: Selection, options: ReplayOptions, *, is_shared: bool, is_stubbed: bool
+) -> Callable[[Playthrough], Ladder] | None:
     # Rules of the user's own stand in the place of what counts.
     counting = ((), ()) if options.rules else (options.ignore, options.match_on)
     asked = *counting, options.normalize, options.normalizers, options.match
-    if not any(asked):
+    if not any(asked) and not is_stubbed:
         return None
     from .matching.ladder import Ladder, MatchingOptions
+
+    if is_stubbed:
+        from .matching.partial import PartialLadder
+
+        return lambda played: PartialLadder(selection, played, MatchingOptions(*asked, is_shared))
 
     return lambda played: Ladder(selection, played, MatchingOptions(*asked, is_shared))
 

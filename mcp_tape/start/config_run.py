@@ -32,7 +32,7 @@ _OURS = {"mode", "config", "strict", "fail_on", "quiet"}  # of the options witho
 def run_config(file: str, program: Sequence[str], values: OptionValues, config: str) -> int:
     """Run a program, report the misses, and keep what was recorded if all went well. Return the exit code."""
     _check(program, values)
-    settings, key = _read(config)
+    settings, key = read_config(config)
     # What counts here counts in no recorder that the tape starts.
     tape = use_servers(file, values._replace(strict=False, fail_on=None), settings[key])
     try:
@@ -94,7 +94,7 @@ def _check(program: Sequence[str], values: OptionValues) -> None:
             raise MisuseError(f"{row.flag} does not go with --config, which runs a program with the servers of a file")
 
 
-def _read(path: str) -> tuple[dict[str, Any], str]:
+def read_config(path: str) -> tuple[dict[str, Any], str]:
     """A configuration, and the name under which its servers are. Comments and last commas are as in VS Code's files."""
     try:
         with open(path, encoding="utf-8-sig") as source:

@@ -6,6 +6,7 @@ import gc
 
 from .. import api
 from ..console import announce, say
+from ..errors import MisuseError
 from .server_values import check_faults, web_from
 
 TYPE_CHECKING = False  # as in the package's __init__
@@ -18,6 +19,17 @@ _GARBAGE = 50_000  # objects between two looks for cycles: a replay keeps its la
 def replay(file: str, values: OptionValues) -> int:
     """Be the recorded server; return the exit code."""
     gc.set_threshold(_GARBAGE)
+    if values.lock is None:
+        return _replay(file, values)
+    from ..formats.stubs import is_stubs, with_lock
+
+    if not is_stubs(file):
+        raise MisuseError(f"--lock goes with stubs, and {file} holds none; a recording has its own lists")
+    with with_lock(values.lock):
+        return _replay(file, values)
+
+
+def _replay(file: str, values: OptionValues) -> int:
     options = api.replay_options(values)
     check_faults(options, values.listen)
     web = web_from(values)

@@ -26,7 +26,7 @@ _LIVE = {"server": "command", "command": "command", "url": "url", "servers": "se
 _OUTER = (pytest.Session, pytest.Directory, pytest.File)
 _REPETITION = "__pytest_repeat_step_number"
 _OURS = {"name", "dir", "format", "unplayed", "inexact", "live"}  # not keywords of use_cassette
-_KEYWORDS = {row.keyword for row in USE if row.keyword} | {"block_live"}  # keywords of use_cassette
+_KEYWORDS = {row.keyword for row in USE if row.keyword} | {"block_live", "stubs", "lock"}  # keywords of use_cassette
 
 
 class Setting(NamedTuple):

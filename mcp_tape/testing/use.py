@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
+import shutil
+import tempfile
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -36,9 +40,11 @@ class UserFunctions(NamedTuple):
 
 
 def use_cassette(
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] = "",
     mode: modes.Mode = "once",
     *,
+    stubs: Sequence[Mapping[str, Any]] | None = None,
+    lock: str | os.PathLike[str] | None = None,
     command: Sequence[str] = (),
     url: str | None = None,
     servers: Mapping[str, Any] | None = None,
@@ -76,9 +82,15 @@ def use_cassette(
     their values are not recorded. `match_on`, `normalize` and `faults` take functions beside texts: a rule gets the
     recorded and the live request and returns None or how they differ; a normalizer gets a value and returns the value
     to compare; a fault gets the live request and returns a fault such as "delay:250", or None. Each function in
-    `redactions` gets a text and returns it without its secrets.
+    `redactions` gets a text and returns it without its secrets. `stubs` are calls with their answers, in place of a
+    cassette, and `lock` is a lock with their tools.
     """
     given = dict(locals())  # before another name is bound
+    if given.pop("stubs") is not None or lock is not None:
+        return _use_stubs(stubs, **given)
+    del given["lock"]
+    if not path:
+        raise TapeError("which cassette? Give its path, or stubs=[…]")
     if isinstance(command, str):
         raise TapeError(f"the command must be a list of words, as in {command.split()!r}")
     path, (values, functions) = os.fspath(path), _check_keywords(given)
@@ -95,6 +107,33 @@ def use_cassette(
     from .recorders import RecordingTape
 
     return RecordingTape(_live_settings(settings, block_live))
+
+
+def _use_stubs(
+    stubs: Sequence[Mapping[str, Any]] | None,
+    *,
+    path: str | os.PathLike[str],
+    lock: str | os.PathLike[str] | None,
+    mode: modes.Mode,
+    **keywords: Any,
+) -> UsedCassette:
+    """A tape that plays stubs, from a file that lasts as long as the tape: given, or those of the file at a path."""
+    from ..formats.stubs import is_stubs, lines_of
+
+    if stubs is None and not (os.fspath(path) and is_stubs(os.fspath(path))):
+        raise TapeError(f"lock goes with stubs, and {os.fspath(path) or 'no path'} is no file of these")
+    directory = tempfile.mkdtemp(prefix="mcp-tape-stubs-")
+    remove = functools.partial(shutil.rmtree, directory, ignore_errors=True)
+    try:
+        file = os.path.join(directory, "stubs.jsonl")
+        with open(file, "w", encoding="utf-8") as out:
+            out.writelines(f"{line}\n" for line in lines_of(stubs if stubs is not None else os.fspath(path), lock))
+        tape = use_cassette(file, "none", **keywords)
+    except BaseException:
+        remove()
+        raise
+    weakref.finalize(tape, remove)
+    return tape
 
 
 def _absolute_path(path: str) -> str:

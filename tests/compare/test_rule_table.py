@@ -7,7 +7,7 @@ import pytest
 from mcp_tape.compare.rule_table import CATEGORIES, LEVELS, RULES, SECTIONS, Level, raise_level
 from mcp_tape.verify.play_findings import Failure, FailureKind, VerifiedSession, failure_differences
 from tests.compare import test_surface
-from tests.compare.checks import test_answers, test_model_texts, test_recorded_calls, test_skills
+from tests.compare.checks import test_answers, test_app_pages, test_model_texts, test_recorded_calls, test_skills
 from tests.compare.schemas import test_schemas
 
 # The documented levels, categories and rules; those with a dagger rise if models read the text.
@@ -111,6 +111,7 @@ ALL_CASES = [
     *test_surface.CASES,
     *test_recorded_calls.CASES,
     *test_answers.CASES,
+    *test_app_pages.CASES,
     *test_skills.CASES,
     *test_model_texts.CASES,
     *test_schemas.CASES,

@@ -95,7 +95,7 @@ def command(
     )
     alone = base is None and not is_directory(places[0])
     rules = rules_from(values)._replace(environ={})  # every process has its own
-    task = DiffTask(judging, rules=rules, allows_gone=allow_gone, is_gate=True)
+    task = DiffTask(judging, rules=rules, allows_gone=allow_gone, command="breaking")
     page = PairPage(project, options)
     work = partial(compare_pair, task=task, look=page.render) if alone else partial(compare_pair, task=task)
     run = CommandRun("breaking", "comparing", 1 if alone else jobs, shard, quiet=options.format != "text")
@@ -103,7 +103,14 @@ def command(
         results = run.results(work, found, name_of, files_of)
         file = redact_new(new, values) if alone else None
         done = report(
-            results, project, options, alone=alone, names=not alone, file=file, verdict=_verdict, page=lambda: page.html
+            results,
+            project,
+            options,
+            alone=alone,
+            names=not alone,
+            file=file,
+            verdict=give_verdict,
+            page=lambda: page.html,
         )
     if options.format == "text" and len(done) > 1 and (failed := list(_failing_verdicts(done))):
         echo("\n" + "\n".join(failed))
@@ -127,7 +134,7 @@ def _pairs_at(revision: str, places: tuple[str, ...]) -> list[CassettePair]:
     return pairs_with_revision(revision, found)
 
 
-def _verdict(comparison: Comparison) -> str:
+def give_verdict(comparison: Comparison) -> str:
     if errors := comparison.count("error"):
         return f"It can break clients: {count(errors, 'error')}"
     if any(entry.grave for entry in comparison.unknown):
@@ -138,5 +145,5 @@ def _verdict(comparison: Comparison) -> str:
 def _failing_verdicts(results: list[Result]) -> Iterator[str]:
     """The verdicts on those that failed, of several."""
     for one in (one for result in results for one in comparisons_of(result)):
-        if (verdict := _verdict(one)) != _FINE:
+        if (verdict := give_verdict(one)) != _FINE:
             yield f"{clip(one.cassette, _LONGEST)}: {verdict}"

@@ -96,7 +96,6 @@ def command(
     perfetto (.perfetto.json)     a time line for ui.perfetto.dev
     pytest (test_*.py)            a test for each tool call, replayed
     vitest (.test.ts, .test.mjs)  the same for vitest
-    lock (.lock)                  what the server offers, for mcp-tape breaking
 
     Cassettes go over byte for byte, and come back as they were. What follows from the frames, such as which answer
     belongs to which request, is worked out anew, so edited lines count. A line made by hand needs a sender and a text
@@ -238,7 +237,7 @@ def _write(chosen: list[Extract], form: str, kept: Filter, output: str | None, f
         some = count_converted(one.cassette, [session.id for session in one.sessions])
         made = ConversionCounts(made.sessions + some.sessions, made.frames + some.frames)
     if form == "html":
-        _write_output(page(chosen, kept), output)
+        write_out(page(chosen, kept), output)
     elif output is not None and _is_collector(output):
         send(chosen[0], output)
     elif form == "db" and output is not None:
@@ -247,7 +246,7 @@ def _write(chosen: list[Extract], form: str, kept: Filter, output: str | None, f
     else:
         if output is not None and os.path.exists(output):
             _expect_other(chosen[0].cassette.path, output, form)
-        _write_output(pieces(form, chosen[0]), output)
+        write_out(pieces(form, chosen[0]), output)
     return made
 
 
@@ -261,7 +260,7 @@ def _expect_other(path: str, output: str, form: str) -> None:
         raise ConvertError(f"{output} is the recording itself, and {form} does not hold all of it; choose another name")
 
 
-def _write_output(data: Iterable[bytes], output: str | None) -> None:
+def write_out(data: Iterable[bytes], output: str | None) -> None:
     """Write to stdout, or to a file that is whole once it is there."""
     if output is None:
         _print(data)

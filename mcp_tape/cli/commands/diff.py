@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ...compare.judging import Comparison
     from ...compare.versions import Version
     from ...diff.project import Project
-    from ...diff.sources import LiveTarget
+    from ...diff.surveys import Live
     from ...fleet.shards import Shard
 
 _TIMEOUT = click.option("--timeout", type=click.FloatRange(min=0, min_open=True), default=30.0, show_default=True,
@@ -38,11 +38,10 @@ def references(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
     return value if value is None or is_live(value) else read_place(value)
 
 
-def new_side(
-    old: str, new: str | None, command: tuple[str, ...], timeout: float, values: OptionValues
-) -> str | LiveTarget:
+def new_side(old: str, new: str | None, command: tuple[str, ...], timeout: float, values: OptionValues) -> str | Live:
     """NEW: another cassette, or a live server."""
-    from ...diff.sources import LiveTarget, is_live
+    from ...diff.sources import is_live
+    from ...diff.surveys import Live
     from ...redaction.diagnostics import hide_secrets
 
     if is_live(old):
@@ -51,9 +50,9 @@ def new_side(
     if bool(new) == bool(command):
         raise click.UsageError("give what to compare with: another cassette, a URL, or -- and a server's command")
     if not new:
-        return LiveTarget(command, timeout=timeout)
+        return Live(command, timeout=timeout)
     if is_live(new):
-        return LiveTarget(url=new, headers=values.headers, cacert=values.cacert, timeout=timeout)
+        return Live(url=new, headers=values.headers, cacert=values.cacert, timeout=timeout)
     return new
 
 

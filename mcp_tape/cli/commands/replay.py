@@ -15,7 +15,7 @@ from ..click_options import SectionedCommand, carry_out, cassette_argument, tabl
     sections={
         "Most used": "--listen --session --ignore --strict --quiet",
         "Matching": "--match-on --normalize --match --repeats --order",
-        "Replaying": "--unanswered --speed --fault --seed --fail-on --report",
+        "Replaying": "--lock --unanswered --speed --fault --seed --fail-on --report",
         "Where clients connect": "--allow-remote --head-timeout --max-body --workers",
         "Secrets in reports": "--redact-key --redact-path --redact-value --redact-with",
     },

@@ -13,6 +13,7 @@ from ..changes import ABSENT, Difference, Subject, SubjectDifference, attach_sub
 from ..minted.binding import generalize, mask_made_up
 from ..minted.uses import match_inputs
 from ..rule_table import Level
+from .app_pages import compare_pages
 from .json_values import SameTest, compare_meta, compare_shapes, compare_values, kind_of, restore_old_names
 from .skills import compare_skill
 from .tools import compare_member
@@ -331,6 +332,7 @@ def _compare_read_result(
         media, another = (protocol.member(block, "mimeType") for block in (one, other))
         if media != another:
             yield resource, Difference("resource-mime-type-changed", (*path, at, "mimeType"), media, another)
+        yield from attach_subject(resource, compare_pages(one, other, (*path, at)))
         for found in _compare_block(one, other, (*path, at), same):
             if found.path[-1] != "mimeType":
                 is_text = found.rule == "call-text-changed"

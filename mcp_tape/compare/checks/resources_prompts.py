@@ -10,6 +10,7 @@ from ...model.characters import escape_disguised
 from ..changes import ABSENT, NOTHING, Difference, Subject, SubjectDifference, attach_subject, comparable_bytes
 from ..renames import renames, spelling
 from ..rule_table import Level
+from .app_pages import compare_limits
 from .tools import compare_member, declared_members
 
 Item = dict[str, Any]
@@ -68,6 +69,7 @@ def _content(key: str, item: Item) -> Hashable:
 
 def _resource(old: Item, new: Item) -> Iterator[Difference]:
     yield from compare_member("resource-mime-type-changed", old, new, "mimeType")
+    yield from compare_limits(old, new)
     yield from _texts("resource-description-changed", old, new)
 
 

@@ -12,6 +12,7 @@ from ..changes import ABSENT, NOTHING, SERVER, Difference, Subject, SubjectDiffe
 from ..renames import renames, spelling
 from ..rule_table import Level
 from ..schemas import compare_input, compare_output
+from .app_pages import compare_visibility, without_visibility
 from .model_texts import compare_texts
 
 Tools = dict[str, dict[str, Any]]
@@ -96,9 +97,11 @@ def _texts(old: dict[str, Any], new: dict[str, Any]) -> Iterator[Difference]:
         "tool-title-changed", _effective_title(old), _effective_title(new), "title", () if own else ("annotations",)
     )
     yield from compare_member("tool-icons-changed", old, new, "icons")
-    for name in dict.fromkeys([*old, *new]):
+    yield from compare_visibility(old, new)
+    before, after = without_visibility(old), without_visibility(new)
+    for name in dict.fromkeys([*before, *after]):
         if name not in _WITH_RULES:
-            yield from compare_member("tool-meta-changed", old, new, name)
+            yield from compare_member("tool-meta-changed", before, after, name)
     # A title in the annotations counts if the tool has no other.
     second = {"title"} if old.get("title") and new.get("title") else set()
     for member, known in (("annotations", {*_HINTS, "title"} - second), ("execution", {"taskSupport"})):

@@ -22,7 +22,8 @@ def report(comparison: Comparison, view: View) -> list[str]:
     """Commands, the worst first. GitHub shows ten of a kind, so the summary comes before all other notices."""
     summary = _command("notice", wording.headline(comparison), "\n".join(_summary(comparison, view)), view)
     lines = [*(_unknown(entry, view) for entry in comparison.unknown), summary]
-    lines += [_annotation(group, view) for group in group_changes(comparison.changes)]
+    places = comparison.lines
+    lines += [_annotation(group, view, places.get(group[0].fingerprint)) for group in group_changes(comparison.changes)]
     return sorted(lines, key=lambda line: _ORDER.index(line[:5]))
 
 
@@ -31,7 +32,7 @@ def _unknown(entry: UnknownPart, view: View) -> str:
     return _command("error" if entry.grave else "warning", title, clip(entry.why, _LONGEST), view)
 
 
-def _annotation(group: ChangeGroup, view: View) -> str:
+def _annotation(group: ChangeGroup, view: View, line: int | None) -> str:
     change = group[0]
     headline = f"{change.rule}: {group_title(group)}{wording.times(change)}"
     where = ": ".join(filter(None, (wording.place(change, _LONGEST), clip(change.note, _LONGEST))))
@@ -42,7 +43,7 @@ def _annotation(group: ChangeGroup, view: View) -> str:
         *(f"The same in {other}" for other in describe_others(group)),
         accept,
     ]
-    return _command(_COMMANDS[change.level], headline, "\n".join(filter(None, said)), view)
+    return _command(_COMMANDS[change.level], headline, "\n".join(filter(None, said)), view, line)
 
 
 def _summary(comparison: Comparison, view: View) -> Iterator[str]:
@@ -52,8 +53,9 @@ def _summary(comparison: Comparison, view: View) -> Iterator[str]:
     yield from map(wording.describe_unused, comparison.unused)
 
 
-def _command(command: str, title: str, message: str, view: View) -> str:
+def _command(command: str, title: str, message: str, view: View, line: int | None = None) -> str:
     file = f",file={_property(wording.visible(view.file))}" if view.file else ""
+    file += f",line={line}" if view.file and line else ""
     return f"::{command} title={_property(title)}{file}::{_data(message)}"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from html import escape
 from itertools import groupby
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..judging import Comparison, OmittedRequest, UnknownPart
 from . import wording
@@ -17,12 +17,14 @@ _LONGEST = PLENTY.width  # long, since nobody can judge a cut value
 
 
 class Case(NamedTuple):
-    """A test case; `outcome`: failure, error, skipped, or empty."""
+    """A test case; `outcome`: failure, error, skipped, or empty. `line`: of the file."""
 
     kind: str
     name: str
     outcome: str
     inside: tuple[str, ...]
+    file: str = ""
+    line: int | None = None
 
 
 class Suite(NamedTuple):
@@ -79,6 +81,8 @@ def _count_attributes(cases: Sequence[Case]) -> str:
 
 def _case(case: Case) -> Iterator[str]:
     start = f'    <testcase classname="{escape(case.kind)}" name="{escape(case.name)}" time="0"'
+    if case.file and case.line is not None:
+        start += f' file="{escape(wording.visible(case.file))}" line="{case.line}"'
     if not case.inside:
         yield f"{start}/>"
         return
@@ -104,12 +108,19 @@ def _subjects(comparison: Comparison, view: View) -> Iterator[Case]:
     failing = {change.fingerprint for change in comparison.at_least(view.fail_on)} if view.fail_on else set()
     groups = group_changes(comparison.changes)
     alone = sorted((group for group in groups if not group[1:]), key=lambda group: group[0].subject)
-    for subject, several in groupby(alone, key=lambda group: group[0].subject):
-        yield _judged_case(subject.kind, clip(subject.name, _LONGEST) or subject.kind, list(several), failing)
+    for subject, same in groupby(alone, key=lambda group: group[0].subject):
+        several = list(same)
+        case = _judged_case(subject.kind, clip(subject.name, _LONGEST) or subject.kind, several, failing)
+        yield case._replace(**_place(several[0], comparison))
     for group in groups:
         if group[1:]:
             name = " ".join(filter(None, (group_title(group), wording.place(group[0], _LONGEST))))
-            yield _judged_case(group[0].rule, name, [group], failing)
+            yield _judged_case(group[0].rule, name, [group], failing)._replace(**_place(group, comparison))
+
+
+def _place(group: ChangeGroup, comparison: Comparison) -> dict[str, Any]:
+    """The line of a lock that a group is about."""
+    return {"file": comparison.file, "line": comparison.lines.get(group[0].fingerprint)}
 
 
 def _judged_case(kind: str, name: str, groups: list[ChangeGroup], failing: set[str]) -> Case:

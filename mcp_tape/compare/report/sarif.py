@@ -43,9 +43,9 @@ def _rule(name: str) -> dict[str, Any]:
 def _results(comparison: Comparison, view: View) -> Iterator[dict[str, Any]]:
     file = wording.file_of(comparison, view)
     yield from (_unknown(entry, file) for entry in comparison.unknown)
-    yield from (_result(group, file) for group in group_changes(comparison.changes))
+    yield from (_result(group, file, comparison) for group in group_changes(comparison.changes))
     for group in group_changes(comparison.ignored):
-        yield _result(group, file) | {"suppressions": [{"kind": "external"}]}
+        yield _result(group, file, comparison) | {"suppressions": [{"kind": "external"}]}
 
 
 def _unknown(entry: UnknownPart, file: str) -> dict[str, Any]:
@@ -54,7 +54,7 @@ def _unknown(entry: UnknownPart, file: str) -> dict[str, Any]:
     return {"ruleId": "unknown", "level": level, "message": {"text": said}, "locations": _locations(file, entry.what)}
 
 
-def _result(group: ChangeGroup, file: str) -> dict[str, Any]:
+def _result(group: ChangeGroup, file: str, comparison: Comparison) -> dict[str, Any]:
     change = group[0]
     place = wording.place(change, PLENTY.width)
     head = " ".join(filter(None, (wording.subject(change), place, clip(change.note, PLENTY.width))))
@@ -66,7 +66,11 @@ def _result(group: ChangeGroup, file: str) -> dict[str, Any]:
         "ruleId": change.rule,
         "level": _LEVELS[change.level],
         "message": {"text": said},
-        "locations": [location for one in group for location in _locations(file, _where(one))],
+        "locations": [
+            location
+            for one in group
+            for location in _locations(file, _where(one), comparison.lines.get(one.fingerprint))
+        ],
         "partialFingerprints": {_PRINT: change.fingerprint},
     } | several
 
@@ -75,7 +79,9 @@ def _where(change: Change) -> str:
     return f"{wording.subject(change)} {wording.place(change, PLENTY.width)}".rstrip()
 
 
-def _locations(file: str, name: str) -> list[dict[str, Any]]:
+def _locations(file: str, name: str, line: int | None = None) -> list[dict[str, Any]]:
     logical = {"logicalLocations": [{"fullyQualifiedName": clip(name, PLENTY.width)}]}
-    physical = {"physicalLocation": {"artifactLocation": {"uri": quote(wording.visible(file))}}} if file else {}
-    return [physical | logical]
+    if not file:
+        return [logical]
+    region = {} if line is None else {"region": {"startLine": line}}
+    return [{"physicalLocation": {"artifactLocation": {"uri": quote(wording.visible(file))}} | region} | logical]

@@ -74,7 +74,9 @@ def clip(text: str, width: int) -> str:
 
 
 def file_of(comparison: Comparison, view: View) -> str:
-    """The cassette to annotate, without its session; empty if there is none."""
+    """The file to annotate; empty if there is none."""
+    if comparison.file:
+        return comparison.file
     name, _, session = comparison.cassette.rpartition("#")
     return (name if session.isdigit() else comparison.cassette) or view.file or ""
 

@@ -19,7 +19,7 @@ from .nodes import (
     Schema,
     SchemaNode,
     describe,
-    merge_nodes,
+    open_both,
     type_names,
 )
 from .overlaps import are_tagged_apart, divide, overlapping_pairs, overlaps, tags
@@ -131,7 +131,7 @@ def _weight(walk: SchemaWalk, bases: list[SchemaNode], group: AlternativeGroup, 
         return "all"
     weight: Weight = "all"
     for one in choice.alternatives:
-        pair = (old, merge_nodes(new, one.node)) if way == "narrower" else (merge_nodes(old, one.node), new)
+        pair = (old, open_both(new, one.node)) if way == "narrower" else (open_both(old, one.node), new)
         facts = walk.attempt(*pair)
         if all(fact.way == "words" for fact in facts):
             return "nothing"
@@ -143,7 +143,7 @@ def _weight(walk: SchemaWalk, bases: list[SchemaNode], group: AlternativeGroup, 
 def _choice(node: SchemaNode, group: AlternativeGroup) -> AlternativeChoice:
     """Alternatives of a group, limited to the types of their node."""
     allowed = SchemaNode(types=node.types - NULL)
-    found = (one._replace(node=merge_nodes(one.node, allowed)) for one in group.alternatives)
+    found = (one._replace(node=open_both(one.node, allowed)) for one in group.alternatives)
     return AlternativeChoice(group.keyword, tuple(one for one in found if one.node.reach))
 
 
@@ -152,11 +152,11 @@ def _split(node: SchemaNode) -> AlternativeChoice:
     silent = node._replace(notes={}, groups=())
     if node.groups:
         group = node.groups[0]
-        found = (one._replace(node=merge_nodes(one.node, silent)) for one in group.alternatives)
+        found = (one._replace(node=open_both(one.node, silent)) for one in group.alternatives)
         return AlternativeChoice(group.keyword, tuple(one for one in found if one.node.reach))
     kinds = [frozenset({name}) for name in sorted(node.types - NULL - NUMBER)]
     kinds += [node.types & NUMBER] if node.types & NUMBER else []
-    parts = (merge_nodes(silent, SchemaNode(types=kind)) for kind in kinds)
+    parts = (open_both(silent, SchemaNode(types=kind)) for kind in kinds)
     return AlternativeChoice("", tuple(Alternative((), {"type": describe(part)}, part) for part in parts))
 
 

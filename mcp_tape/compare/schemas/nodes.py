@@ -126,7 +126,7 @@ class SchemaNode(NamedTuple):
         return self.prefix[index] if index < len(self.prefix) else self.items
 
 
-def merge_nodes(one: SchemaNode, other: SchemaNode) -> SchemaNode:
+def open_both(one: SchemaNode, other: SchemaNode) -> SchemaNode:
     """Merge two nodes that must both hold; annotations of the first win."""
     notes = {**other.notes, **one.notes}
     for this, that in ((one, other), (other, one)):

@@ -23,7 +23,7 @@ from .nodes import (
     by_value,
     drop_impossible,
     fold_patterns,
-    merge_nodes,
+    open_both,
     parse_types,
 )
 from .property_names import says_nothing
@@ -62,12 +62,12 @@ class SchemaReader:
         node = _own(schema)
         for keyword in _REFERENCES:
             if keyword in schema:
-                node = merge_nodes(node, _without_title(self._target(keyword, schema[keyword], within)))
+                node = open_both(node, _without_title(self._target(keyword, schema[keyword], within)))
         for part in _parts(schema, "allOf"):
-            node = merge_nodes(node, self._node(part, (*within, "")))
+            node = open_both(node, self._node(part, (*within, "")))
         for keyword in ("anyOf", "oneOf"):
             if keyword in schema:
-                node = merge_nodes(node, _without_title(self._choice(keyword, schema, within)))
+                node = open_both(node, _without_title(self._choice(keyword, schema, within)))
         if "not" in schema:
             node = self._exclude(schema["not"], node, within)
         return _read_contains(schema, node)
@@ -78,7 +78,7 @@ class SchemaReader:
         if not types & node.reach and not inner.opaque:
             return node
         is_whole = _bare(inner) == SchemaNode(types=types)
-        return merge_nodes(node, SchemaNode(types=TYPES - types) if is_whole else _opaque(("not", refused)))
+        return open_both(node, SchemaNode(types=TYPES - types) if is_whole else _opaque(("not", refused)))
 
     def _target(self, keyword: str, reference: Any, within: tuple[str, ...]) -> SchemaNode:
         target = self._document.find(reference)
@@ -248,13 +248,13 @@ def _read_contains(schema: Mapping[str, Any], node: SchemaNode) -> SchemaNode:
     if "contains" in schema:
         counts = {key: schema[key] for key in ("minContains", "maxContains") if key in schema}
         counted = ("counted contains", {"contains": schema["contains"], **counts})
-        node = merge_nodes(node, _opaque(counted if counts else ("contains", schema["contains"])))
+        node = open_both(node, _opaque(counted if counts else ("contains", schema["contains"])))
     if "unevaluatedProperties" not in schema:
         return node
     rest = schema["unevaluatedProperties"]
     if node.additional is True and not (node.groups or node.conditions or node.dependents or node.patterned):
         return node._replace(additional=rest)
-    return merge_nodes(node, _opaque(("unevaluatedProperties", rest)))
+    return open_both(node, _opaque(("unevaluatedProperties", rest)))
 
 
 def _parts(schema: Mapping[str, Any], keyword: str) -> list[Schema]:

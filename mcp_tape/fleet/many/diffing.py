@@ -9,13 +9,14 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from ...cassette.schema import is_url
-from ...compare.judging import Comparison, UnknownPart
+from ...cassette.schema import is_remote, is_url
+from ...compare.judging import Comparison, JudgingSettings, UnknownPart
 from ...compare.rule_table import CATEGORIES, LEVELS, RULES, Category
 from ...compare.versions import PARTS, ComparisonPart, Version, compare
 from ...diff.base import RevisionMatches, reference
 from ...diff.project import FailOn, Project, load
-from ...diff.sources import LiveTarget, open_both, parse
+from ...diff.sources import Sides, parse, sides
+from ...diff.surveys import Live
 from ...errors import CassetteError
 from ...redaction.diagnostics import DiagnosticRedactor, Rules
 from ..cassette_paths import find_below, is_directory, printable_place
@@ -71,22 +72,24 @@ def words(command: Sequence[str]) -> tuple[str, ...]:
 
 
 Look = Callable[[Version, Version, Comparison], object]
+_WHOLE = "the cassette"
 _GONE = "NEW: there is none of this name: it is gone"
 
 
 class DiffTask(NamedTuple):
     """All that is the same for each pair. `rules`: what to hide of a live server, but for the environment's secrets;
-    `allows_gone`: a cassette that is only on the old side is not a failure; `is_gate`: an unknown part is one."""
+    `allows_gone`: a cassette that is only on the old side is not a failure."""
 
     judging: JudgingOptions = JudgingOptions()
     parts: tuple[ComparisonPart, ...] = PARTS
     rules: Rules = Rules()
     allows_gone: bool = False
-    is_gate: bool = False
+    command: str = "diff"
 
     @property
-    def command(self) -> str:
-        return "breaking" if self.is_gate else "diff"
+    def is_gate(self) -> bool:
+        """True if an unknown part is a failure."""
+        return self.command != "diff"
 
 
 class CassettePair(NamedTuple):
@@ -94,7 +97,7 @@ class CassettePair(NamedTuple):
     old one is from."""
 
     old: str | None
-    new: str | LiveTarget | None
+    new: str | Live | None
     revision: str | None = None
 
 
@@ -121,17 +124,17 @@ def diff_one(
     """
     if sum(map(bool, (new, command, url))) != 1:
         raise ValueError("give one of: new, command, url")
-    live = LiveTarget(words(command), url or "", tuple((headers or {}).items()), cacert, timeout)
+    live = Live(words(command), url or "", tuple((headers or {}).items()), cacert, timeout)
     judging = parse_judging_options(category, fail_on, ignore_paths, only, slower_than, project)
     return compare_pair(CassettePair(os.fspath(old), os.fspath(new) if new else live), DiffTask(judging, tuple(parts)))
 
 
-def pairs(old: str, new: str | LiveTarget) -> list[CassettePair]:
+def pairs(old: str, new: str | Live) -> list[CassettePair]:
     """What to compare: of two directories the cassettes of the same name, also where one of them is missing."""
     if not is_directory(old):
         return [CassettePair(old, new)]
     before = _by_name(old)
-    if isinstance(new, LiveTarget):
+    if isinstance(new, Live):
         return [CassettePair(path, new) for path in before.values()]
     if not is_directory(new):
         raise CassetteError(f"{old} is a directory, and {new} is not; give two cassettes, or two directories")
@@ -171,25 +174,49 @@ def _compare_sides(pair: CassettePair, task: DiffTask, look: Look | None) -> Res
     rules = task.rules._replace(environ=os.environ)
     settings = project.settings(task.judging.slower_than)
     if pair.old is None or pair.new is None:
-        comparison = _one_sided_comparison(pair, task.allows_gone)._replace(category=settings.category)
+        comparisons = [
+            _one_sided_comparison(pair, task.allows_gone)._replace(category=settings.category, cassette=name)
+        ]
     else:
         before = reference(pair.revision, pair.old) if pair.revision else pair.old
-        with open_both(before, pair.new, rules, settings.ignore_paths) as (old, new):
-            comparison = compare(old, new, settings, task.parts)
-            if look is not None:
-                look(old, new, comparison)
-    comparison = comparison._replace(cassette=name, alignment=None)  # which is large, and only for a page
-    is_gone = pair.new is None and project.fail_on != "never" and not task.allows_gone
-    is_unknown = task.is_gate and any(entry.grave for entry in comparison.unknown)
+        with sides(before, pair.new, rules, settings.ignore_paths) as several:
+            comparisons = [_of_sides(one, name, task, settings, look) for one in several]
+    if isinstance(pair.new, Live) and not is_remote(pair.old or ""):
+        file = parse(pair.old or "").path
+        comparisons = [one._replace(file=one.file or file) for one in comparisons]
+    is_unknown = task.is_gate and any(entry.grave for one in comparisons for entry in one.unknown)
+    has_gone = any(_is_gone(one) for one in comparisons) and project.fail_on != "never" and not task.allows_gone
     return Result(
         task.command,
         name,
-        status_of(int(is_gone or is_unknown or project.fails(comparison))),
-        count_levels([comparison]),
-        findings_of([comparison]),
-        comparisons=(comparison,),
+        status_of(int(has_gone or is_unknown or any(map(project.fails, comparisons)))),
+        count_levels(comparisons),
+        findings_of(comparisons),
+        comparisons=tuple(comparisons),
         details={"old": pair.old and printable_place(pair.old), "new": _printable_new(pair.new, rules)},
     )
+
+
+def _of_sides(several: Sides, name: str, task: DiffTask, settings: JudgingSettings, look: Look | None) -> Comparison:
+    cassette = f"{name}#{several.name}" if several.name else name
+    if several.old is None or several.new is None:
+        here = (cassette, None) if several.new is None else (None, cassette)
+        return _one_sided_comparison(CassettePair(*here), task.allows_gone)._replace(
+            category=settings.category, cassette=cassette
+        )
+    comparison = compare(several.old, several.new, settings, task.parts)
+    if look is not None:
+        look(several.old, several.new, comparison)
+    comparison = comparison._replace(cassette=cassette, alignment=None)  # which is large, and only for a page
+    if several.lock is None:
+        return comparison
+    lock, server = several.lock
+    changes = (*comparison.changes, *comparison.ignored)
+    return comparison._replace(file=lock.path, lines={one.fingerprint: lock.line(server, one) for one in changes})
+
+
+def _is_gone(comparison: Comparison) -> bool:
+    return any(entry.what == _WHOLE and entry.is_new for entry in comparison.unknown)
 
 
 def _one_sided_comparison(pair: CassettePair, allows_gone: bool) -> Comparison:
@@ -198,15 +225,15 @@ def _one_sided_comparison(pair: CassettePair, allows_gone: bool) -> Comparison:
         why = f"NEW: it is gone, and was there at {pair.revision}" if pair.revision else _GONE
         if pair.revision or allows_gone:
             why += ", as --allow-gone allows" if allows_gone else "; if that is intended: --allow-gone"
-        gone = UnknownPart("the cassette", why, not allows_gone)
+        gone = UnknownPart(_WHOLE, why, not allows_gone)
         return Comparison(pair.old or "", "gone", "call", (), (gone,))
-    new = UnknownPart("the cassette", "OLD: there is none of this name, so it breaks no client", False)
+    new = UnknownPart(_WHOLE, "OLD: there is none of this name, so it breaks no client", False)
     return Comparison("none", name_of(pair), "call", (), (new,))
 
 
-def _printable_new(new: str | LiveTarget | None, rules: Rules) -> str | None:
+def _printable_new(new: str | Live | None, rules: Rules) -> str | None:
     """The new side; a URL or a command may hold a password."""
-    if not isinstance(new, LiveTarget):
+    if not isinstance(new, Live):
         return new and printable_place(new)
     discreet = DiagnosticRedactor(rules._replace(headers=new.headers))
     return discreet.text(new.url) if new.url else discreet.command(new.command)

@@ -181,7 +181,7 @@ def report(results: Sequence[tuple[Result, dict[str, Any]]], view: View) -> Iter
 def _suite(result: Result, row: dict[str, Any], view: View) -> Suite:
     known = [(PREFIX + name, str(row[name])) for name in PROPERTIES if row[name] is not None]
     name = f"mcp-tape {result.command}: {result.cassette}"
-    if result.command in ("verify", "diff", "breaking"):
+    if result.command in ("verify", "diff", "breaking", "lock"):
         comparisons = comparisons_of(result)
         found = [case for one in comparisons for case in cases(one, view)]
         said = [line for one in comparisons for line in summary(one)]

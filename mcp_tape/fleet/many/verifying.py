@@ -12,9 +12,10 @@ from ...cassette.schema import is_remote
 from ...cassette.text.non_sqlite import warn_once
 from ...compare.judging import Comparison, JudgingSettings
 from ...compare.rule_table import Category
-from ...compare.versions import compare, version_of_sessions
+from ...compare.versions import PARTS, compare, version_of_sessions
 from ...diff.project import FailOn, Project
-from ...diff.sources import parse
+from ...diff.sources import parse, read_lock
+from ...diff.surveys import Live
 from ...errors import TapeError, count, quote_path
 from ...redaction.restore import variable
 from ...values import check_session
@@ -22,8 +23,9 @@ from ...verify.plan import PlayPlan, VerifyOptions, VerifyTarget, Writes, check,
 from ...verify.play import OnProgress, verify
 from ...verify.play_findings import VerifiedSession, complete, failure_differences
 from ...verify.update import forget, keep, update
-from .diffing import JudgingOptions, parse_judging_options, words
-from .results import Result, count_levels, run_for_result, status_of
+from .diffing import CassettePair, JudgingOptions, compare_pair, parse_judging_options, words
+from .diffing import DiffTask as Pairs
+from .results import Result, count_levels, failed_result, run_for_result, status_of
 from .results import findings_of as findings_of
 
 Tell = Callable[[str, int, int], None]  # of a cassette, requests that were answered, of how many
@@ -106,7 +108,21 @@ def verify_cassette(references: tuple[str, ...], task: VerifyTask, tell: Tell = 
     """Verify one cassette: what references to it name, together."""
     path = parse(references[0]).path
     name = references[0] if len(references) == 1 else path
+    if read_lock(references[0]) is not None:
+        return _surveyed(references[0], task)
     return run_for_result("verify", name, lambda: [path], lambda: _verify(name, references, task, tell))
+
+
+def _surveyed(reference: str, task: VerifyTask) -> Result:
+    """Compare a lock with what the live server offers: a lock has no calls to play."""
+    if task.updates:
+        hint = f"mcp-tape lock --check {quote_path(reference)} --update"
+        return failed_result(
+            "verify", reference, "refused", f"{reference} is a lock, not a recording; to lock anew: {hint}"
+        )
+    server = task.server
+    live = Live(server.command, server.url, server.headers, server.cacert, task.options.timeout)
+    return compare_pair(CassettePair(reference, live), Pairs(task.judging, PARTS[:1], command="verify"))
 
 
 def _verify(name: str, references: tuple[str, ...], task: VerifyTask, tell: Tell) -> Result:
