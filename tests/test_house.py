@@ -183,6 +183,26 @@ def test_a_public_class_name_occurs_once() -> None:
     assert [name for name, times in names.items() if times > 1] == []
 
 
+IRREGULAR = set(
+    """begun bent bound broken built chosen drawn found given gone heard held hidden kept known laid left lost
+made meant met paid said seen sent shown sold spoken taken told torn worn written""".split()
+)
+
+
+def is_bare_participle(name: str) -> bool:
+    return name in IRREGULAR or re.fullmatch(r"(?!need|feed|seed|speed)[a-z]+ed", name) is not None
+
+
+def test_functions_are_named_by_verbs_or_by_what_they_return() -> None:
+    found = set()
+    for name, path in MODULES.items():
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            is_function = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+            if is_function and not node.decorator_list and is_bare_participle(node.name.lstrip("_")):
+                found.add(f"{name}.{node.name}")
+    assert found == set()
+
+
 def test_private_members_stay_in_their_package() -> None:
     inside: dict[str, set[str]] = {}
     for name in MODULES:

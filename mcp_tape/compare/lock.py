@@ -35,7 +35,7 @@ _UNCALLED = "a lock holds what a server offers, and no calls"
 def dump(servers: Mapping[str, Version]) -> str:
     """Write the surfaces of servers, by name."""
     document = {MARK: FORMAT, _SERVERS: {name: _entry(servers[name]) for name in sorted(servers)}}
-    text = json.dumps(_ordered(document), indent=2, ensure_ascii=False)
+    text = json.dumps(_order_keys(document), indent=2, ensure_ascii=False)
     return "\n".join(replace_control_characters(line, jsontext.escape_letter) for line in text.split("\n")) + "\n"
 
 
@@ -73,16 +73,16 @@ class Lock:
 
     def version(self, name: str | None = None) -> Version:
         """The version of a server; without a name, of the only one."""
-        name = self.meant(name)
+        name = self.resolve_name(name)
         entry = self._servers[name]
         others = entry.get(_OTHERS)
         versions = [_version(entry, f"{self.path}#{name}")]
         for other in others if isinstance(others, list) else ():
             if isinstance(other, dict):
-                versions.append(_version(_merged(entry, other), f"{self.path}#{name}"))
+                versions.append(_version(_apply_difference(entry, other), f"{self.path}#{name}"))
         return versions[0]._replace(others=tuple(versions[1:]))
 
-    def meant(self, name: str | None) -> str:
+    def resolve_name(self, name: str | None) -> str:
         """The name of a server that is there; without one, of the only server."""
         if name is None and len(self._servers) == 1:
             return self.names[0]
@@ -149,11 +149,11 @@ def _items(listed: SurfaceList) -> list[Any]:
     return [one for key, item in sorted(listed.items.items()) for one in (item, *listed.again.get(key, ()))]
 
 
-def _ordered(value: Any, depth: int = 0) -> Any:
+def _order_keys(value: Any, depth: int = 0) -> Any:
     """A value with sorted keys, except those of the document and of an entry, which have an order for people."""
     if isinstance(value, dict):
-        return {key: _ordered(value[key], depth + 1) for key in (value if depth in (0, 2) else sorted(value))}
-    return [_ordered(one, depth + 1) for one in value] if isinstance(value, list) else value
+        return {key: _order_keys(value[key], depth + 1) for key in (value if depth in (0, 2) else sorted(value))}
+    return [_order_keys(one, depth + 1) for one in value] if isinstance(value, list) else value
 
 
 def _difference(entry: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
@@ -182,7 +182,7 @@ def _by_key(member: str, items: list[Any]) -> dict[str, list[Any]]:
 # -- reading
 
 
-def _merged(entry: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+def _apply_difference(entry: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
     """An entry as another client sees it."""
     found = {member: value for member, value in entry.items() if member != _OTHERS}
     for member, value in other.items():

@@ -14,7 +14,7 @@ from ..errors import CassetteError
 from ..redaction.diagnostics import Rules
 from ..wire import protocol
 from .sources import parse, read_lock
-from .surveys import Live, survey
+from .surveys import LiveTarget, survey
 
 _NAMELESS = "server"
 
@@ -27,7 +27,7 @@ class NewLock(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def lock_of(servers: Mapping[str, Live | str], rules: Rules, keep: Mapping[str, Version] = {}) -> NewLock:
+def lock_of(servers: Mapping[str, LiveTarget | str], rules: Rules, keep: Mapping[str, Version] = {}) -> NewLock:
     """Ask servers, or read recordings, by name; the empty name stands for what the server calls itself.
 
     `keep`: other servers of the lock.
@@ -35,7 +35,7 @@ def lock_of(servers: Mapping[str, Live | str], rules: Rules, keep: Mapping[str, 
     rules = rules._replace(environ=os.environ)
     found, notes = dict(keep), list[str]()
     for name, source in servers.items():
-        version, note = (_recorded(source), "") if isinstance(source, str) else survey(source, rules)
+        version, note = (_read_recording(source), "") if isinstance(source, str) else survey(source, rules)
         name = name or version.surface.name or _NAMELESS
         found[name] = version
         if note:
@@ -45,13 +45,13 @@ def lock_of(servers: Mapping[str, Live | str], rules: Rules, keep: Mapping[str, 
     return NewLock(lock.dump(found), {"servers": len(found), **counts}, tuple(notes))
 
 
-def _recorded(reference: str) -> Version:
+def _read_recording(reference: str) -> Version:
     place = parse(reference)
     with Cassette(place.path, place.label) as cassette:
         return recorded_version(cassette, place.session)._replace(recording=None)
 
 
-def references_in(cassette: str, only: str | None) -> dict[str, Live | str]:
+def references_in(cassette: str, only: str | None) -> dict[str, LiveTarget | str]:
     """The servers on a cassette, by name, each as a reference; one without a name has an empty one."""
     place = parse(cassette)
     with Cassette(place.path, place.label) as opened:

@@ -18,7 +18,7 @@ from ..cassette.text.non_sqlite import fetch_copy
 from ..compare.lock import HEAD, Lock, is_lock
 from ..compare.versions import Version, recorded_version
 from ..redaction.diagnostics import Rules
-from .surveys import Live, survey_like
+from .surveys import LiveTarget, survey_like
 
 LOCK = ".lock"
 
@@ -81,15 +81,15 @@ class OpenReference(NamedTuple):
     @property
     def place(self) -> tuple[Lock, str] | None:
         """The lock to show changes in, and the server's name there."""
-        return (self.lock, self.lock.meant(self.name)) if self.lock and self.is_here else None
+        return (self.lock, self.lock.resolve_name(self.name)) if self.lock and self.is_here else None
 
 
 @contextmanager
-def sides(old: str, new: str | Live, rules: Rules, ignore_paths: Sequence[str] = ()) -> Iterator[list[Sides]]:
+def sides(old: str, new: str | LiveTarget, rules: Rules, ignore_paths: Sequence[str] = ()) -> Iterator[list[Sides]]:
     """What to compare: two versions or, of two locks with several servers, those of each. Only NEW can be live."""
     with ExitStack() as stack:
         before = _open(stack, old, ignore_paths)
-        if isinstance(new, Live):
+        if isinstance(new, LiveTarget):
             version = before.version()
             yield [Sides(version, survey_like(version, new, rules), lock=before.place)]
             return

@@ -32,7 +32,7 @@ _CLIENT = {"name": "mcp-tape", "version": __version__}
 _Capabilities = dict[str, Any]
 
 
-class Live(NamedTuple):
+class LiveTarget(NamedTuple):
     """A live server to ask: a command to start, or a URL. `capabilities`: of the client that asks, by their names;
     None: as the other side was asked."""
 
@@ -60,7 +60,7 @@ def capabilities_of(names: Sequence[str]) -> _Capabilities:
     return {key: value for name in sorted(names) for key, value in CAPABILITIES[name].items()}
 
 
-def survey_like(old: Version, live: Live, rules: Rules) -> Version:
+def survey_like(old: Version, live: LiveTarget, rules: Rules) -> Version:
     """Ask a server as an old version was asked, also for its other clients. Secrets are hidden as in the old one."""
     if live.capabilities is not None:
         wanted = jsontext.canonical_bytes(capabilities_of(live.capabilities))
@@ -70,7 +70,7 @@ def survey_like(old: Version, live: Live, rules: Rules) -> Version:
     return found[0]._replace(others=tuple(found[1:]))
 
 
-def survey(live: Live, rules: Rules) -> tuple[Version, str]:
+def survey(live: LiveTarget, rules: Rules) -> tuple[Version, str]:
     """Ask a server of which nothing is known, with each capability that matters. Return a remark, too."""
     names = live.capabilities or ()
     whole = _ask(live, Greeting(capabilities_of(names)), rules)
@@ -86,7 +86,7 @@ def survey(live: Live, rules: Rules) -> tuple[Version, str]:
     return whole._replace(others=tuple(others)), ""
 
 
-def _asked_like(old: Version, live: Live, rules: Rules, capabilities: _Capabilities) -> Version:
+def _asked_like(old: Version, live: LiveTarget, rules: Rules, capabilities: _Capabilities) -> Version:
     offered, versions = old.surface.offered, old.surface.versions
     modern = next((version for version in versions if protocol.is_modern({}, version)), None)
     greeting = Greeting(capabilities, offered or protocol.LAST_LEGACY_VERSION, None if offered else modern)
@@ -94,7 +94,7 @@ def _asked_like(old: Version, live: Live, rules: Rules, capabilities: _Capabilit
     return found._replace(surface=_hide_as(old.surface, found.surface))
 
 
-def _ask(live: Live, greeting: Greeting, rules: Rules) -> Version:
+def _ask(live: LiveTarget, greeting: Greeting, rules: Rules) -> Version:
     """Start a server, or connect to one at a URL, and return its version."""
     rules = rules._replace(headers=live.headers)
     discreet = DiagnosticRedactor(rules)
@@ -107,7 +107,7 @@ def _ask(live: Live, greeting: Greeting, rules: Rules) -> Version:
 
 
 @contextmanager
-def _connection(live: Live, rules: Rules) -> Iterator[connect.Connection]:
+def _connection(live: LiveTarget, rules: Rules) -> Iterator[connect.Connection]:
     if live.command:
         with connect.StdioConnection(live.command, rules=rules, around=live.around) as connection:
             yield connection
@@ -190,17 +190,19 @@ def _hide_as(old: Surface, live: Surface) -> Surface:
 
     The recorder knew more secrets: other variables, rules of its user, what was said before.
     """
-    instructions = _placed(old.instructions, live.instructions)
-    capabilities = _placed(old.capabilities, live.capabilities)
-    items = {method: _placed(old.lists[method].items, found.items) for method, found in live.lists.items()}
+    instructions = _put_placeholders(old.instructions, live.instructions)
+    capabilities = _put_placeholders(old.capabilities, live.capabilities)
+    items = {method: _put_placeholders(old.lists[method].items, found.items) for method, found in live.lists.items()}
     lists = {method: found._replace(items=items[method]) for method, found in live.lists.items()}
-    info, meta = (_placed(dict(then), dict(now)) for then, now in ((old.info, live.info), (old.meta, live.meta)))
+    info, meta = (
+        _put_placeholders(dict(then), dict(now)) for then, now in ((old.info, live.info), (old.meta, live.meta))
+    )
     return live._replace(instructions=instructions, capabilities=capabilities, lists=lists, info=info, meta=meta)
 
 
-def _placed(old: Any, live: Any) -> Any:
+def _put_placeholders(old: Any, live: Any) -> Any:
     if isinstance(old, dict) and isinstance(live, dict):
-        return {key: _placed(old.get(key), value) for key, value in live.items()}
+        return {key: _put_placeholders(old.get(key), value) for key, value in live.items()}
     if isinstance(old, list) and isinstance(live, list):
-        return [_placed(*pair) for pair in zip_longest(old[: len(live)], live)]
+        return [_put_placeholders(*pair) for pair in zip_longest(old[: len(live)], live)]
     return old if isinstance(old, str) and fits_redacted(old, live) else live

@@ -114,8 +114,8 @@ def _span(span: Json) -> bytes:
         _message(4, bytes.fromhex(span["parentSpanId"])) if "parentSpanId" in span else b"",
         _text(5, span["name"]),
         _number(6, span["kind"]),
-        _fixed(7, int(span["startTimeUnixNano"])),
-        _fixed(8, int(span["endTimeUnixNano"])),
+        _fixed64_field(7, int(span["startTimeUnixNano"])),
+        _fixed64_field(8, int(span["endTimeUnixNano"])),
         _attributes(9, span["attributes"]),
     ]
     if status := span.get("status"):
@@ -144,7 +144,7 @@ def _number(field: int, number: int) -> bytes:
     return _varint(field << 3) + _varint(number)
 
 
-def _fixed(field: int, number: int) -> bytes:
+def _fixed64_field(field: int, number: int) -> bytes:
     return _varint(field << 3 | 1) + number.to_bytes(8, "little")
 
 

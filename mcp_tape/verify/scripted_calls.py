@@ -108,13 +108,13 @@ def record_calls(
     """Make calls at a live server, and record them into a cassette. ServerError: it could not be started."""
     calls = list(calls)
     with tempfile.TemporaryDirectory(prefix="mcp-tape-calls-") as directory:
-        done, is_refused = _played(calls, None, server, options, path, directory)
+        done, is_refused = _play_script(calls, None, server, options, path, directory)
         if is_refused:  # by a server of the modern era
-            done, _ = _played(calls, protocol.MODERN_VERSION, server, options, path, directory)
+            done, _ = _play_script(calls, protocol.MODERN_VERSION, server, options, path, directory)
     return done
 
 
-def _played(
+def _play_script(
     calls: list[ScriptedCall],
     modern: str | None,
     server: VerifyTarget,

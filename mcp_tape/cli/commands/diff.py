@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ...compare.judging import Comparison
     from ...compare.versions import Version
     from ...diff.project import Project
-    from ...diff.surveys import Live
+    from ...diff.surveys import LiveTarget
     from ...fleet.shards import Shard
 
 _TIMEOUT = click.option("--timeout", type=click.FloatRange(min=0, min_open=True), default=30.0, show_default=True,
@@ -38,10 +38,12 @@ def references(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
     return value if value is None or is_live(value) else read_place(value)
 
 
-def new_side(old: str, new: str | None, command: tuple[str, ...], timeout: float, values: OptionValues) -> str | Live:
+def new_side(
+    old: str, new: str | None, command: tuple[str, ...], timeout: float, values: OptionValues
+) -> str | LiveTarget:
     """NEW: another cassette, or a live server."""
     from ...diff.sources import is_live
-    from ...diff.surveys import Live
+    from ...diff.surveys import LiveTarget
     from ...redaction.diagnostics import hide_secrets
 
     if is_live(old):
@@ -50,9 +52,9 @@ def new_side(old: str, new: str | None, command: tuple[str, ...], timeout: float
     if bool(new) == bool(command):
         raise click.UsageError("give what to compare with: another cassette, a URL, or -- and a server's command")
     if not new:
-        return Live(command, timeout=timeout)
+        return LiveTarget(command, timeout=timeout)
     if is_live(new):
-        return Live(url=new, headers=values.headers, cacert=values.cacert, timeout=timeout)
+        return LiveTarget(url=new, headers=values.headers, cacert=values.cacert, timeout=timeout)
     return new
 
 

@@ -25,9 +25,9 @@ from .diff import _TIMEOUT
 if TYPE_CHECKING:
     from ...compare.versions import Version
     from ...diff.locking import NewLock
-    from ...diff.surveys import Live
+    from ...diff.surveys import LiveTarget
 
-    Servers = Mapping[str, Live | str]  # by name; a text is the reference of a recording
+    Servers = Mapping[str, LiveTarget | str]  # by name; a text is the reference of a recording
 
 _ENV = AROUND[0]
 _NONE = "none"
@@ -94,7 +94,7 @@ def command(
     1, something does, or that cannot be known; 2, wrong usage; 3, the lock cannot be read; 4, a server could not be
     started or reached. mcp-tape diff, breaking and verify take a lock as OLD, too.
     """
-    from ...diff.surveys import Live
+    from ...diff.surveys import LiveTarget
     from ...transports.process import Around
     from ...transports.signals import exit_on_signal
 
@@ -106,7 +106,7 @@ def command(
     if output is not None and check is not None:
         raise click.UsageError("either -o, for a new lock, or --check; to lock anew: --check FILE --update")
     headers, around = (*values.headers, *values.header_env), Around(values.env, values.cwd)
-    live = Live(command, values.url or "", headers, values.cacert, timeout, around, capabilities)
+    live = LiveTarget(command, values.url or "", headers, values.cacert, timeout, around, capabilities)
     with exit_on_signal():
         servers = _servers(cassette, config, name, live)
         if check is None:
@@ -117,7 +117,7 @@ def command(
         locked = servers_of(check)
         is_one = name is not None or "" in servers
         if "" in servers:
-            servers = {_meant(check, locked, name): servers[""]}
+            servers = {_locked_name(check, locked, name): servers[""]}
         code = _check(check, sorted(servers if is_one else locked), len(locked), servers, options, values)
         if update:
             keep = {one: version for one, version in locked.items() if one not in servers}
@@ -137,7 +137,7 @@ def _expect_of_server(values: OptionValues, command: tuple[str, ...]) -> None:
             raise click.UsageError(f"{row.flag} goes with a command")
 
 
-def _servers(cassette: str | None, config: str | None, name: str | None, live: Live) -> Servers:
+def _servers(cassette: str | None, config: str | None, name: str | None, live: LiveTarget) -> Servers:
     """The servers to ask, by name, or recordings of them; the empty name stands for one that has none."""
     if cassette:
         from ...diff.locking import references_in
@@ -162,7 +162,7 @@ def _servers(cassette: str | None, config: str | None, name: str | None, live: L
     return found
 
 
-def _meant(check: str, locked: Mapping[str, Version], name: str | None) -> str:
+def _locked_name(check: str, locked: Mapping[str, Version], name: str | None) -> str:
     """The name in a lock of the one server that is asked."""
     if name is None and len(locked) == 1:
         return next(iter(locked))

@@ -16,7 +16,7 @@ from ...compare.versions import PARTS, ComparisonPart, Version, compare
 from ...diff.base import RevisionMatches, reference
 from ...diff.project import FailOn, Project, load
 from ...diff.sources import Sides, parse, sides
-from ...diff.surveys import Live
+from ...diff.surveys import LiveTarget
 from ...errors import CassetteError
 from ...redaction.diagnostics import DiagnosticRedactor, Rules
 from ..cassette_paths import find_below, is_directory, printable_place
@@ -97,7 +97,7 @@ class CassettePair(NamedTuple):
     old one is from."""
 
     old: str | None
-    new: str | Live | None
+    new: str | LiveTarget | None
     revision: str | None = None
 
 
@@ -124,17 +124,17 @@ def diff_one(
     """
     if sum(map(bool, (new, command, url))) != 1:
         raise ValueError("give one of: new, command, url")
-    live = Live(words(command), url or "", tuple((headers or {}).items()), cacert, timeout)
+    live = LiveTarget(words(command), url or "", tuple((headers or {}).items()), cacert, timeout)
     judging = parse_judging_options(category, fail_on, ignore_paths, only, slower_than, project)
     return compare_pair(CassettePair(os.fspath(old), os.fspath(new) if new else live), DiffTask(judging, tuple(parts)))
 
 
-def pairs(old: str, new: str | Live) -> list[CassettePair]:
+def pairs(old: str, new: str | LiveTarget) -> list[CassettePair]:
     """What to compare: of two directories the cassettes of the same name, also where one of them is missing."""
     if not is_directory(old):
         return [CassettePair(old, new)]
     before = _by_name(old)
-    if isinstance(new, Live):
+    if isinstance(new, LiveTarget):
         return [CassettePair(path, new) for path in before.values()]
     if not is_directory(new):
         raise CassetteError(f"{old} is a directory, and {new} is not; give two cassettes, or two directories")
@@ -181,7 +181,7 @@ def _compare_sides(pair: CassettePair, task: DiffTask, look: Look | None) -> Res
         before = reference(pair.revision, pair.old) if pair.revision else pair.old
         with sides(before, pair.new, rules, settings.ignore_paths) as several:
             comparisons = [_of_sides(one, name, task, settings, look) for one in several]
-    if isinstance(pair.new, Live) and not is_remote(pair.old or ""):
+    if isinstance(pair.new, LiveTarget) and not is_remote(pair.old or ""):
         file = parse(pair.old or "").path
         comparisons = [one._replace(file=one.file or file) for one in comparisons]
     is_unknown = task.is_gate and any(entry.grave for one in comparisons for entry in one.unknown)
@@ -231,9 +231,9 @@ def _one_sided_comparison(pair: CassettePair, allows_gone: bool) -> Comparison:
     return Comparison("none", name_of(pair), "call", (), (new,))
 
 
-def _printable_new(new: str | Live | None, rules: Rules) -> str | None:
+def _printable_new(new: str | LiveTarget | None, rules: Rules) -> str | None:
     """The new side; a URL or a command may hold a password."""
-    if not isinstance(new, Live):
+    if not isinstance(new, LiveTarget):
         return new and printable_place(new)
     discreet = DiagnosticRedactor(rules._replace(headers=new.headers))
     return discreet.text(new.url) if new.url else discreet.command(new.command)

@@ -15,7 +15,7 @@ from ...compare.rule_table import Category
 from ...compare.versions import PARTS, compare, version_of_sessions
 from ...diff.project import FailOn, Project
 from ...diff.sources import parse, read_lock
-from ...diff.surveys import Live
+from ...diff.surveys import LiveTarget
 from ...errors import TapeError, count, quote_path
 from ...redaction.restore import variable
 from ...values import check_session
@@ -109,11 +109,11 @@ def verify_cassette(references: tuple[str, ...], task: VerifyTask, tell: Tell = 
     path = parse(references[0]).path
     name = references[0] if len(references) == 1 else path
     if read_lock(references[0]) is not None:
-        return _surveyed(references[0], task)
+        return _verify_lock(references[0], task)
     return run_for_result("verify", name, lambda: [path], lambda: _verify(name, references, task, tell))
 
 
-def _surveyed(reference: str, task: VerifyTask) -> Result:
+def _verify_lock(reference: str, task: VerifyTask) -> Result:
     """Compare a lock with what the live server offers: a lock has no calls to play."""
     if task.updates:
         hint = f"mcp-tape lock --check {quote_path(reference)} --update"
@@ -121,7 +121,7 @@ def _surveyed(reference: str, task: VerifyTask) -> Result:
             "verify", reference, "refused", f"{reference} is a lock, not a recording; to lock anew: {hint}"
         )
     server = task.server
-    live = Live(server.command, server.url, server.headers, server.cacert, task.options.timeout)
+    live = LiveTarget(server.command, server.url, server.headers, server.cacert, task.options.timeout)
     return compare_pair(CassettePair(reference, live), Pairs(task.judging, PARTS[:1], command="verify"))
 
 
