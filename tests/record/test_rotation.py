@@ -322,7 +322,10 @@ def test_a_full_disk_is_waited_for_and_nothing_is_lost(small_disk: Path, monkeyp
     assert texts(small_disk) == said_in(said) and pauses
 
 
-def test_a_full_disk_has_room_again_when_others_have_taken_over_what_is_there(small_disk: Path) -> None:
+def test_a_full_disk_has_room_again_when_others_have_taken_over_what_is_there(
+    small_disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcp_tape.record.recording_process._ROOM", WAIT)  # however slow those others are here
     row = row_in(small_disk, size=60_000, kept=1)._replace(is_handed_on=True)
     said = [*INTRODUCTION, *calls(0, 140), EXIT]
 
