@@ -23,7 +23,6 @@ _MOST_BYTES = 1 << 30  # per value: a cassette may be untrusted
 _TRIES = 20
 _QUIET = 1.0  # seconds without a new frame: a recorder with messages to derive keeps adding frames
 _PATIENCE = 5000  # milliseconds that SQLite itself waits for others
-CACHE = 16_000  # kilobytes of pages that a reader keeps: look-ups in any order read most of them once
 _LONGEST = 0.05  # seconds that a reader keeps its lock, for which writers wait
 _VIEWS = {one for one in schema.STATEMENTS if one.startswith(("CREATE VIEW frames", "CREATE VIEW messages"))}
 _PLAIN = frozenset(b"/._-0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")

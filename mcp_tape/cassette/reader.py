@@ -329,7 +329,6 @@ class Cassette:
             functions.add_to(db)
             with file.begin_snapshot(db):
                 file.check(db, self.path)
-                db.execute(f"PRAGMA cache_size = -{file.CACHE}")  # reads the schema, which has been checked now
                 is_whole = db.execute(f"SELECT 1 FROM sessions WHERE {schema.PENDING} LIMIT 1").fetchone() is None
             if self.label is not None:
                 db.execute(file.label_view_sql(self.label))

@@ -168,7 +168,7 @@ class ScriptedClient(RecordedClient):
             self.answered_calls += 1
             self.errors += result is None or protocol.result_status(result) == "tool-error"
 
-    def _reason(self, row: RecordedMessage) -> SkippedRequest | None:
+    def _skip_reason(self, row: RecordedMessage) -> SkippedRequest | None:
         kind = _KINDS.get(row.method or "") if self._is_ours(row) else None
         if self.is_refused or (kind is not None and not protocol.declares(self._capabilities, kind)):
             return SkippedRequest(row.method or "", "the server does not declare it", False)

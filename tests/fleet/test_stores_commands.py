@@ -28,7 +28,7 @@ OTHER = Path(__file__).parent.parent / "formats/others/recordings/mcp-flight-rec
 ASKED = b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}\n'
 OTHERS = [
     ["convert", "FILE", "OUT.jsonl"], ["convert", "FILE", "OUT.db"], ["merge", "FILE", "-o", "OUT.db"],
-    ["convert", "FILE", "--to", "otlp"], ["convert", "FILE", "--to", "lock"],
+    ["convert", "FILE", "--to", "otlp"], ["lock", "FILE"],
     ["stats", "FILE", "--context"], ["diff", "FILE#1", "FILE#latest"], ["check", "FILE", "--forbid", "tool:nothing"],
 ]  # fmt: skip
 REFUSED = [
@@ -115,7 +115,7 @@ def test_the_signature_of_a_url_is_never_shown(bucket: Bucket, place: Path) -> N
 
 def test_diff_takes_an_https_url_for_a_cassette_by_its_end_and_else_for_a_server(bucket: Bucket, place: Path) -> None:
     tape("diff", f"{bucket.url}/team/tape.db", f"{bucket.url}/team/tape.db#1")
-    bucket.objects["team/tape.lock"] = tape("convert", "tape.db", "--to", "lock").stdout_bytes
+    bucket.objects["team/tape.lock"] = tape("lock", "tape.db").stdout_bytes
     tape("breaking", "s3://team/tape.lock", "tape.db")
     assert "OLD is a recording" in tape("diff", f"{bucket.url}/mcp", "tape.db", code=2).stderr
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _SMALL = 16_384  # longer texts are read when they play; a batch's text is read once for all its messages
 _KEPT = 8  # entries in a cache
+_PAGES = 16_000  # kilobytes of them that SQLite keeps: look-ups in any order read most pages more than once
 
 Position = tuple[int, int, int]  # session, seq, part
 START: Position = (0, 0, 0)
@@ -169,6 +170,7 @@ class Messages:
         self._cassette = cassette
         self.path = cassette.path  # for reports
         self.cache = Cache(cassette)
+        cassette.connection.execute(f"PRAGMA cache_size = -{_PAGES}")
 
     @cached_property
     def controls(self) -> Controls:

@@ -66,7 +66,7 @@ class RecordCommand(SectionedCommand):
     epilog="\b\nExamples:\n"
     "  mcp-tape record -- uvx mcp-server-time\n"
     "  mcp-tape record -o git.db --note 'before 2.0' -- uvx mcp-server-git -r .\n"
-    '  mcp-tape record -o t.db --call \'get_current_time={"timezone": "UTC"}\' -- uvx mcp-server-time\n'
+    '  mcp-tape record -o t.db --call \'convert_time={"time": "9:00"}\' -- server\n'
     "  mcp-tape record --url https://example.com/mcp -o example.db\n"
     "  mcp-tape record --url https://example.com/mcp --stdio --header-env X-Key\n"
     "  mcp-tape record --sample 1% --rotate 50M --on-rotate 'cp {} /kept' -- server\n"

@@ -72,7 +72,7 @@ end(work, 1)
             assert b"worker 1 was killed by SIGKILL" in receive_line(process.stderr)
         receive_line(process.stderr)
         process.send_signal(signal.SIGTERM)
-        assert ended(process)[0] == "Ended(results=[(0, 'done')], died=3)\n"
+        assert ended(process)[0] == "CrewResults(results=[(0, 'done')], died=3)\n"
 
 
 def test_a_worker_that_dies_before_it_is_ready_ends_them_all_with_an_error() -> None:
@@ -108,7 +108,7 @@ def test_one_that_does_not_end_is_killed() -> None:
     with working(source) as process:
         process.send_signal(signal.SIGTERM)
         printed, said = ended(process)
-    assert "Ended(results=[], died=2)" in printed
+    assert "CrewResults(results=[], died=2)" in printed
     assert said.count("was killed by SIGKILL: its replayed requests are not counted") == 2
 
 
