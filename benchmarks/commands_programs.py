@@ -33,16 +33,16 @@ def open_it(file: str) -> None:
 
 def compare(way: str, old: str, new: str) -> None:
     from mcp_tape.cassette.reader import Cassette
-    from mcp_tape.compare.checks import calls, output_schema  # noqa: F401 - loaded before the clock starts
-    from mcp_tape.compare.recording import Recording
+    from mcp_tape.compare.checks import output_schema, recorded_calls  # noqa: F401 - loaded before the clock starts
+    from mcp_tape.compare.transcript import Transcript
     from mcp_tape.compare.versions import compare as with_tape
-    from mcp_tape.compare.versions import recorded
+    from mcp_tape.compare.versions import recorded_version
     from mcp_tape.replay.selection import select
 
     def answers(one: Cassette, other: Cassette) -> Iterator[tuple[Any, Any]]:
         """The answers of both, call by call, read with mcp-tape's reader."""
-        recordings = [Recording(cassette, select(cassette, "latest").sessions) for cassette in (one, other)]
-        for pair in zip(*(recording.asked() for recording in recordings), strict=True):
+        recordings = [Transcript(cassette, select(cassette, "latest").sessions) for cassette in (one, other)]
+        for pair in zip(*(recording.requests() for recording in recordings), strict=True):
             if pair[0].method == "tools/call":
                 before, after = (recording.answer(asked) for recording, asked in zip(recordings, pair, strict=True))
                 yield before["result"], after["result"]
@@ -53,7 +53,7 @@ def compare(way: str, old: str, new: str) -> None:
     before = perf_counter()
     with Cassette(old) as one, Cassette(new) as other:
         if way == "mcp-tape":
-            changes = with_tape(recorded(one), recorded(other)).changes
+            changes = with_tape(recorded_version(one), recorded_version(other)).changes
             found = sum(change.times for change in changes if change.subject.kind == "call")
         elif way == "deepdiff, every pair":
             found = sum(bool(DeepDiff(was, now)) for was, now in answers(one, other))

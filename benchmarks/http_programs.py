@@ -3,7 +3,6 @@
 python http_programs.py upstream PATH            answers at once, and parses as little as possible
 python http_programs.py proxy URL                passes everything through and keeps nothing
 python http_programs.py sdk json|stream          the MCP SDK's own server
-python http_programs.py bare json|stream         an application that only reads and writes
 """
 
 from __future__ import annotations
@@ -12,11 +11,8 @@ import asyncio
 import signal
 import socket
 import sys
-from collections.abc import Awaitable, Callable
 from typing import Any
 
-Receive = Callable[[], Awaitable[Any]]
-Send = Callable[[Any], Awaitable[None]]
 STEPS = 5  # progress notifications before an answer
 STREAMS = "/streams"
 _HELD_BACK = {b"host", b"connection", b"keep-alive", b"te", b"trailer", b"transfer-encoding", b"upgrade"}
@@ -154,18 +150,10 @@ def proxy(target: str) -> None:
     asyncio.run(listen())
 
 
-async def _body(receive: Receive) -> bytes:
-    parts, more = [], True
-    while more:
-        message = await receive()
-        parts.append(message.get("body", b""))
-        more = message.get("more_body", False)
-    return b"".join(parts)
-
-
 def sdk(as_json: bool) -> None:
     """A minimal tool in the SDK's low-level server, without a look-up of tools for each call."""
     import mcp_types as types
+    import uvicorn
     from mcp.server.lowlevel import Server
     from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
     from mcp.server.transport_security import TransportSecuritySettings
@@ -193,36 +181,8 @@ def sdk(as_json: bool) -> None:
     )
     # The default for this address, but a host without a port is allowed: a peer sends no other.
     hosts = TransportSecuritySettings(allowed_hosts=["127.0.0.1:*", "127.0.0.1"])
-    serve(server.streamable_http_app(json_response=as_json, transport_security=hosts), "/mcp")
-
-
-def bare(as_json: bool) -> None:
-    """An application that only reads the call and writes the answer: the cost of uvicorn and a JSON parser."""
-    import orjson
-
-    async def app(_: Any, receive: Receive, send: Send) -> None:
-        request = orjson.loads(await _body(receive))
-        number, call = orjson.dumps(request.get("id")), request.get("params", {})
-        result = _RESULT % (number, call.get("arguments", {}).get("text", "").encode())
-        kind = b"application/json" if as_json else b"text/event-stream"
-        headers = [(b"content-type", kind), (b"mcp-session-id", b"1")]
-        if as_json:
-            headers.append((b"content-length", str(len(result)).encode()))
-        await send({"type": "http.response.start", "status": 200 if "id" in request else 202, "headers": headers})
-        if not as_json:
-            for step in range(1, STEPS + 1) if call.get("name") == "steps" else ():
-                progress = _event(_PROGRESS % (number, step, STEPS))
-                await send({"type": "http.response.body", "body": progress, "more_body": True})
-        await send({"type": "http.response.body", "body": result if as_json else _event(result)})
-
-    serve(app, "/mcp", lifespan="off")
-
-
-def serve(app: Any, path: str, **more: Any) -> None:
-    import uvicorn
-
-    config = uvicorn.Config(app, log_level="warning", access_log=False, **more)
-    uvicorn.Server(config).run(sockets=[_listening(path)])
+    app = server.streamable_http_app(json_response=as_json, transport_security=hosts)
+    uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False)).run(sockets=[_listening("/mcp")])
 
 
 def _listening(path: str) -> socket.socket:
@@ -242,7 +202,7 @@ def main(program: str, *arguments: str) -> None:
     elif program == "proxy":
         proxy(arguments[0])
     else:
-        (sdk if program == "sdk" else bare)(arguments[0] == "json")
+        sdk(arguments[0] == "json")
 
 
 if __name__ == "__main__":

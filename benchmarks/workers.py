@@ -21,7 +21,7 @@ from processes import Connection, Served, cpu, family, ours, proportional, pytho
 _CALLS, _CONNECTIONS = 50, 32
 _MODERN, _SESSIONS, _SHARED = "no session", "a session a connection", "sessions, connections shared"
 _WAYS = {_MODERN: Way("modern"), _SESSIONS: Way("legacy", LEGACY), _SHARED: Way("legacy", LEGACY)}
-_BARE, _ONE = "bare app", "1 worker"
+_ONE = "1 worker"
 _MOST_CPU, _LEAST_RATE = 1.25, 1.0  # relative to one worker, which does more each time it wakes
 # wrk gives each thread its own Lua: https://github.com/wg/wrk/blob/master/SCRIPTING
 _SCRIPT = """
@@ -49,10 +49,9 @@ def workers(bench: Bench) -> None:
         tape = bench.place / f"{way.name}.db"
         if not tape.exists():
             _record(way, tape)
-        for who in bench.rounds(bench.pick(3, 1, 1), [*names, *([_BARE] if name == _MODERN else [])]):
+        for who in bench.rounds(bench.pick(3, 1, 1), names):
             number = who.partition(" ")[0]
-            play = ours("replay", str(tape), "--listen", "127.0.0.1:0", "--repeats", "cycle", "--workers", number)
-            command = python("http_programs.py", "bare", "json") if who == _BARE else play
+            command = ours("replay", str(tape), "--listen", "127.0.0.1:0", "--repeats", "cycle", "--workers", number)
             with bench.measure(name, who):
                 _load(bench, name, way, command, who, wrk)
         bench.say(name)

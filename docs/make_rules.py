@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from mcp_tape.cli.commands.diff import levels, sentence
-from mcp_tape.compare.rules import IN_SECURITY, SECTIONS, Rule
+from mcp_tape.compare.rule_table import IN_SECURITY, SECTIONS, Rule
 
 PAGE = Path(__file__).parent / "rules.md"
 INTRO = """# Rules

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # as type checkers know it; typing itself would take longer to load than all the rest
 if TYPE_CHECKING:
-    from .cassette.query.check import Finding
+    from .cassette.query.integrity import Finding
     from .cassette.reader import Cassette, Session
     from .errors import CassetteError, ServerError, TapeError
     from .fleet.lake.run import lake_one
     from .fleet.many.checking import check_one
-    from .fleet.many.comparing import diff_one
+    from .fleet.many.diffing import diff_one
     from .fleet.many.redacting import redact_one
     from .fleet.many.results import Result
     from .fleet.many.verifying import verify_one
@@ -50,8 +50,8 @@ _PLACES = {
     "Mode": "modes", "Inexact": "testing.use", "Miss": "testing.use", "UsedCassette": "testing.use",
     "use_cassette": "testing.use", "lake_one": "fleet.lake.run",
     "TapeError": "errors", "CassetteError": "errors", "ServerError": "errors",
-    "Finding": "cassette.query.check", "Result": "fleet.many.results", "check_one": "fleet.many.checking",
-    "diff_one": "fleet.many.comparing", "redact_one": "fleet.many.redacting", "verify_one": "fleet.many.verifying",
+    "Finding": "cassette.query.integrity", "Result": "fleet.many.results", "check_one": "fleet.many.checking",
+    "diff_one": "fleet.many.diffing", "redact_one": "fleet.many.redacting", "verify_one": "fleet.many.verifying",
 }  # fmt: skip
 
 if not TYPE_CHECKING:  # else every name would seem to be there

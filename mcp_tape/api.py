@@ -9,27 +9,32 @@ from time import monotonic, time
 from .cassette import journals, schema
 from .errors import CassetteError
 from .light import NamedTuple
-from .options import CHOOSING, LABEL, known, words_for
+from .options import CHOOSING, LABEL, known_variables, words_for
 from .wire.channels import STDIO
 
 TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from .cassette.lookup.sessions import Run
+    from .cassette.lookup.playable_sessions import RecordedRun
     from .errors import ServerError
     from .options import OptionValues
-    from .record.options import Options
-    from .record.recorder import Recorder, Summary
+    from .record.recorder import Recorder, RecordingSummary
+    from .record.recording_options import RecordingOptions
     from .replay.opening import Clients
-    from .replay.stage import Played, Replay
+    from .replay.stage import ReplayOptions, ReplayOutcome
     from .transports.http.listen import Site
     from .transports.process import Around
 
 
 def record(
-    command: Sequence[str], path: str, options: Options, *, around: Around | None = None, warn: Callable[[str], None]
-) -> tuple[int, Summary]:
+    command: Sequence[str],
+    path: str,
+    options: RecordingOptions,
+    *,
+    around: Around | None = None,
+    warn: Callable[[str], None],
+) -> tuple[int, RecordingSummary]:
     """Stand in for a stdio server and record the traffic. Return the server's exit code and a summary.
 
     Uses this process's own stdin, stdout and stderr.
@@ -39,13 +44,13 @@ def record(
 
     path = schema.absolute(path)
     check_writable(path)
-    server = process.Server(command, around or process.AS_WE_ARE)
+    server = process.ServerProcess(command, around or process.AS_WE_ARE)
     recorder = start_recorder(path, options, warn)
     code = stdio.relay(server, recorder, warn)
     return code, recorder.close()
 
 
-def record_failure(error: ServerError, path: str, options: Options, warn: Callable[[str], None]) -> None:
+def record_failure(error: ServerError, path: str, options: RecordingOptions, warn: Callable[[str], None]) -> None:
     """Record a session of a server that could not be started: who starts us may show nobody what we print."""
     path = schema.absolute(path)
     recorder = start_recorder(path, options, warn)
@@ -54,18 +59,18 @@ def record_failure(error: ServerError, path: str, options: Options, warn: Callab
     recorder.close()
 
 
-def replay_options(values: OptionValues) -> Replay:
+def replay_options(values: OptionValues) -> ReplayOptions:
     """Make the options of a replay from those of the table."""
-    from .replay.stage import Replay
+    from .replay.stage import ReplayOptions
 
-    return Replay(
+    return ReplayOptions(
         session=values.session, label=values.label, run=values.run, in_place_of=values.in_place_of,
         ignore=values.ignore, match_on=values.match_on, normalize=values.normalize, match=values.match,
         repeats=values.repeats, in_recorded_order=values.order == "recorded", speed=values.speed,
         unanswered=values.unanswered, faults=values.faults, seed=values.seed, replay_prefix=values.replay_prefix,
         strict=values.strict, fail_on=values.fail_on, report=values.report,
         redact_keys=values.redact_keys, redact_paths=values.redact_paths, redact_values=values.redact_values,
-        redact_with=values.redact_with, headers=values.headers, known=known(values),
+        redact_with=values.redact_with, headers=values.headers, known=known_variables(values),
         words=tuple(words_for((LABEL, *CHOOSING), values)),
     )  # fmt: skip
 
@@ -88,8 +93,8 @@ class Web(NamedTuple):
 
 
 def record_url(
-    web: Web, path: str, options: Options, *, warn: Callable[[str], None], started: Callable[[str], None]
-) -> tuple[int, Summary]:
+    web: Web, path: str, options: RecordingOptions, *, warn: Callable[[str], None], started: Callable[[str], None]
+) -> tuple[int, RecordingSummary]:
     """Stand in for an HTTP server and record the traffic, until a signal. Return the exit code and a summary.
 
     `started` is given the URL for the client.
@@ -112,7 +117,7 @@ def record_url(
     return proxy.code or accidents.code, recorder.close()
 
 
-def start_recorder(path: str, options: Options, warn: Callable[[str], None]) -> Recorder:
+def start_recorder(path: str, options: RecordingOptions, warn: Callable[[str], None]) -> Recorder:
     """Start the writer. Forks: no thread may run yet, and no database may be open."""
     from .record.recorder import HEAD_START, Recorder
 
@@ -121,7 +126,7 @@ def start_recorder(path: str, options: Options, warn: Callable[[str], None]) -> 
 
         backlog = Backlog(reader)
         backlog.rest(HEAD_START)
-        from .record.recording import record  # in the writer's process, so that the relay need not wait for it
+        from .record.recording_process import record  # in the writer's process, so that the relay need not wait for it
 
         record(backlog, status, path, options, started)
 
@@ -143,7 +148,7 @@ def check_writable(path: str) -> None:
     try:
         schema.check_header(path)
     except schema.NoDatabaseError:
-        from .cassette.text.opening import expect_cassette  # only where it may be text
+        from .cassette.text.non_sqlite import expect_cassette  # only where it may be text
 
         expect_cassette(path)
     journals.check(path)
@@ -155,7 +160,7 @@ def check_writable(path: str) -> None:
             raise CassetteError(f"cannot write {path}: no permission for {place}; choose another file with -o")
 
 
-def replay(path: str, options: Replay, *, say: Callable[[str], None]) -> Played:
+def replay(path: str, options: ReplayOptions, *, say: Callable[[str], None]) -> ReplayOutcome:
     """Be the recorded server, on this process's own stdin and stdout, until the client leaves."""
     from .cassette.reader import Cassette
     from .replay.stage import Stage
@@ -164,14 +169,14 @@ def replay(path: str, options: Replay, *, say: Callable[[str], None]) -> Played:
 
     with Cassette(path, options.label) as cassette:
         cassette.lock.hold(monotonic())
-        stage = Stage(cassette, options, say, clients=counting(path, options, say))
+        stage = Stage(cassette, options, say, clients=connection_counter(path, options, say))
         player, _ = stage.player()
-        return stage.finish(signals.until_stopped(lambda: serve.serve(player, lock=cassette.lock)))
+        return stage.finish(signals.run_until_stopped(lambda: serve.serve(player, lock=cassette.lock)))
 
 
 def replay_web(
-    path: str, options: Replay, web: Web, *, say: Callable[[str], None], started: Callable[[str], None]
-) -> Played:
+    path: str, options: ReplayOptions, web: Web, *, say: Callable[[str], None], started: Callable[[str], None]
+) -> ReplayOutcome:
     """Be the recorded server over HTTP, until a signal. `started` is given the URL for the client."""
     from .cassette.reader import Cassette
     from .replay.stage import Stage
@@ -181,18 +186,20 @@ def replay_web(
     with Cassette(path, options.label) as cassette:
         stage, accidents = Stage(cassette, options, say), Accidents(say)
         site = web.site(accidents)
-        path, aliases = stage.place(web.url)
-        server = http.Server(stage, site.stop, aliases, web.max_body or http.MAX_BODY)
+        path, aliases = stage.served_paths(web.url)
+        server = http.ReplayServer(stage, site.stop, aliases, web.max_body or http.MAX_BODY)
         site.serve(server, lambda origin: started(origin + path))
         if server.failure is not None:
             raise server.failure
         return stage.finish(server.code or accidents.code)
 
 
-def counting(path: str, options: Replay, say: Callable[[str], None]) -> Callable[[Run], Clients]:
+def connection_counter(
+    path: str, options: ReplayOptions, say: Callable[[str], None]
+) -> Callable[[RecordedRun], Clients]:
     """Return a function that numbers the connections of our run, where it replays a recorded one."""
 
-    def turns(recorded: Run) -> Clients:
+    def turns(recorded: RecordedRun) -> Clients:
         from .transports.runs import Turns
 
         return Turns(path, options.run, recorded, say)
@@ -200,7 +207,7 @@ def counting(path: str, options: Replay, say: Callable[[str], None]) -> Callable
     return turns
 
 
-def mcp_tape() -> list[str]:
+def mcp_tape_command() -> list[str]:
     """The command of mcp-tape, in a process that finds modules where this one does.
 
     Not by PYTHONPATH: clients hand few variables on. See start/by_path.py for its shape.

@@ -59,12 +59,12 @@ class TapeWarning(UserWarning):
     """Something about a tape that fails no test."""
 
 
-def unchanged(path: str) -> str:
+def describe_unwritten(path: str) -> str:
     """Describe what became of a cassette that could not be recorded."""
     return f"{path} was not changed" if os.path.exists(path) else f"{path} was not made"
 
 
-def pasted(path: str) -> str:
+def quote_path(path: str) -> str:
     """Quote a path for a shell, in a command that a message suggests."""
     import shlex  # only where something went wrong
 
@@ -76,7 +76,7 @@ def count(number: int, thing: str) -> str:
     return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
-def harmless(text: str, stand_in: Callable[[str], str] = lambda character: "·") -> str:
+def replace_control_characters(text: str, stand_in: Callable[[str], str] = lambda character: "·") -> str:
     """Replace characters that a terminal acts on or does not show: the text may be a stranger's."""
     if text.isascii() and text.isprintable():
         return text

@@ -53,7 +53,7 @@ class Extension(NamedTuple):
 
 
 @cache
-def registered(group: str) -> dict[str, Extension]:
+def find_extensions(group: str) -> dict[str, Extension]:
     """Return everything in a group of entry points, by name."""
     found: dict[str, Extension] = {}
     for entry in sorted(entry_points(group=group), key=lambda entry: entry.name):
@@ -68,11 +68,11 @@ def registered(group: str) -> dict[str, Extension]:
     return found
 
 
-def usable(group: str) -> tuple[list[tuple[str, Any]], list[str]]:
+def load_extensions(group: str) -> tuple[list[tuple[str, Any]], list[str]]:
     """Return everything in a group that can be loaded, with its package; and why the rest cannot be."""
     loaded: list[tuple[str, Any]] = []
     broken: list[str] = []
-    for one in registered(group).values():
+    for one in find_extensions(group).values():
         try:
             loaded.append((one.packages, one.load()))
         except ExtensionError as error:

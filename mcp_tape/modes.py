@@ -6,7 +6,7 @@ import os
 
 from . import api
 from .cassette import schema
-from .errors import ServerError, unchanged
+from .errors import ServerError, describe_unwritten
 from .light import NamedTuple
 from .options import MODES
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
     from .cassette.reader import Cassette
     from .options import Mode as Mode
-    from .record.options import Options
-    from .record.recorder import Recorder, Summary
-    from .replay.stage import Played, Replay
+    from .record.recorder import Recorder, RecordingSummary
+    from .record.recording_options import RecordingOptions
+    from .replay.stage import ReplayOptions, ReplayOutcome
     from .transports.process import Around
 
     Say = Callable[[str], None]
@@ -33,12 +33,12 @@ else:
         return Literal[MODES]
 
 
-class Outcome(NamedTuple):
+class UseOutcome(NamedTuple):
     """Result of `use`: what was replayed, what was recorded, and the exit code."""
 
     code: int
-    played: Played | None = None
-    recorded: Summary | None = None
+    played: ReplayOutcome | None = None
+    recorded: RecordingSummary | None = None
     goes_on: bool = False  # recorded because the run was recording already
     replaces: bool = False  # the recording that was there before
 
@@ -49,24 +49,24 @@ class Command(NamedTuple):
     words: Sequence[str]
     around: Around | None = None
 
-    def record(self, path: str, options: Options, say: Say) -> tuple[int, Summary]:
+    def record(self, path: str, options: RecordingOptions, say: Say) -> tuple[int, RecordingSummary]:
         return api.record(self.words, path, options, around=self.around, warn=say)
 
-    def replay(self, path: str, options: Replay, say: Say) -> Played:
+    def replay(self, path: str, options: ReplayOptions, say: Say) -> ReplayOutcome:
         return api.replay(path, options, say=say)
 
-    def add(self, file: str, replay: Replay, recorder: Recorder, say: Say) -> tuple[Played, int]:
+    def add(self, file: str, replay: ReplayOptions, recorder: Recorder, say: Say) -> tuple[ReplayOutcome, int]:
         """Replay, and pass misses on to the live server. Return what was played, and how much was passed on."""
         from .cassette.reader import Cassette
         from .replay.stage import Stage
         from .transports import process, signals
         from .transports.stdio import serve
-        from .transports.stdio.live import Live
+        from .transports.stdio.live import LivePlayer
 
         with Cassette(file, replay.label) as cassette:
-            stage = Stage(cassette, replay, say, clients=api.counting(file, replay, say))
-            live = Live(self.words, self.around or process.AS_WE_ARE, recorder, stage)
-            served = signals.until_stopped(lambda: serve.serve(live, live.watched, live.unsent), live.record_signal)
+            stage = Stage(cassette, replay, say, clients=api.connection_counter(file, replay, say))
+            live = LivePlayer(self.words, self.around or process.AS_WE_ARE, recorder, stage)
+            served = signals.run_until_stopped(lambda: serve.serve(live, live.watched, live.unsent), live.record_signal)
             played = stage.finish(served)
             live.end()
         if live.episodes.failed is not None:
@@ -80,13 +80,13 @@ class Url(NamedTuple):
     web: api.Web
     started: Callable[[str], None]
 
-    def record(self, path: str, options: Options, say: Say) -> tuple[int, Summary]:
+    def record(self, path: str, options: RecordingOptions, say: Say) -> tuple[int, RecordingSummary]:
         return api.record_url(self.web, path, options, warn=say, started=self.started)
 
-    def replay(self, path: str, options: Replay, say: Say) -> Played:
+    def replay(self, path: str, options: ReplayOptions, say: Say) -> ReplayOutcome:
         return api.replay_web(path, options, self.web, say=say, started=self.started)
 
-    def add(self, file: str, replay: Replay, recorder: Recorder, say: Say) -> tuple[Played, int]:
+    def add(self, file: str, replay: ReplayOptions, recorder: Recorder, say: Say) -> tuple[ReplayOutcome, int]:
         """Replay over HTTP, and pass misses on to the live server, as for a command."""
         from .cassette.reader import Cassette
         from .replay.stage import Stage
@@ -100,7 +100,7 @@ class Url(NamedTuple):
             site = self.web.site(accidents)
             upstream = Upstream(self.web.url, self.web.headers, self.web.cacert)
             proxy = Proxy(upstream, site.origin, recorder, say)
-            path, aliases = stage.place(self.web.url)
+            path, aliases = stage.served_paths(self.web.url)
             server = LiveServer(stage, site.stop, aliases, proxy, upstream.path, self.web.max_body)
             site.serve(server, lambda origin: self.started(origin + path))
             if server.passed_on:
@@ -110,7 +110,9 @@ class Url(NamedTuple):
             return stage.finish(server.code or proxy.code or accidents.code), server.passed_on
 
 
-def use(path: str, server: Command | Url, mode: Mode, replay: Replay, record: Options, say: Say) -> Outcome:
+def use(
+    path: str, server: Command | Url, mode: Mode, replay: ReplayOptions, record: RecordingOptions, say: Say
+) -> UseOutcome:
     """Serve clients as the mode says."""
     path = schema.absolute(path)
     record = record._replace(run=_run(server, record.run) if mode != "none" else None)
@@ -118,7 +120,7 @@ def use(path: str, server: Command | Url, mode: Mode, replay: Replay, record: Op
         return _record(path, server, record, say)._replace(goes_on=True)
     if mode == "none" or (mode == "once" and is_whole(path, say, replay.label)):
         played = server.replay(path, replay, say)
-        return Outcome(played.code, played)
+        return UseOutcome(played.code, played)
     if mode == "new_episodes" and can_play(path, replay.label):
         return _new_episodes(path, server, replay, record, say)
     if mode == "rewrite":
@@ -130,19 +132,19 @@ def _run(server: Command | Url, given: str | None) -> str | None:
     """The run that is recorded. Clients of a URL were started by nobody we know, so only a name joins them."""
     from .transports import runs
 
-    return runs.current(given) if isinstance(server, Command) else runs.named(given) or None
+    return runs.current_run(given) if isinstance(server, Command) else runs.run_name(given) or None
 
 
-def _goes_on(path: str, record: Options, say: Say) -> bool:
+def _goes_on(path: str, record: RecordingOptions, say: Say) -> bool:
     """Return whether this run has begun to record the server, and nothing of it was replayed since."""
     run = record.run
     if run is None:
         return False
-    from .cassette.lookup.sessions import run_named
+    from .cassette.lookup.playable_sessions import find_run
     from .transports.runs import Turns
 
     def is_recorded(cassette: Cassette) -> bool:
-        recorded = run_named(cassette, run)
+        recorded = find_run(cassette, run)
         return recorded is not None and not Turns(path, run, recorded, say).has_begun
 
     return _is_true_of(path, record.label, is_recorded)
@@ -153,9 +155,9 @@ def can_play(path: str, label: str | None = None) -> bool:
 
     Here and below, with a label: one of that server.
     """
-    from .cassette.lookup.sessions import finished
+    from .cassette.lookup.playable_sessions import finished_sessions
 
-    return _is_true_of(path, label, lambda cassette: any(finished(cassette)))
+    return _is_true_of(path, label, lambda cassette: any(finished_sessions(cassette)))
 
 
 def is_whole(path: str, say: Say, label: str | None = None) -> bool:
@@ -165,10 +167,10 @@ def is_whole(path: str, say: Say, label: str | None = None) -> bool:
 
 def holds_whole(cassette: Cassette, say: Say) -> bool:
     """The same of an open cassette."""
-    from .cassette.lookup.sessions import finished, whole
+    from .cassette.lookup.playable_sessions import finished_sessions, whole_sessions
 
-    there = any(finished(cassette))
-    if there and not any(whole(cassette)):
+    there = any(finished_sessions(cassette))
+    if there and not any(whole_sessions(cassette)):
         say(f"what is on {cassette.path} was cut short when its recorder was stopped: it is recorded again")
         return False
     return there
@@ -184,7 +186,7 @@ def holds_closed(cassette: Cassette) -> bool:
     return any(session.extends is None and session.ended_at is not None for session in cassette.each_session())
 
 
-def opened(path: str, label: str | None = None) -> Cassette | None:
+def open_existing(path: str, label: str | None = None) -> Cassette | None:
     """Open a cassette; None where there is none yet."""
     if not (schema.is_remote(path) or schema.is_there(path)):
         schema.check_header(path)
@@ -198,47 +200,47 @@ def opened(path: str, label: str | None = None) -> Cassette | None:
 
 
 def _is_true_of(path: str, label: str | None, holds: Callable[[Cassette], bool]) -> bool:
-    cassette = opened(path, label)
+    cassette = open_existing(path, label)
     if cassette is None:
         return False
     with cassette:
         return holds(cassette)
 
 
-def _record(path: str, server: Command | Url, options: Options, say: Say) -> Outcome:
+def _record(path: str, server: Command | Url, options: RecordingOptions, say: Say) -> UseOutcome:
     code, summary = server.record(path, options, say)
-    return Outcome(code, recorded=summary)
+    return UseOutcome(code, recorded=summary)
 
 
-def _rewrite(path: str, server: Command | Url, options: Options, say: Say) -> Outcome:
+def _rewrite(path: str, server: Command | Url, options: RecordingOptions, say: Say) -> UseOutcome:
     """Record into a file beside the cassette, which takes its place only if the run ended as it should."""
     from .cassette import replace
-    from .cassette.change import merge
-    from .cassette.change.same import says_the_same
+    from .cassette.change import merge_sessions
+    from .cassette.change.same import has_same_content
 
     api.check_writable(path)
     api.make_directory(path)
     with replace.beside(path) as part:
         outcome = _record(part.file, server, options, say)
-        why = _unfit(part.file, outcome)
+        why = _rejection_reason(part.file, outcome)
         if why:
-            say(f"{unchanged(path)}: {why}")
-            return Outcome(outcome.code)
+            say(f"{describe_unwritten(path)}: {why}")
+            return UseOutcome(outcome.code)
         if _goes_on(part.path, options, say):
-            merge.add(part.file, part.path)  # another connection of this run was quicker
-        elif not options.new_times and says_the_same(part.file, part.path, options.label):
+            merge_sessions.add(part.file, part.path)  # another connection of this run was quicker
+        elif not options.new_times and has_same_content(part.file, part.path, options.label):
             pass  # the file stays as it is, byte for byte
         elif options.label is not None and is_recorded(part.path):
-            merge.add(part.file, part.path, instead_of=options.label)  # what other servers said stays
+            merge_sessions.add(part.file, part.path, instead_of=options.label)  # what other servers said stays
         else:
             outcome = outcome._replace(replaces=is_recorded(part.path))
             part.put(keep_times=not options.new_times)
         return outcome
 
 
-def _unfit(beside: str, outcome: Outcome) -> str | None:
+def _rejection_reason(beside: str, outcome: UseOutcome) -> str | None:
     """Return why a recording must not take the old one's place, if so."""
-    from .cassette.lookup.sessions import finished
+    from .cassette.lookup.playable_sessions import finished_sessions
     from .cassette.reader import Cassette
     from .wire.channels import STDIO
 
@@ -250,7 +252,7 @@ def _unfit(beside: str, outcome: Outcome) -> str | None:
     if os.path.exists(f"{beside}-wal"):
         return "the new recording is in use"
     with Cassette(beside) as cassette:
-        if not any(finished(cassette)):
+        if not any(finished_sessions(cassette)):
             return "nothing was asked in this run"
         numbers = [session.id for session in cassette.each_session() if session.transport == STDIO]
         left = all(_client_left_first(cassette, number) for number in numbers)
@@ -262,23 +264,25 @@ def _unfit(beside: str, outcome: Outcome) -> str | None:
 
 def _client_left_first(cassette: Cassette, session: int) -> bool:
     """Return whether the first end on the tape of a stdio session is the client's. The server's may follow from it."""
-    from .cassette.query import filters, rows
+    from .cassette.query import filters, timeline
     from .wire.channels import STDIO
 
-    for row in rows.session_rows(cassette, session, filters.parse("kind:control")):
-        if row.channel == STDIO and rows.facts(row).get("event") in ("close", "exit"):
+    for row in timeline.session_rows(cassette, session, filters.parse("kind:control")):
+        if row.channel == STDIO and timeline.facts(row).get("event") in ("close", "exit"):
             return row.sender == "client"
     return False
 
 
-def _new_episodes(path: str, server: Command | Url, replay: Replay, record: Options, say: Say) -> Outcome:
+def _new_episodes(
+    path: str, server: Command | Url, replay: ReplayOptions, record: RecordingOptions, say: Say
+) -> UseOutcome:
     """Replay, and record misses from the live server as a session that extends the one played."""
     from .cassette.reader import Cassette
 
     api.check_writable(path)
     with Cassette(path, replay.label) as cassette:
         eras = (True, False) if isinstance(server, Url) else (None, None)
-        first, modern = (_played(cassette, replay.session, legacy) for legacy in eras)
+        first, modern = (_played_session(cassette, replay.session, legacy) for legacy in eras)
     # The writer is forked before the cassette is opened to be played: SQLite forbids the other order.
     record = record._replace(extends=first, extends_modern=modern, when_needed=True)
     recorder = api.start_recorder(path, record, say)
@@ -289,10 +293,10 @@ def _new_episodes(path: str, server: Command | Url, replay: Replay, record: Opti
     if passed_on:
         with Cassette(path):
             pass  # the last one out leaves one file behind
-    return Outcome(played.code, played, summary if passed_on else None)
+    return UseOutcome(played.code, played, summary if passed_on else None)
 
 
-def _played(cassette: Cassette, which: str, legacy: bool | None) -> int:
+def _played_session(cassette: Cassette, which: str, legacy: bool | None) -> int:
     """The session that clients of an era play, and new ones extend."""
     from .replay.selection import select
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .redaction.environment import Pairs
     from .replay.deck import Unanswered
     from .replay.finder import Repeats
-    from .transports.handover import Handed
+    from .transports.environment_handover import RecorderEnvironment
 
     Mode = Literal["none", "once", "new_episodes", "all", "rewrite"]
 
@@ -69,7 +69,7 @@ class Option(NamedTuple):
     hidden: bool = False
     short: str | None = None
 
-    def taken(self, given: Any) -> Any:
+    def convert(self, given: Any) -> Any:
         """Return the value of what was given on a command line. ValueError: why it is none."""
         if given is None or given == self.default or not (self.parse or self.check):
             return given
@@ -77,18 +77,18 @@ class Option(NamedTuple):
 
     def _read(self, text: str) -> Any:
         if not self.parse:
-            return self.checked(text)
-        value = _named(self.parse)(text)
-        return tuple(map(self.checked, value)) if self.check else value
+            return self.check_text(text)
+        value = _import_function(self.parse)(text)
+        return tuple(map(self.check_text, value)) if self.check else value
 
-    def checked(self, text: str) -> str:
+    def check_text(self, text: str) -> str:
         """Return a text that its check does not refuse with a ValueError."""
         assert self.check
-        _named(self.check)(text)
+        _import_function(self.check)(text)
         return text
 
 
-def _named(name: str) -> Callable[[str], Any]:
+def _import_function(name: str) -> Callable[[str], Any]:
     from importlib import import_module
 
     module, _, function = name.partition(":")
@@ -135,9 +135,10 @@ class OptionValues(NamedTuple):
     redact_with: tuple[str, ...] = ()
     of_files: tuple[Pairs, ...] = ()
     of_processes: tuple[Pairs, ...] = ()
-    of_test: Handed | None = None
+    of_test: RecorderEnvironment | None = None
     max_decoded: int | None = None
     no_redact: bool = False
+    lock: str | None = None
     session: str = "latest"
     ignore: tuple[str, ...] = ()
     match_on: tuple[str, ...] = ()
@@ -177,7 +178,7 @@ def words_for(rows: Iterable[Option], values: OptionValues) -> list[str]:
     return found
 
 
-def known(values: OptionValues) -> Pairs:
+def known_variables(values: OptionValues) -> Pairs:
     """Return the variables of the server, other processes and files: what they hold is hidden too, if it is secret."""
     several = *values.of_files, *values.of_processes, values.of_test.secrets if values.of_test else ()
     return (*values.env, *(pair for pairs in several for pair in pairs))
@@ -187,11 +188,13 @@ OUTPUT = Option(
     "output", "--output", "The cassette. Default: cassettes/NAME.db in a project, else in your data directory; NAME "
     "comes from the command or the URL.", "FILE", "path", short="-o",
 )  # fmt: skip
-FOR = Option(
+FOR_CLIENT = Option(
     "of_client", "--for", "The client and server, as mcp-tape wrap writes them: the cassette is CLIENT/SERVER.db in "
     "your data directory.", "CLIENT/SERVER",
 )  # fmt: skip
-WAS = Option("was", "--was", "The original entry of a client, for mcp-tape wrap --undo.", "TEXT", hidden=True)
+ORIGINAL_ENTRY = Option(
+    "was", "--was", "The original entry of a client, for mcp-tape wrap --undo.", "TEXT", hidden=True
+)
 ROTATION = (
     Option("rotate", "--rotate", "Continue in another cassette (FILE-2.db, FILE-3.db …) once this one has reached this "
            "size and no exchange is open, or at three times the size. Default with --for: 50M.", "SIZE",
@@ -280,12 +283,12 @@ REDACT = (
     Option("redact_with", "--redact-with", "Also hide what this Python function removes from each text.",
            "MODULE:FUNCTION", multiple=True, keyword="redactions", check="values:named_function"),
 )  # fmt: skip
-KNOWN = (
+SECRET_SOURCES = (
     Option("of_files", "--env-file", "Also hide the values of secret variables in this .env file.", "FILE",
-           multiple=True, parse="redaction.environment:from_file"),
+           multiple=True, parse="redaction.environment:read_env_file"),
     Option("of_processes", "--redact-env-from", "Also hide the values of secret variables of other processes: parents "
            "(those that started mcp-tape) or pid:N. Linux only.", "WHO",
-           multiple=True, parse="transports.handover:from_process"),
+           multiple=True, parse="transports.environment_handover:from_process"),
 )  # fmt: skip
 NO_REDACT = Option(
     "no_redact", "--no-redact", "Store secrets. The cassette is then a secret itself.", kind="flag", keyword="redact"
@@ -293,9 +296,9 @@ NO_REDACT = Option(
 RECORDING = (
     NOTE,
     *REDACT,
-    *KNOWN,
+    *SECRET_SOURCES,
     Option("of_test", "--secrets-from", "The socket at which a test passes secrets and variables.", "SOCKET",
-           parse="transports.handover:received", hidden=True),
+           parse="transports.environment_handover:ask_test", hidden=True),
     Option("max_decoded", "--max-decoded", "Do not store an HTTP body that is larger than this when decompressed. "
            " [default: 64M]", "SIZE", parse="values:parse_size"),
     NO_REDACT,
@@ -331,7 +334,7 @@ REPLAYING = (
     Option("speed", "--speed", "0: answer at once. 1: as slow as recorded. 2: twice as fast.",
            kind="number", default=0.0, keyword="speed"),
     Option("faults", "--fault", "Break an answer, e.g. 'tools/call:search@2=error:-32000'.", "TARGET=FAULT",
-           multiple=True, keyword="faults", check="replay.faults:parse", noun="fault", functions="choosers"),
+           multiple=True, keyword="faults", check="replay.faults:parse_fault", noun="fault", functions="choosers"),
     Option("seed", "--seed", "The seed of faults that strike at random.", kind="integer", default=0, keyword="seed"),
     Option("strict", "--strict", "Exit with 1, too, if a recorded request was not made, an HTTP request was refused, "
            "or a fault struck nothing.", kind="flag"),
@@ -359,7 +362,10 @@ COMMON = (
 )  # fmt: skip
 
 WEB = (URL, *UPSTREAM)
-OF_SERVER = (*AROUND, *WEB, HEADER_ENV, OVER_STDIO, WAS, *LISTENING)
-RECORD = (OUTPUT, FOR, *ROTATION, *OF_SERVER, *RECORDING, *IN_PRODUCTION, *COMMON)
-REPLAY = (*REPLAYING, *REDACT, *LISTENING, MAX_BODY, WORKERS, *COMMON)
+OF_SERVER = (*AROUND, *WEB, HEADER_ENV, OVER_STDIO, ORIGINAL_ENTRY, *LISTENING)
+RECORD = (OUTPUT, FOR_CLIENT, *ROTATION, *OF_SERVER, *RECORDING, *IN_PRODUCTION, *COMMON)
+LOCK = Option(
+    "lock", "--lock", "If FILE holds stubs: take the handshake, lists and schemas from this lock.", "LOCK", "path",
+)  # fmt: skip
+REPLAY = (LOCK, *REPLAYING, *REDACT, *LISTENING, MAX_BODY, WORKERS, *COMMON)
 USE = (MODE, CONFIG, *AROUND, *WEB, *LISTENING, MAX_BODY, *REPLAYING, *LIVE, IN_PLACE_OF, *RECORDING, *COMMON)

@@ -95,7 +95,7 @@ def mcp_tape_factory(request: pytest.FixtureRequest) -> Iterator[Callable[..., U
     """Makes tapes that several tests share: called with a name and the options of the marker."""
     tapes = _tapes(request.config)
     yield tapes.make
-    tapes.end_made()
+    tapes.end_factory_tapes()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -103,32 +103,32 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
     __tracebackhide__ = True
     if item.get_closest_marker("mcp_tape") is not None:
         _tapes(item.config)  # a marker may be all that it has
-    return (yield from _watched(item, "setup"))
+    return (yield from _fail_at_miss(item, "setup"))
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     __tracebackhide__ = True
-    return (yield from _watched(item, "call"))
+    return (yield from _fail_at_miss(item, "call"))
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, Any, Any]:
     __tracebackhide__ = True
-    return (yield from _watched(item, "teardown"))
+    return (yield from _fail_at_miss(item, "teardown"))
 
 
-def _watched(item: pytest.Item, when: str) -> Generator[None, Any, Any]:
+def _fail_at_miss(item: pytest.Item, when: str) -> Generator[None, Any, Any]:
     """Fail a test at a miss, even if the code under test has swallowed it, unless it has failed already."""
     __tracebackhide__ = True
     try:
         result = yield
     except BaseException:
         if _TAPES in item.config.stash:
-            _tapes(item.config).failed(item, when)
+            _tapes(item.config).explain_failure(item, when)
         raise
     if _TAPES in item.config.stash:
-        _tapes(item.config).passed(item, when)
+        _tapes(item.config).check_passed(item, when)
     return result
 
 
@@ -136,7 +136,7 @@ def _watched(item: pytest.Item, when: str) -> Generator[None, Any, Any]:
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
     report = yield
     if _TAPES in item.config.stash:
-        _tapes(item.config).reported(item, call, report)
+        _tapes(item.config).note_report(item, call, report)
     return report
 
 
@@ -151,13 +151,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_deselected(items: list[pytest.Item]) -> None:
     """Count the cassettes of deselected tests as used."""
     if items and _wants_orphans(items[0].config):
-        _tapes(items[0].config).know(items)
+        _tapes(items[0].config).count_as_used(items)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     config = session.config
     if _wants_orphans(config):
-        _tapes(config).know(session.items)
+        _tapes(config).count_as_used(session.items)
     if _TAPES in config.stash:
         _tapes(config).finish(session)
 

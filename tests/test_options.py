@@ -20,12 +20,12 @@ import pytest
 from mcp_tape import TapeError, api, modes, options, use_cassette
 from mcp_tape.cli import cli
 from mcp_tape.options import Option, OptionValues
-from mcp_tape.record.options import Options
-from mcp_tape.replay.stage import Replay
-from mcp_tape.start.values import record_from, web_from
-from mcp_tape.testing import settings
-from mcp_tape.testing.recording import Handover
-from mcp_tape.transports.handover import Handed, received
+from mcp_tape.record.recording_options import RecordingOptions
+from mcp_tape.replay.stage import ReplayOptions
+from mcp_tape.start.server_values import record_from, web_from
+from mcp_tape.testing import tape_settings
+from mcp_tape.testing.recorders import Handover
+from mcp_tape.transports.environment_handover import RecorderEnvironment, ask_test
 from mcp_tape.values import parse_size
 from mcp_tape.wire.compression import MAX_DECODED
 from tests.support.promises import CASSETTES
@@ -42,7 +42,7 @@ def redact(text: str) -> str:
 
 
 SECRET = (("TOKEN", "s3cret"),)
-HANDED = Handed(SECRET, (("HOME", "/srv"),), (("X-Key", "s3cret"),), ("GONE",))
+HANDED = RecorderEnvironment(SECRET, (("HOME", "/srv"),), (("X-Key", "s3cret"),), ("GONE",))
 NAMED = f"{redact.__module__}:redact"
 # Texts on a command line, the resulting value, and the keyword's value if it differs.
 SAMPLES: dict[str, tuple[list[str], Any] | tuple[list[str], Any, Any]] = {
@@ -99,6 +99,7 @@ SAMPLES: dict[str, tuple[list[str], Any] | tuple[list[str], Any, Any]] = {
     "replay_prefix": ([], True),
     "new_times": ([], True),
     "in_place_of": (["PATH"], "PATH"),
+    "lock": (["mcp.lock"], "mcp.lock"),
     "label": (["it's git"], "it's git"),
     "run": (["r1"], "r1"),
     "quiet": ([], True),
@@ -210,7 +211,8 @@ def test_each_row_has_a_typed_value_with_its_default() -> None:
 
 def test_the_keywords_are_those_of_use_cassette() -> None:
     parameters = inspect.signature(use_cassette).parameters
-    assert {row.keyword for row in KEYWORDS} == parameters.keys() - {"path", "command", "servers", "block_live"}
+    others = {"path", "stubs", "lock", "command", "servers", "block_live"}
+    assert {row.keyword for row in KEYWORDS} == parameters.keys() - others
     for row in KEYWORDS:
         if row.keyword == row.name and not row.multiple:
             assert parameters[row.name].default in (row.default, ())
@@ -222,11 +224,11 @@ def test_choices_are_those_of_the_types() -> None:
 
 def test_help_names_the_default_of_what_is_read_only_if_given() -> None:
     assert "[default: 64M]" in ROWS["max_decoded"].help
-    assert parse_size("64M") == MAX_DECODED and Options._field_defaults["max_decoded"] is None
+    assert parse_size("64M") == MAX_DECODED and RecordingOptions._field_defaults["max_decoded"] is None
 
 
 def test_what_has_a_name_is_taken_by_what_records_replays_or_serves() -> None:
-    fields = {*Replay._fields, *Options._fields, *api.Web._fields}
+    fields = {*ReplayOptions._fields, *RecordingOptions._fields, *api.Web._fields}
     # These have another name, or control the others.
     apart = {"order", "no_redact", "of_files", "of_processes", "of_test", "listen", "allow_remote"}
     around = {row.name for row in options.AROUND}
@@ -237,6 +239,7 @@ def test_what_has_a_name_is_taken_by_what_records_replays_or_serves() -> None:
         "rotate",
         "keep",
         "header_env",
+        "lock",
         "over_stdio",
         "was",
         "mode",
@@ -247,7 +250,7 @@ def test_what_has_a_name_is_taken_by_what_records_replays_or_serves() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in ROWS if name in {*Replay._fields, *Options._fields, *api.Web._fields}]
+    "name", [name for name in ROWS if name in {*ReplayOptions._fields, *RecordingOptions._fields, *api.Web._fields}]
 )
 def test_a_value_reaches_what_records_replays_and_serves(name: str) -> None:
     values = OptionValues(**{name: value_of(ROWS[name])})
@@ -320,7 +323,7 @@ def test_as_a_keyword(row: Option) -> None:
 @names
 @UNSTRUCK
 def test_in_a_mark(row: Option, pytestconfig: pytest.Config) -> None:
-    want = settings.wanted(pytestconfig, [keyword_of(row)], {})
+    want = tape_settings.resolve_tape(pytestconfig, [keyword_of(row)], {})
     with use_cassette("tape.db", "none", **keyword_of(row)) as tape, use_cassette("tape.db", **want.keywords) as marked:
         assert marked._settings == tape._settings
 
@@ -347,7 +350,7 @@ def test_what_is_handed_to_a_recorder(name: str, monkeypatch: pytest.MonkeyPatch
     server = {"url": "https://example.com/mcp"} if name == "headers" else {"command": ["server"]}
     with use_cassette("tape.db", "all", **server, **keyword_of(ROWS[name])) as tape:
         words = tape._mcp_tape()  # type: ignore[attr-defined]
-        handed = received(words[words.index("--secrets-from") + 1])
+        handed = ask_test(words[words.index("--secrets-from") + 1])
         tape.finish(keep=False)
     expected = [("HOME", os.environ["HOME"]), ("A B", "\"=\n'")] if name == "env_from" else value_of(ROWS[name])
     assert list(handed.headers if name == "headers" else handed.env) == list(expected)
@@ -359,4 +362,4 @@ def test_a_bad_value_of_a_keyword_or_a_mark(name: str, pytestconfig: pytest.Conf
     with pytest.raises(TapeError, match=re.escape(BAD[name][1])):
         use_cassette("tape.db", **{"mode": "none"} | bad)
     with pytest.raises((TapeError, pytest.fail.Exception), match=re.escape(BAD[name][1])):
-        use_cassette("tape.db", **settings.wanted(pytestconfig, [bad], {}).keywords)
+        use_cassette("tape.db", **tape_settings.resolve_tape(pytestconfig, [bad], {}).keywords)

@@ -11,11 +11,11 @@ from typing import Any
 from ..cassette.query import sql as querying
 from ..cassette.reader import Cassette
 from ..cassette.schema import GIT
-from ..cassette.text.lines import json_line
+from ..cassette.text.safe_lines import json_line
 from ..errors import TapeError
-from ..transports.crew import Worker
-from .answers import Answer, Item, ToolError, clean, number, page, window
-from .places import Call
+from ..transports.task_processes import Worker
+from .paging import Item, ToolAnswer, ToolError, clean, number, page, window
+from .places import ToolCall
 
 _LONGEST = 2_000  # characters of a value
 _MOST_MEMORY = 256 << 20  # bytes that SQLite may use for a query
@@ -31,44 +31,44 @@ TABLES = (  # with the columns that most queries need
 
 
 def diff(
-    call: Call,
+    call: ToolCall,
     old: str,
     new: str,
     part: str | None = None,
     format: str = "text",  # noqa: A002 - as the option of diff is called
     cursor: str | None = None,
-) -> Answer:
+) -> ToolAnswer:
     """Compare two recordings, by the rules of this project."""
     from ..compare.report import render
-    from ..compare.versions import PARTS, Version, compare, recorded
-    from ..diff.project import here, load  # slow to import
+    from ..compare.versions import PARTS, Version, compare, recorded_version
+    from ..diff.project import load, working_directory  # slow to import
     from ..diff.sources import parse
 
-    settings = load(here()).settings()
+    settings = load(working_directory()).settings()
     with ExitStack() as stack:
 
         def version(reference: str) -> Version:
             place = parse(reference)
             if place.path.startswith(GIT):
                 raise ToolError(f"only cassettes can be compared here, and not git revisions: {reference!r}")
-            cassette = stack.enter_context(call.opened(place.path, place.label))
-            return recorded(cassette, place.session, settings.ignore_paths)
+            cassette = stack.enter_context(call.open_cassette(place.path, place.label))
+            return recorded_version(cassette, place.session, settings.ignore_paths)
 
         parts = [each for each in PARTS if part in (each, None)]
         comparison = compare(version(old), version(new), settings, parts)
-    return Answer(window([render(comparison, format)], number(cursor)))
+    return ToolAnswer(window([render(comparison, format)], number(cursor)))
 
 
 def query(
-    call: Call, sql: str, file: str | None = None, params: dict[str, str] | None = None, cursor: str | None = None
-) -> Answer:
+    call: ToolCall, sql: str, file: str | None = None, params: dict[str, str] | None = None, cursor: str | None = None
+) -> ToolAnswer:
     """Return the rows of one read-only statement, run in a process that can be killed.
 
     A running SQLite function cannot be interrupted, and its memory has no limit.
     """
     path = call.places.path_of(file)
     worker = Worker(pickle.dumps(_answer))
-    with call.stopped_by(worker.kill):
+    with call.stop_with(worker.kill):
         worker.give((path, sql, params, number(cursor)))
         outcome = worker.take()
         if outcome is None:
@@ -79,11 +79,11 @@ def query(
         raise ToolError(outcome.failure)
     if isinstance(outcome.value, TapeError):
         raise outcome.value
-    assert isinstance(outcome.value, Answer)
+    assert isinstance(outcome.value, ToolAnswer)
     return outcome.value
 
 
-def _answer(asked: tuple[str, str, dict[str, str] | None, int]) -> Answer | TapeError:
+def _answer(asked: tuple[str, str, dict[str, str] | None, int]) -> ToolAnswer | TapeError:
     """Return the answer to a query, or its error, within a memory limit."""
     path, sql, params, skipped = asked
     try:

@@ -7,17 +7,17 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 
-from ..cassette.query.sessions import cassettes_in
+from ..cassette.query.inventory import cassettes_in
 from ..cassette.query.sql import STEPS
 from ..cassette.reader import Cassette
 from ..cassette.schema import absolute, is_remote
-from ..errors import CassetteError, pasted
-from .answers import ToolError, short
+from ..errors import CassetteError, quote_path
+from .paging import ToolError, short
 
 _NAMED = 5  # files to name in an error
 
 
-class Places:
+class ReadableCassettes:
     """Files and directories, by the names that the user gave."""
 
     def __init__(self, given: Sequence[str]) -> None:
@@ -51,7 +51,7 @@ class Places:
         if not self._is_inside(real):
             raise ToolError(
                 f"refused: {short(file)} is not among the cassettes that may be read here, which are at or below: "
-                f"{self._shown()}. list_cassettes has their names."
+                f"{self._printable_places()}. list_cassettes has their names."
             )
         if not os.path.isfile(real):
             raise ToolError(f"there is no cassette {short(file)}; list_cassettes has the names of those there are")
@@ -75,31 +75,31 @@ class Places:
         if len(few) == 1:
             return few[0]
         if not few:
-            raise ToolError(f"there is no cassette at or below {self._shown()}. {HOW_TO_RECORD}")
+            raise ToolError(f"there is no cassette at or below {self._printable_places()}. {HOW_TO_RECORD}")
         named = ", ".join(few[:_NAMED]) + (", …" if len(few) > _NAMED else "")
         raise ToolError(f'there are several cassettes: name one as "file", such as {few[0]!r}. There are: {named}')
 
-    def _shown(self) -> str:
+    def _printable_places(self) -> str:
         return ", ".join(map(absolute, self.given))
 
 
 HOW_TO_RECORD = "Record one with: mcp-tape record -- SERVER"
 
 
-def given(files: Sequence[str]) -> Places:
+def readable_cassettes(files: Sequence[str]) -> ReadableCassettes:
     """The places of a command line. Each must exist."""
     for file in files:
         if not os.path.exists(file) and not is_remote(file):
             raise CassetteError(
-                f"there is no cassette at {file}; record one with: mcp-tape record -o {pasted(file)} -- SERVER"
+                f"there is no cassette at {file}; record one with: mcp-tape record -o {quote_path(file)} -- SERVER"
             )
-    return Places(files)
+    return ReadableCassettes(files)
 
 
-class Call:
+class ToolCall:
     """One call of a tool: the cassettes that it may read, and whether the client still waits."""
 
-    def __init__(self, places: Places, is_stopped: Callable[[], bool] = lambda: False) -> None:
+    def __init__(self, places: ReadableCassettes, is_stopped: Callable[[], bool] = lambda: False) -> None:
         self.places, self.is_stopped = places, is_stopped
         self._stops: list[Callable[[], None]] = []
 
@@ -109,7 +109,7 @@ class Call:
             stop()
 
     @contextmanager
-    def stopped_by(self, stop: Callable[[], None]) -> Iterator[None]:
+    def stop_with(self, stop: Callable[[], None]) -> Iterator[None]:
         """Let `stop` end work elsewhere while the context is open."""
         self._stops.append(stop)
         if self.is_stopped():
@@ -120,7 +120,7 @@ class Call:
             self._stops.remove(stop)
 
     @contextmanager
-    def opened(self, file: str | None, label: str | None = None) -> Iterator[Cassette]:
+    def open_cassette(self, file: str | None, label: str | None = None) -> Iterator[Cassette]:
         with Cassette(self.places.path_of(file), label) as cassette:
             cassette.connection.set_progress_handler(self.is_stopped, STEPS)
             yield cassette

@@ -8,20 +8,20 @@ from contextlib import closing
 from itertools import chain, islice
 from typing import Any
 
-from ..cassette.query import filters, search, stats
+from ..cassette.query import filters, totals, word_search
 from ..cassette.query.exchanges import Counts
 from ..cassette.query.filters import EVERYTHING, Filter, FilterError
-from ..cassette.query.rows import Row, belonging, session_rows, whole_text
-from ..cassette.query.sessions import all_or_one, facts, server
+from ..cassette.query.inventory import facts, select_sessions, server
+from ..cassette.query.timeline import TimelineRow, related_rows, session_rows, whole_text
 from ..cassette.reader import Cassette, Session
-from ..contracts import why
+from ..contracts import reasons
 from ..errors import CassetteError, TapeError, count
 from ..formats import pretty
-from ..formats.lines import Line, duration, goes_without_saying, line_of
+from ..formats.row_lines import Line, duration, is_left_out_by_default, line_of
 from ..values import size_text
 from ..wire import protocol
-from .answers import SHORT, Answer, Item, ToolError, brief, number, numbers, page, short, window, words_of
-from .places import HOW_TO_RECORD, Call
+from .paging import SHORT, Item, ToolAnswer, ToolError, brief, number, numbers, page, short, window, words_of
+from .places import HOW_TO_RECORD, ToolCall
 
 _OF_MESSAGE = "session seq seconds sender kind id what status size odd exchange".split()
 _EXCERPT = 200  # characters around a hit
@@ -30,33 +30,33 @@ _HEAD = "session.seq · seconds · → client, ← server, ! needs a look · wha
 
 
 def show_session(
-    call: Call,
+    call: ToolCall,
     file: str | None = None,
     session: int | None = None,
     filter: str = "",  # noqa: A002 - as the option of show is called
     all: bool = False,  # noqa: A002 - the same
     cursor: str | None = None,
-) -> Answer:
+) -> ToolAnswer:
     """Show the messages of a session, one line each."""
-    kept = _parsed(filter)
-    with call.opened(file) as cassette:
+    kept = _parse_filter(filter)
+    with call.open_cassette(file) as cassette:
         place = numbers(cursor, 2, 3) if cursor else []
         if place and session is None and not kept.names_sessions:
             session = place[0]  # the newest when the first page was read
         rows = _rows(cassette, filters.sessions(cassette, kept, session), kept, place)
-        items = (_message(line_of(cassette, row)) for row in rows if all or not goes_without_saying(row))
+        items = (_message(line_of(cassette, row)) for row in rows if all or not is_left_out_by_default(row))
         nothing = "Nothing fits the filter." if kept.terms else "There is nothing on it yet."
         return page("messages", items, f"{cassette.path}: {_HEAD}", nothing)
 
 
-def _parsed(text: str) -> Filter:
+def _parse_filter(text: str) -> Filter:
     try:
         return filters.parse(text) if text else EVERYTHING
     except FilterError as error:
         raise ToolError(f"filter, at {short(text[error.position :], 40)!r}: {error}. Example: status:error") from None
 
 
-def _rows(cassette: Cassette, sessions: list[int], kept: Filter, place: list[int]) -> Iterator[Row]:
+def _rows(cassette: Cassette, sessions: list[int], kept: Filter, place: list[int]) -> Iterator[TimelineRow]:
     """Rows after a place: a session, a frame in it, and a part of the frame if it is a batch."""
     if not place:
         return chain.from_iterable(session_rows(cassette, each, kept) for each in sessions)
@@ -91,18 +91,18 @@ def _detail(text: str, is_cut: bool = False, most: int = SHORT) -> str:
 
 
 def show_exchange(
-    call: Call, seq: int, file: str | None = None, session: int | None = None, cursor: str | None = None
-) -> Answer:
+    call: ToolCall, seq: int, file: str | None = None, session: int | None = None, cursor: str | None = None
+) -> ToolAnswer:
     """Show one exchange in full: the request, its answer, the messages that belong to it, and stderr meanwhile."""
-    with call.opened(file) as cassette:
+    with call.open_cassette(file) as cassette:
         asked, start = numbers(cursor or "0.0", 2)
         which = cassette.session(asked or session).id
         notes: list[str] = []
-        found = belonging(cassette, which, seq, lambda: notes.append(_MORE_STDERR))
-        return Answer(window(chain(_pieces(cassette, found), notes), start, place=f"{which}."))
+        found = related_rows(cassette, which, seq, lambda: notes.append(_MORE_STDERR))
+        return ToolAnswer(window(chain(_pieces(cassette, found), notes), start, place=f"{which}."))
 
 
-def _pieces(cassette: Cassette, rows: Iterator[Row]) -> Iterator[str]:
+def _pieces(cassette: Cassette, rows: Iterator[TimelineRow]) -> Iterator[str]:
     for row in rows:
         line = line_of(cassette, row)
         is_small = row.frame_kind == "control" or row.method == protocol.PROGRESS  # there may be thousands of these
@@ -111,15 +111,15 @@ def _pieces(cassette: Cassette, rows: Iterator[Row]) -> Iterator[str]:
             continue
         yield f"{_message(line, '').text}\n"
         text = whole_text(cassette, row)
-        yield from pretty.pieces(text) if row.is_message and row.frame_kind != "noise" else pretty.in_pieces([text])
+        yield from pretty.pieces(text) if row.is_message and row.frame_kind != "noise" else pretty.join_pieces([text])
         yield "\n"
 
 
 def search_words(
-    call: Call, words: str, file: str | None = None, session: int | None = None, cursor: str | None = None
-) -> Answer:
+    call: ToolCall, words: str, file: str | None = None, session: int | None = None, cursor: str | None = None
+) -> ToolAnswer:
     """Find the messages that have all of some words, on one cassette or on all."""
-    terms = search.parse(words)
+    terms = word_search.parse(words)
     paths, unread = call.places.paths_of(file, session), list[str]()
     with closing(_hits(call, paths, terms, session, numbers(cursor or "0.0.0", 3), unread)) as items:
         head = f"{paths[0]}: {_HEAD}" if len(paths) == 1 else f"{count(len(paths), 'cassette')}: file · {_HEAD}"
@@ -127,15 +127,20 @@ def search_words(
 
 
 def _hits(
-    call: Call, paths: list[str], terms: list[search.Term], session: int | None, place: list[int], unread: list[str]
+    call: ToolCall,
+    paths: list[str],
+    terms: list[word_search.SearchTerm],
+    session: int | None,
+    place: list[int],
+    unread: list[str],
 ) -> Generator[Item, None, None]:
     """Hits after a place: the number of a cassette, a session, a frame in it."""
     for at, path in enumerate(paths[place[0] :], place[0]):
         first, after = place[1:] if at == place[0] else (0, 0)
         try:
-            with call.opened(path) as cassette:
-                sessions = [each for each in all_or_one(cassette, session) if each >= first]
-                with closing(search.search(cassette, terms, sessions, call.check, (first, after))) as hits:
+            with call.open_cassette(path) as cassette:
+                sessions = [each for each in select_sessions(cassette, session) if each >= first]
+                with closing(word_search.search(cassette, terms, sessions, call.check, (first, after))) as hits:
                     for hit in hits:
                         found = _hit(cassette, hit, terms)
                         text = f"{path} · {found.text}" if paths[1:] else found.text
@@ -151,40 +156,40 @@ def _leave_out(error: CassetteError, path: str, paths: list[str], unread: list[s
     unread.append(f"{path}: {short(words_of(error))}")
 
 
-def _hit(cassette: Cassette, hit: search.Hit, terms: list[search.Term]) -> Item:
-    line = line_of(cassette, search.row_of(cassette, hit, terms))
+def _hit(cassette: Cassette, hit: word_search.Hit, terms: list[word_search.SearchTerm]) -> Item:
+    line = line_of(cassette, word_search.row_of(cassette, hit, terms))
     found = _message(line, _detail(hit.excerpt, most=_EXCERPT))
     return found._replace(cursor=f"{hit.session}.{hit.seq}")
 
 
 def show_stats(
-    call: Call,
+    call: ToolCall,
     file: str | None = None,
     session: int | None = None,
     filter: str = "",  # noqa: A002 - as the option of stats is called
     cursor: str | None = None,
-) -> Answer:
+) -> ToolAnswer:
     """Count calls, errors, durations and bytes of each tool and method, on one cassette or on all."""
-    kept = _parsed(filter)
+    kept = _parse_filter(filter)
     skipped = number(cursor)
     paths, unread, several = call.places.paths_of(file, session), list[str](), 0
-    found: dict[stats.Group, stats.Tally] = {}
+    found: dict[totals.CallGroup, totals.CallTally] = {}
     for path in paths:
         call.check()
         try:
-            with call.opened(path) as cassette:
-                sessions = all_or_one(cassette, session)
-                stats.tallies(cassette, sessions, kept, found)
+            with call.open_cassette(path) as cassette:
+                sessions = select_sessions(cassette, session)
+                totals.tallies(cassette, sessions, kept, found)
                 several += len(sessions)
         except CassetteError as error:
             _leave_out(error, path, paths, unread)
-    rows = stats.figures(found)
+    rows = totals.figures(found)
     items = (_figures(row, place) for place, row in enumerate(islice(rows, skipped, None), skipped + 1))
     head = f"{paths[0] if len(paths) == 1 else count(len(paths), 'cassette')}, {count(several, 'session')}:"
     return page("calls", items, head, "There are no such calls.", unread=unread)
 
 
-def _figures(row: stats.Figures, place: int) -> Item:
+def _figures(row: totals.Figures, place: int) -> Item:
     value = brief(row.as_json())
     what = " ".join(filter(None, (value["method"], value["name"])))
     times = [f"{name} {duration(took)}" for name, took in (("p50", row.p50), ("p95", row.p95), ("max", row.max))]
@@ -199,16 +204,18 @@ def _figures(row: stats.Figures, place: int) -> Item:
     return Item(" · ".join(filter(None, parts)), value, str(place))
 
 
-def show_reasons(call: Call, file: str | None = None, session: int | None = None, cursor: str | None = None) -> Answer:
+def show_reasons(
+    call: ToolCall, file: str | None = None, session: int | None = None, cursor: str | None = None
+) -> ToolAnswer:
     """List reasons for a hang."""
     skipped = number(cursor)
-    with call.opened(file) as cassette:
-        found = why.reasons(cassette, all_or_one(cassette, session))
+    with call.open_cassette(file) as cassette:
+        found = reasons.reasons(cassette, select_sessions(cassette, session))
         items = (_reason(one, place) for place, one in enumerate(islice(found, skipped, None), skipped + 1))
         return page("reasons", items, f"{cassette.path}:", "All calls were answered, and nothing else is odd.")
 
 
-def _reason(one: why.Reason, place: int) -> Item:
+def _reason(one: reasons.Reason, place: int) -> Item:
     value = brief(one._asdict()) | {"evidence": [short(line) for line in one.evidence]}
     where = f"{one.session}.{one.seq}" if one.seq is not None else str(one.session)
     lines = [f"{where} · {one.rule} · {value['what']}", *(f"    {line}" for line in value["evidence"])]
@@ -222,19 +229,19 @@ _OF_SESSION = (
 )
 
 
-def list_cassettes(call: Call, cursor: str | None = None) -> Answer:
+def list_cassettes(call: ToolCall, cursor: str | None = None) -> ToolAnswer:
     """List the readable cassettes with a summary of each, or the reason why one cannot be read."""
     items = _cassettes(call, number(cursor))
     return page("cassettes", items, "file · sessions · newest", f"There are no cassettes. {HOW_TO_RECORD}")
 
 
-def _cassettes(call: Call, skipped: int) -> Iterator[Item]:
+def _cassettes(call: ToolCall, skipped: int) -> Iterator[Item]:
     for place, path in enumerate(islice(call.places.cassettes(), skipped, None), skipped + 1):
         call.check()
         size = os.path.getsize(path) if os.path.exists(path) else 0  # remote cassettes have no size yet
         value: dict[str, Any] = {"file": path, "bytes": size, "sessions": 0, "newest": None}
         try:
-            with call.opened(path) as cassette:
+            with call.open_cassette(path) as cassette:
                 value |= _summary(cassette) | {"bytes": os.path.getsize(cassette.local)}
             problem = None
         except TapeError as error:
@@ -250,9 +257,9 @@ def _summary(cassette: Cassette) -> dict[str, Any]:
     return {"sessions": sessions, "newest": f"{short(server(newest), 80)}, {newest.started_at}" if newest else None}
 
 
-def list_sessions(call: Call, file: str | None = None, cursor: str | None = None) -> Answer:
+def list_sessions(call: ToolCall, file: str | None = None, cursor: str | None = None) -> ToolAnswer:
     """List the sessions on a cassette in recorded order: server, client, size and number of errors."""
-    with call.opened(file) as cassette:
+    with call.open_cassette(file) as cassette:
         items = _sessions(cassette, number(cursor))
         head = f"{cassette.path}: session · started · server · protocol · size"
         return page("sessions", items, head, "There is no session on it yet.")

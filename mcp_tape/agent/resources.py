@@ -8,12 +8,12 @@ from itertools import islice
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, quote, unquote
 
-from ..cassette.query.sessions import server
+from ..cassette.query.inventory import server
 from ..cassette.reader import Session
-from ..errors import CassetteError, harmless
+from ..errors import CassetteError, replace_control_characters
 from ..formats import markdown
-from .answers import CURSOR, ToolError, number, numbers, short, window
-from .places import Call
+from .paging import CURSOR, ToolError, number, numbers, short, window
+from .places import ToolCall
 
 _SCHEME = "mcp-tape:///"
 _PAGE = 100  # resources
@@ -27,7 +27,7 @@ class Page(NamedTuple):
     following: str | None
 
 
-def listed(call: Call, cursor: str | None) -> Page:
+def list_page(call: ToolCall, cursor: str | None) -> Page:
     """List some of the sessions on all cassettes. Unreadable cassettes are skipped; list_cassettes reports why."""
     first, after = numbers(cursor or "0.0", 2)
     found = list(islice(_sessions(call, first, after), _PAGE + 1))
@@ -35,11 +35,11 @@ def listed(call: Call, cursor: str | None) -> Page:
     return Page([resource for _, resource in found[:_PAGE]], following)
 
 
-def _sessions(call: Call, first: int, after: int) -> Iterator[tuple[str, dict[str, Any]]]:
+def _sessions(call: ToolCall, first: int, after: int) -> Iterator[tuple[str, dict[str, Any]]]:
     for place, path in enumerate(islice(call.places.cassettes(), first, None), first):
         call.check()
         try:
-            with call.opened(path) as cassette:
+            with call.open_cassette(path) as cassette:
                 for block in cassette.session_blocks(after or None if place == first else None):
                     yield from ((f"{place}.{session.id}", _resource(path, session)) for session in block)
         except CassetteError:
@@ -50,20 +50,20 @@ def _resource(path: str, session: Session) -> dict[str, Any]:
     name = f"{os.path.basename(path)} session {session.id}"
     return {
         "uri": f"{_SCHEME}{quote(path)}/{session.id}",
-        "name": harmless(name),
-        "description": harmless(f"{short(server(session), 80)}, recorded {session.started_at}"),
+        "name": replace_control_characters(name),
+        "description": replace_control_characters(f"{short(server(session), 80)}, recorded {session.started_at}"),
         "mimeType": MIME_TYPE,
     }
 
 
-def read(call: Call, uri: str) -> str:
+def read_session(call: ToolCall, uri: str) -> str:
     """The text of a session, up to the size of an answer."""
     place, _, asked = uri.removeprefix(_SCHEME).partition("?")
     path, _, session = place.rpartition("/")
     if not uri.startswith(_SCHEME) or not path or not session.isascii() or not session.isdigit():
         raise ToolError(f"{short(uri)} is not the URI of a session, such as {_SCHEME}cassettes/time.db/1")
     cursor = parse_qs(asked).get(CURSOR, [""])[0]
-    with call.opened(unquote(path)) as cassette:
+    with call.open_cassette(unquote(path)) as cassette:
         found = cassette.session(int(session))
         text = markdown.dump(cassette, found, cassette.frames(found.id))
         return window(text, number(cursor), f"read {_SCHEME}{place} with")

@@ -8,7 +8,7 @@ from itertools import islice
 
 from ..wire import match
 from ..wire.channels import STDIO
-from ..wire.frames import Entry, Frame
+from ..wire.frames import Frame, LedgerEntry
 from . import file, schema
 
 TYPE_CHECKING = False  # as in the package's __init__
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Row = tuple[Any, ...]
 else:
     Row = tuple
-Entered = tuple[int, Frame, list[Entry]]  # with the session that it belongs to
+EnteredFrame = tuple[int, Frame, list[LedgerEntry]]  # with the session that it belongs to
 
 # Columns of the tables. Those of `facts` and `derived` come after the id.
 SESSION = (
@@ -76,7 +76,7 @@ class Rows:
 class Batch:
     """Frames and the messages in them as rows, each with its session."""
 
-    def __init__(self, entered: Iterable[Entered] = ()) -> None:
+    def __init__(self, entered: Iterable[EnteredFrame] = ()) -> None:
         """Make the rows, without common values and without values that the schema implies."""
         self.frames, self.messages = frames, messages = Rows(), Rows()
         self.first: dict[int, int] = {}  # by session, the number of its first frame
@@ -103,13 +103,13 @@ class Batch:
                     exchange = None if exchange == cue else exchange or 0
                 plain = part == 0 and answers is None and exchange is None
                 if plain and name and key and sender == "client":
-                    messages.add((number, file.storable(method), rpc_id, file.storable(name), key))
+                    messages.add((number, file.storable_text(method), rpc_id, file.storable_text(name), key))
                 elif plain and status == "ok" and rpc_id and cue:
                     messages.add((number, rpc_id, cue))
                 elif plain and cue and what == "noise" and status is None:
                     messages.add((number, cue))
                 elif status != "retry":
-                    method, name = file.storable(method), file.storable(name)
+                    method, name = file.storable_text(method), file.storable_text(name)
                     messages.add((number + part, part, method, rpc_id, name, status, answers, exchange, cue, key))
                 elif answers is not None:  # about another message, and not one itself
                     self.again[session, answers] = None
@@ -130,7 +130,7 @@ class Batch:
         return rest
 
 
-def blocks(entered: Iterable[Entered]) -> Iterator[Batch]:
+def blocks(entered: Iterable[EnteredFrame]) -> Iterator[Batch]:
     """Yield batches of many frames, so that memory stays small."""
     given = iter(entered)
     while held := list(islice(given, _MOST_HELD)):
@@ -163,7 +163,7 @@ def _for_many(insert: str, rows: int) -> str:
     return head + values + ", ".join([one] * rows)
 
 
-def _loses_key(text: bytes, entries: list[Entry]) -> bool:
+def _loses_key(text: bytes, entries: list[LedgerEntry]) -> bool:
     """True if a request's key cannot be made from its frame: it was made before a value was redacted."""
     return any(
         entry.key is not None and match.message_key(entry.message, text, part) != entry.key

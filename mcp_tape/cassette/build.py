@@ -8,10 +8,10 @@ from ..errors import CassetteError
 from ..light import sqlite3
 from ..wire import jsontext
 from ..wire.channels import HTTP, STDIO, is_http
-from ..wire.frames import Frame, Message, Numbers
+from ..wire.frames import Frame, FrameNumbers, Message
 from ..wire.ledger import Ledger
 from . import file as database
-from .batch import SESSION, Entered
+from .batch import SESSION, EnteredFrame
 from .writer import Writer
 
 TYPE_CHECKING = False  # as in the package's __init__
@@ -47,12 +47,12 @@ class Builder:
         self._writer.begin(first | {"id": number, "transport": STDIO})
         self._number, self._open = number, True
         self.sessions[number] = self._row.get("extends")
-        self._ledger, self._numbers = Ledger(), Numbers()
-        self._entered: list[Entered] = []
+        self._ledger, self._numbers = Ledger(), FrameNumbers()
+        self._entered: list[EnteredFrame] = []
         self._size = self._last = 0
         self._http = False
 
-    def say(self, row: Mapping[str, Any]) -> None:
+    def add_facts(self, row: Mapping[str, Any]) -> None:
         """Add facts about the open session that are known only after its frames."""
         self._row |= {name: value for name, value in row.items() if name in _COLUMNS}
 
@@ -74,7 +74,7 @@ class Builder:
         if len(self._entered) >= _BATCH_FRAMES or self._size >= _BATCH_BYTES:
             self._flush()
 
-    def unfounded(self) -> set[str]:
+    def unfounded_facts(self) -> set[str]:
         """Facts in the session's row that its frames could state but do not."""
         return {name for group in _GIVEN for name in group if self._row.get(name) and name not in self._ledger.facts}
 
@@ -88,12 +88,12 @@ class Builder:
             return
         self._flush()
         self._open = False
-        given = {name: database.storable(value) for name, value in self._ledger.facts.items()}
+        given = {name: database.storable_text(value) for name, value in self._ledger.facts.items()}
         theirs = {name for group in _GIVEN if not given.keys().isdisjoint(group) for name in group}
-        self.forget(self.unfounded() & theirs)
+        self.forget(self.unfounded_facts() & theirs)
         row = {"transport": HTTP if self._http else STDIO} | self._row
         if "ended_at" not in row:
-            row["ended_at"] = self._ended_at()
+            row["ended_at"] = self._end_time()
         if not isinstance(row["target"], str):  # text is stored unchanged, so that it comes back unchanged
             row["target"] = jsontext.dumps(row["target"])
         self._writer.finish(self._number, row | given)
@@ -110,7 +110,7 @@ class Builder:
             self._writer.append(self._entered, {})
         self._entered, self._size = [], 0
 
-    def _ended_at(self) -> str:
+    def _end_time(self) -> str:
         """The time of the last frame, for formats that do not state the end."""
         from datetime import timedelta
 
@@ -125,7 +125,7 @@ class Builder:
 
 
 @contextmanager
-def building(path: str, name: str) -> Iterator[Builder]:
+def build_cassette(path: str, name: str) -> Iterator[Builder]:
     """Make a new file, complete on exit. After a failure, the caller removes it. `name`: for errors."""
     try:
         with closing(Builder(path)) as builder:

@@ -10,7 +10,7 @@ import os
 import sys
 from time import monotonic, sleep
 
-from ..errors import CassetteError, pasted
+from ..errors import CassetteError, quote_path
 from ..light import closing, sqlite3, suppress
 from . import journals, schema
 
@@ -23,6 +23,7 @@ _MOST_BYTES = 1 << 30  # per value: a cassette may be untrusted
 _TRIES = 20
 _QUIET = 1.0  # seconds without a new frame: a recorder with messages to derive keeps adding frames
 _PATIENCE = 5000  # milliseconds that SQLite itself waits for others
+CACHE = 16_000  # kilobytes of pages that a reader keeps: look-ups in any order read most of them once
 _LONGEST = 0.05  # seconds that a reader keeps its lock, for which writers wait
 _VIEWS = {one for one in schema.STATEMENTS if one.startswith(("CREATE VIEW frames", "CREATE VIEW messages"))}
 _PLAIN = frozenset(b"/._-0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
@@ -41,7 +42,7 @@ def version_of(db: sqlite3.Connection) -> int:
     return int(db.execute("PRAGMA user_version").fetchone()[0])
 
 
-def sessions_of(label: str) -> str:
+def label_view_sql(label: str) -> str:
     """A statement that limits all queries of a connection to the sessions of one server.
 
     SQLite resolves names among temporary objects first: https://www.sqlite.org/lang_naming.html
@@ -60,22 +61,22 @@ def may_be_recorded(db: sqlite3.Connection) -> bool:
 
 def connect(path: str) -> sqlite3.Connection:
     """Open for writing. SQLite itself waits for others, for a while."""
-    db = _connected(path, "rwc")
+    db = _connect(path, "rwc")
     db.execute(f"PRAGMA busy_timeout = {_PATIENCE}")
     return db
 
 
-def in_memory() -> sqlite3.Connection:
+def connect_in_memory() -> sqlite3.Connection:
     """A database without a file."""
     return sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
 
 
 def connect_to_read(path: str) -> sqlite3.Connection:
     """Open read-only. An untrusted file also needs `guard`."""
-    return _connected(path, "ro")
+    return _connect(path, "ro")
 
 
-def _connected(path: str, mode: str) -> sqlite3.Connection:
+def _connect(path: str, mode: str) -> sqlite3.Connection:
     """Open a file; the only way to do it, because SQLite must not follow journals that lead elsewhere."""
     journals.check(path)
     return sqlite3.connect(_uri(path, mode), uri=True, isolation_level=None, check_same_thread=False)
@@ -114,7 +115,7 @@ def guard(db: sqlite3.Connection) -> None:
         db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_BYTES)
 
 
-def at_once(db: sqlite3.Connection) -> sqlite3.Connection:
+def begin_snapshot(db: sqlite3.Connection) -> sqlite3.Connection:
     """A context in which all queries see one state of the file, with a single lock."""
     db.execute("BEGIN")
     return db  # the connection's own context ends the transaction
@@ -188,7 +189,7 @@ def recover(path: str) -> None:
         settle(db)
 
 
-def is_left(db: sqlite3.Connection) -> bool:
+def is_abandoned(db: sqlite3.Connection) -> bool:
     """Wait to see whether the recorders of sessions with underived messages are gone: they would add frames."""
     span = f"BETWEEN s.id << {schema.BITS} AND (s.id << {schema.BITS}) + {schema.MOST}"
     sql = f"SELECT id, (SELECT max(id) FROM facts WHERE id {span}) FROM sessions s WHERE {schema.PENDING}"
@@ -212,7 +213,7 @@ def settle(db: sqlite3.Connection) -> None:
         db.execute(f"PRAGMA synchronous = {level}")
 
 
-def in_a_directory(make: Callable[[str], None]) -> TemporaryDirectory[str]:
+def make_temporary(make: Callable[[str], None]) -> TemporaryDirectory[str]:
     """Make a file to read: `cassette.db` in a directory of its own."""
     from tempfile import TemporaryDirectory  # not needed at start-up
 
@@ -234,7 +235,7 @@ def copy_with_journals(path: str, copy: str) -> None:
     if journals.super_journal(path) is not None:  # the copy's would lead SQLite back to the original files
         raise CassetteError(f"{path} cannot be read where it cannot be written: it must be put in order first")
     for _ in range(_TRIES):
-        before = look(path)
+        before = file_state(path)
         shutil.copyfile(path, copy)
         for ending in ("-journal", "-wal"):
             with suppress(FileNotFoundError):
@@ -242,13 +243,13 @@ def copy_with_journals(path: str, copy: str) -> None:
             with suppress(FileNotFoundError):
                 shutil.copyfile(path + ending, copy + ending)
         # A writer adds to a journal first: while the file is unchanged, file and journal belong together.
-        if look(path) == before:
+        if file_state(path) == before:
             recover(copy)
             return
     raise CassetteError(f"{path} is being written all the time, and cannot be read where it cannot be written")
 
 
-def look(path: str) -> tuple[int, ...] | None:
+def file_state(path: str) -> tuple[int, ...] | None:
     """Inode, size and time of a file, which change with it; None without a file."""
     try:
         found = os.stat(path)
@@ -312,10 +313,10 @@ def header_says_wal(path: str) -> bool:
         return file.read(20)[18:20] == b"\x02\x02"
 
 
-def unreadable(path: str, error: Exception) -> str:
-    return f"cannot read {path}: {error}; if it is damaged, try: sqlite3 {pasted(path)} .recover"
+def describe_unreadable(path: str, error: Exception) -> str:
+    return f"cannot read {path}: {error}; if it is damaged, try: sqlite3 {quote_path(path)} .recover"
 
 
-def storable(text: str | None) -> str | None:
+def storable_text(text: str | None) -> str | None:
     """A text that SQLite can store: lone surrogates, which a method or name may contain, are replaced."""
     return text if text is None or text.isascii() else text.encode("utf-8", "replace").decode()

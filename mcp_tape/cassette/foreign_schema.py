@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 
-from ..errors import CassetteError, pasted
+from ..errors import CassetteError, quote_path
 from .schema import SCHEMA, STATEMENTS, TABLES
 
 # Quoted names, words, and all other marks one by one: https://www.sqlite.org/lang_keywords.html
@@ -22,15 +22,15 @@ _OF_TABLES = _WORDS | set("table integer int text blob primary key references fo
 _OF_INDICES = _WORDS | set("index on desc where is and".split())
 _ACTS = set("as check collate conflict default generated on using virtual".split())  # also when used as names
 
-Made = tuple[str, str, str | None]  # type, name and SQL, as SQLite keeps them
+SchemaObject = tuple[str, str, str | None]  # type, name and SQL, as SQLite keeps them
 
 
-def check(db: sqlite3.Connection, path: str, made: Iterable[Made]) -> None:
+def check(db: sqlite3.Connection, path: str, made: Iterable[SchemaObject]) -> None:
     """Refuse a schema with anything but a cassette's tables under their names."""
-    for kind, name in _odd(db, list(made)):
+    for kind, name in _find_odd(db, list(made)):
         raise CassetteError(
             f"{path} was left alone: its {kind} {name} is not as a cassette has it; to see it: "
-            f"sqlite3 {pasted(path)} .schema"
+            f"sqlite3 {quote_path(path)} .schema"
         )
 
 
@@ -44,7 +44,7 @@ def expect_no_tables(db: sqlite3.Connection, path: str) -> None:
             )
 
 
-def _odd(db: sqlite3.Connection, made: list[Made]) -> Iterator[tuple[str, str]]:
+def _find_odd(db: sqlite3.Connection, made: list[SchemaObject]) -> Iterator[tuple[str, str]]:
     for kind, name, sql in made:
         what = _MADE.match(str(sql))
         if sql is not None and (what is None or what[1].lower() != kind):

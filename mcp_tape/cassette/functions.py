@@ -151,18 +151,18 @@ def _cancels(db: sqlite3.Connection, frame: int, sender: str) -> dict[Any, int]:
 
 def says(text: Any, words: bytes) -> bool:
     """Return whether a text contains some words, escaped or not; in lower case (A to Z), as in SQLite's lower()."""
-    return words in readable(text).encode("utf-8", "surrogatepass").lower()
+    return words in readable_text(text).encode("utf-8", "surrogatepass").lower()
 
 
-def readable(text: Any) -> str:
+def readable_text(text: Any) -> str:
     """A text without escapes: `caf\\u00e9` is `café`, and a line end no letter n; also in JSON within a string."""
     plain = text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
-    once = _unescaped(plain)
-    twice = _unescaped(once)
+    once = _unescape(plain)
+    twice = _unescape(once)
     return once if once == twice else f"{once}\n{twice}"
 
 
-def _unescaped(text: str) -> str:
+def _unescape(text: str) -> str:
     if "\\" not in text:
         return text
     found = _ESCAPE.sub(lambda m: chr(int(m[1], 16)) if m[1] else _SHORT.get(m[2], m[2]), text)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import stat
 
-from ..errors import CassetteError, pasted
+from ..errors import CassetteError, quote_path
 
 ENDINGS = ("-journal", "-wal", "-shm")
 _MAGIC = bytes.fromhex("d9d505f920a163d7")  # begins a journal's header, and ends the name of a super-journal
@@ -32,11 +32,13 @@ def check(path: str) -> None:
 
     # On a rollback SQLite looks for the name at the end of any journal, even one that is not hot.
     if not re.fullmatch(re.escape(path) + "-mj[0-9A-F]{9}", name):
-        raise _refused(path, f"{path}-journal", f"would have SQLite delete another file, {pasted(ascii(name)[1:-1])}")
+        raise _refusal(
+            path, f"{path}-journal", f"would have SQLite delete another file, {quote_path(ascii(name)[1:-1])}"
+        )
     _expect_plain(path, name)
     listed = _read(name, 0, _LONGEST)
     if len(listed) == _LONGEST:
-        raise _refused(path, name, "lists more journals than mcp-tape makes")
+        raise _refusal(path, name, "lists more journals than mcp-tape makes")
     for journal in filter(None, listed.split(b"\0")):  # each ends with a NUL, and SQLite opens it
         _expect_plain(path, os.fsdecode(journal))
 
@@ -67,15 +69,15 @@ def _expect_plain(path: str, beside: str) -> None:
     except OSError:
         return  # missing, or unreachable for SQLite too
     if not stat.S_ISREG(found.st_mode):
-        raise _refused(path, beside, "is not a regular file")
+        raise _refusal(path, beside, "is not a regular file")
     if found.st_nlink > 1:
-        raise _refused(path, beside, "is a link: another file would change with it")
+        raise _refusal(path, beside, "is a link: another file would change with it")
 
 
-def _refused(path: str, beside: str, why: str) -> CassetteError:
+def _refusal(path: str, beside: str, why: str) -> CassetteError:
     return CassetteError(
         f"{path} was not opened: beside it, {os.path.basename(beside)} {why}; nothing was touched.\n"
-        f"If you trust {os.path.basename(path)} without it: mv {pasted(beside)} {pasted(beside + '.aside')}"
+        f"If you trust {os.path.basename(path)} without it: mv {quote_path(beside)} {quote_path(beside + '.aside')}"
     )
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from itertools import chain
 
-from ..errors import CassetteError, pasted
+from ..errors import CassetteError, quote_path
 from ..light import NamedTuple, sqlite3
 from ..wire.frames import Exchange, Frame
 from . import file, functions, journals, schema
@@ -99,12 +99,12 @@ def row_maker(row_type: type[T], table: str | None = None) -> Callable[[Values],
     """A function that makes a row from its values, and refuses values of other types."""
     types, make = types_of(row_type), row_type._make  # type: ignore[attr-defined]
 
-    def made(values: Values) -> T:
+    def make_row(values: Values) -> T:
         if not all(map(isinstance, values, types)):
             raise OddRowError(table)
         return make(values)  # type: ignore[no-any-return]
 
-    return made
+    return make_row
 
 
 MESSAGE_TYPES = dict(zip(MessageRow._fields, types_of(MessageRow), strict=True))
@@ -143,9 +143,9 @@ class Cassette:
         self._for_queries: Database | None = None
         self.lost: tuple[str, ...] = ()  # losses of its format, in words
         if schema.is_remote(self.path):
-            from .text import opening
+            from .text import non_sqlite
 
-            opening.from_afar(self, self._begin)
+            non_sqlite.from_afar(self, self._begin)
         else:
             self._begin()
 
@@ -158,7 +158,7 @@ class Cassette:
             self._db = self._read(error)
         except sqlite3.Error as error:
             self._drop_copy()
-            raise self._unreadable(error) from None
+            raise self._read_error(error) from None
         except CassetteError:
             self._drop_copy()
             raise
@@ -180,9 +180,9 @@ class Cassette:
     @property
     def is_writable(self) -> bool:
         """True if a recorder can add to it: a local file, not another tool's recording."""
-        from .text import opening  # only for reports
+        from .text import non_sqlite  # only for reports
 
-        return self.local == self.path and (self._database is not None or not opening.is_foreign(self.path))
+        return self.local == self.path and (self._database is not None or not non_sqlite.is_foreign(self.path))
 
     @property
     def connection(self) -> sqlite3.Connection:
@@ -198,16 +198,16 @@ class Cassette:
             try:
                 self._for_queries = open_database(self._connect()[0])
             except _UNREADABLE as error:
-                raise self._unreadable(error) from None
+                raise self._read_error(error) from None
         return self._for_queries
 
     @property
     def source(self) -> str:
         """The file to read: the cassette or a copy of it."""
         if self._database is None and self._copy is None:
-            from .text import opening
+            from .text import non_sqlite
 
-            self._copy = opening.copied(self._db)
+            self._copy = non_sqlite.copy_to_file(self._db)
         return os.path.join(self._copy.name, "cassette.db") if self._copy else self._database or self.local
 
     def sessions(self) -> list[Session]:
@@ -230,7 +230,7 @@ class Cassette:
         if found:
             return found[0]
         which = "a session" if number is None else f"session {number}"
-        raise CassetteError(f"{self.path} does not hold {which}", f"; see: mcp-tape ls {pasted(self.path)}")
+        raise CassetteError(f"{self.path} does not hold {which}", f"; see: mcp-tape ls {quote_path(self.path)}")
 
     def counts(self, session: int) -> dict[str, int]:
         """Frames, exchanges, open requests and errors of a session."""
@@ -269,18 +269,18 @@ class Cassette:
         try:
             yield from pages(self._db, sql, values, key, make, **bounds)
         except _UNREADABLE as error:
-            raise self._unreadable(error) from None
+            raise self._read_error(error) from None
 
-    def expected(self, rows: list[Any], types: Sequence[Types], table: str = "messages") -> list[Any]:
+    def expect_types(self, rows: list[Any], types: Sequence[Types], table: str = "messages") -> list[Any]:
         """The rows, if each of their values has one of these types."""
         for column, expected in zip(zip(*rows, strict=True), types, strict=True) if rows else ():
             if not set(map(type, column)).issubset(expected):
-                raise self.odd(table)
+                raise self.odd_row_error(table)
         return rows
 
-    def odd(self, table: str | None = "messages") -> CassetteError:
+    def odd_row_error(self, table: str | None = "messages") -> CassetteError:
         """The error for a row that no recorder has written."""
-        return self._unreadable(OddRowError(table))
+        return self._read_error(OddRowError(table))
 
     def rows(self, sql: str, values: Any = (), make: Callable[[Values], Any] | None = None) -> list[Any]:
         """All rows of a query, as tuples or converted by `make`."""
@@ -288,11 +288,11 @@ class Cassette:
             found = self._db.execute(sql, values).fetchall()
             return found if make is None else list(map(make, found))
         except _UNREADABLE as error:
-            raise self._unreadable(error) from None
+            raise self._read_error(error) from None
 
-    def _unreadable(self, error: Exception) -> CassetteError:
+    def _read_error(self, error: Exception) -> CassetteError:
         odd = isinstance(error, OddRowError)
-        return CassetteError(f"cannot read {self.path}: {error}" if odd else file.unreadable(self.path, error))
+        return CassetteError(f"cannot read {self.path}: {error}" if odd else file.describe_unreadable(self.path, error))
 
     def _open(self) -> sqlite3.Connection:
         if file.header_says_wal(self.local) or journals.is_hot(self.local):
@@ -313,10 +313,10 @@ class Cassette:
 
     def _read(self, error: CassetteError) -> sqlite3.Connection:
         """Read another format, such as JSON lines, into memory."""
-        from .text import losses, opening  # only for such a file
+        from .text import losses, non_sqlite  # only for such a file
 
         self._database = None
-        db, self.lost = opening.read(self.local, self.label, type(self), error)
+        db, self.lost = non_sqlite.read(self.local, self.label, type(self), error)
         losses.report(self.path, self.lost)
         functions.add_to(db)
         return db
@@ -327,11 +327,12 @@ class Cassette:
         try:
             file.guard(db)
             functions.add_to(db)
-            with file.at_once(db):
+            with file.begin_snapshot(db):
                 file.check(db, self.path)
+                db.execute(f"PRAGMA cache_size = -{file.CACHE}")  # reads the schema, which has been checked now
                 is_whole = db.execute(f"SELECT 1 FROM sessions WHERE {schema.PENDING} LIMIT 1").fetchone() is None
             if self.label is not None:
-                db.execute(file.sessions_of(self.label))
+                db.execute(file.label_view_sql(self.label))
             return db, is_whole
         except BaseException:
             db.close()
@@ -344,25 +345,25 @@ class Cassette:
         """
         from .writer import complete  # only after a kill
 
-        if may_be_recorded and not file.is_left(db):
+        if may_be_recorded and not file.is_abandoned(db):
             return
         db.close()
         if self._copy is None and not self._may_write():
             self._read_a_copy()
-        complete(self.source, _stored)
+        complete(self.source, _read_frames)
 
     def _may_write(self) -> bool:
         return self.local == self.path and file.may_write(self.path)
 
     def _read_a_copy(self) -> None:
-        self._copy = file.in_a_directory(lambda to: file.copy_with_journals(self.local, to))
+        self._copy = file.make_temporary(lambda to: file.copy_with_journals(self.local, to))
 
     def _drop_copy(self) -> None:
         if self._copy:
             self._copy.cleanup()
 
 
-def _stored(db: sqlite3.Connection, session: int) -> Iterator[Frame]:
+def _read_frames(db: sqlite3.Connection, session: int) -> Iterator[Frame]:
     return map(frame_of, db.execute(f"{_FRAMES} {OF_SESSION} ORDER BY id", schema.row_ids(session)))
 
 
@@ -374,7 +375,7 @@ def _check_readable(path: str, name: str) -> None:
     elif schema.is_there(path):
         raise schema.NoDatabaseError(f"{name} is empty")  # but its recording is beside it
     elif is_there:
-        raise EmptyError(f"{name} is empty", f"; record into it with: mcp-tape record -o {pasted(name)} -- SERVER")
+        raise EmptyError(f"{name} is empty", f"; record into it with: mcp-tape record -o {quote_path(name)} -- SERVER")
     else:
-        hint = f"; record one with: mcp-tape record -o {pasted(name)} -- SERVER"
+        hint = f"; record one with: mcp-tape record -o {quote_path(name)} -- SERVER"
         raise CassetteError(f"there is no cassette at {name}", hint)

@@ -16,16 +16,16 @@ import stat
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 
-from ..errors import CassetteError, TapeError, unchanged
+from ..errors import CassetteError, TapeError, describe_unwritten
 from . import file, journals, schema
-from .text.names import is_database, is_text
+from .text.recognize import is_database, is_text
 
 _ENDING = ".part"
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)  # not every file system has them
 LOCK = "-lock"  # suffix of the lock for a database that is recorded into for a text
 
 
-class TakenError(TapeError):
+class OutputExistsError(TapeError):
     """The output already exists."""
 
     exit_code = 2
@@ -35,10 +35,10 @@ def expect_room(output: str, overwrite: bool) -> None:
     """Refuse to replace a file without permission. A pipe or a terminal is written to, not replaced."""
     is_stream = os.path.exists(output) and not os.path.isfile(output) and not os.path.isdir(output)
     if os.path.lexists(output) and not is_stream and not overwrite:
-        raise TakenError(f"{output} already exists, and was not changed; choose another name, or add --force")
+        raise OutputExistsError(f"{output} already exists, and was not changed; choose another name, or add --force")
 
 
-class Part:
+class DraftFile:
     """A file in the making, and its future path. If that path is a text's, a database is converted."""
 
     def __init__(self, file: str, path: str) -> None:
@@ -64,7 +64,7 @@ class Part:
             _sync(self.file)
             os.replace(self.file, target)
         except OSError as error:
-            raise CassetteError(f"{unchanged(target)}: {error.strerror}") from None
+            raise CassetteError(f"{describe_unwritten(target)}: {error.strerror}") from None
         with suppress(OSError):  # some file systems cannot
             _sync(os.path.dirname(target))  # makes the new name durable
 
@@ -80,7 +80,7 @@ class Part:
             return False
         except OSError as error:
             if error.errno not in _NO_LINKS:
-                raise CassetteError(f"{unchanged(self.path)}: {error.strerror}") from None
+                raise CassetteError(f"{describe_unwritten(self.path)}: {error.strerror}") from None
             if os.path.lexists(self.path):
                 return False
             self.put()
@@ -116,16 +116,16 @@ class Part:
 
 
 @contextmanager
-def beside(path: str, *, follow: bool = True) -> Iterator[Part]:
+def beside(path: str, *, follow: bool = True) -> Iterator[DraftFile]:
     """Make a private place for a new file at a path, or at the target of a link there. Unless put, it is removed."""
     schema.expect_local(path)
     path = os.path.realpath(path) if follow else path
     try:
-        directory, lock = _made(path)
+        directory, lock = _make_directory(path)
     except OSError as error:
         raise CassetteError(f"cannot write {path}: {error.strerror}; choose another place") from None
     name = os.path.basename(path) + (schema.LEFT if is_text(path) else "")
-    part = Part(os.path.join(directory, name), path)
+    part = DraftFile(os.path.join(directory, name), path)
     try:
         _remove_leftovers(path)
         yield part
@@ -147,7 +147,7 @@ def copy(path: str, to: str) -> None:
         source.backup(target)
 
 
-def is_private(directory: str) -> bool:
+def make_private(directory: str) -> bool:
     """Make a directory private. Return False unless it is ours, and only we can write to it."""
     found = os.lstat(directory)
     if found.st_uid != os.geteuid() or not stat.S_ISDIR(found.st_mode) or found.st_mode & 0o022:
@@ -182,14 +182,14 @@ def _has_journal(path: str) -> bool:
     return any(os.path.lexists(path + ending) for ending in ("-wal", "-journal"))
 
 
-def _made(path: str) -> tuple[str, int]:
+def _make_directory(path: str) -> tuple[str, int]:
     """Make a private directory; return its path, and a descriptor that keeps it locked."""
     place, name = os.path.split(path)
     while True:
         directory = os.path.join(place, f".{name}.{os.urandom(4).hex()}{_ENDING}")
         os.mkdir(directory, 0o700)
         with suppress(FileNotFoundError):  # another process removed it as a leftover before the lock
-            return directory, _locked(directory, os.O_RDONLY | os.O_DIRECTORY, fcntl.LOCK_EX)
+            return directory, _lock_path(directory, os.O_RDONLY | os.O_DIRECTORY, fcntl.LOCK_EX)
 
 
 def _remove_leftovers(path: str) -> None:
@@ -199,7 +199,7 @@ def _remove_leftovers(path: str) -> None:
     with suppress(OSError):  # a writable directory need not be readable
         for directory in (os.path.join(place, entry) for entry in os.listdir(place or ".") if pattern.fullmatch(entry)):
             with suppress(OSError):
-                lock = _locked(directory, os.O_RDONLY | os.O_DIRECTORY, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                lock = _lock_path(directory, os.O_RDONLY | os.O_DIRECTORY, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 try:
                     _remove_directory(directory)
                 finally:
@@ -230,14 +230,14 @@ def lock(path: str, *, wait: bool = False, shared: bool = False) -> int | None:
     how = (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB)
     while True:
         try:
-            return _locked(path, os.O_WRONLY | os.O_CREAT, how)
+            return _lock_path(path, os.O_WRONLY | os.O_CREAT, how)
         except _GoneError:
             continue
         except BlockingIOError:
             return None
 
 
-def is_last(descriptor: int) -> bool:
+def claim_if_last(descriptor: int) -> bool:
     """Turn a shared lock into an exclusive one and return True, if no other process shares it; else release it.
 
     If another process is just doing the work of the last owner, wait for that first.
@@ -265,7 +265,7 @@ def unlock(path: str, descriptor: int) -> None:
     os.close(descriptor)
 
 
-def _locked(path: str, flags: int, how: int) -> int:
+def _lock_path(path: str, flags: int, how: int) -> int:
     """Lock the file or directory at a path, but not a link; OSError if that fails or it was removed."""
     descriptor = os.open(path, flags | os.O_NOFOLLOW, 0o600)
     try:

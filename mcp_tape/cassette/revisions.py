@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ..errors import CassetteError, pasted
+from ..errors import CassetteError, quote_path
 from .schema import GIT
 
 _LONGEST_NAME = 200  # bytes
@@ -16,7 +16,7 @@ _LFS = b"version https://git-lfs"
 
 
 @contextmanager
-def fetched(reference: str) -> Iterator[tuple[str, str]]:
+def fetch_file(reference: str) -> Iterator[tuple[str, str]]:
     """Yield a reference and a copy of its file. Errors name the reference rather than the copy."""
     revision, path = split(reference)
     blob = _blob(revision, path)
@@ -30,7 +30,9 @@ def fetched(reference: str) -> Iterator[tuple[str, str]]:
         except CassetteError as error:
             said, _, hint = str(error).rpartition("; ")
             if said and (copy in hint or "sqlite3" in hint):  # which knows no references
-                hint = f"to look at it: git show {pasted(f'{revision}:{path}')} > {pasted(os.path.basename(copy))}"
+                hint = (
+                    f"to look at it: git show {quote_path(f'{revision}:{path}')} > {quote_path(os.path.basename(copy))}"
+                )
             raise type(error)("; ".join(filter(None, (said, hint))).replace(copy, reference)) from None
 
 
@@ -50,20 +52,20 @@ def _blob(revision: str, path: str) -> bytes:
     for name in (f"{revision}:{path}", f"{revision}:./{path}"):
         done = git("cat-file", "blob", name)
         if done.returncode == 0:
-            return _smudged(name, revision) if done.stdout.startswith(_LFS) else done.stdout
+            return _read_lfs_file(name, revision) if done.stdout.startswith(_LFS) else done.stdout
         whys.append(done.stderr.decode("utf-8", "replace").strip().partition("\n")[0])
     raise CassetteError(
         f"git has no {path} at {revision}: {whys[0]}\nTry: git ls-tree -r --name-only {revision} | grep db"
     )
 
 
-def _smudged(name: str, revision: str) -> bytes:
+def _read_lfs_file(name: str, revision: str) -> bytes:
     """Read the file behind a pointer of git LFS."""
     found = git("cat-file", "--filters", name).stdout
     if not found or found.startswith(_LFS):
         raise CassetteError(
             f"{GIT}{name} is a pointer of git LFS, and the cassette itself is not here\n"
-            f"With git-lfs installed, try: git lfs fetch origin {pasted(revision)}"
+            f"With git-lfs installed, try: git lfs fetch origin {quote_path(revision)}"
         )
     return found
 

@@ -86,7 +86,7 @@ cue INTEGER,
 key BLOB
 );
 CREATE INDEX derived_key ON derived (substr(key, 1, 4)) WHERE key IS NOT NULL;
-CREATE INDEX derived_cue ON derived (cue, status) WHERE cue IS NOT NULL;
+CREATE INDEX derived_cue ON derived (cue) WHERE cue IS NOT NULL;
 CREATE INDEX derived_exchange ON derived (exchange) WHERE exchange IS NOT NULL;
 CREATE INDEX derived_answers ON derived (answers) WHERE answers IS NOT NULL;
 CREATE INDEX derived_method ON derived (method) WHERE method <> 'tools/call';

@@ -16,7 +16,7 @@ from ..wire import jsontext, match
 from ..wire.frames import LEFT_OUT, Frame
 from ..wire.ledger import Ledger
 from . import file, schema
-from .batch import Batch, Entered, Rows, blocks, insert_frames, insert_messages
+from .batch import Batch, EnteredFrame, Rows, blocks, insert_frames, insert_messages
 
 TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Writer:
         self._owed: list[Batch] = []  # oldest first
         self._path = path
         if path is None:
-            self._db, self.warning = file.in_memory(), None
+            self._db, self.warning = file.connect_in_memory(), None
             file.make_schema(self._db)
             return
         before = file.identity(path)
@@ -90,10 +90,10 @@ class Writer:
                 ((last,),) = db.execute("SELECT coalesce(max(id), 0) FROM sessions")
                 row["id"] = max(last, *self._known, *self._began) + 1
             session = _insert(db, "sessions", row)
-        self._began[session] = file.storable(row["started_at"])
+        self._began[session] = file.storable_text(row["started_at"])
         return session
 
-    def append(self, entered: Iterable[Entered], facts: dict[int, dict[str, str]], later: bool = False) -> None:
+    def append(self, entered: Iterable[EnteredFrame], facts: dict[int, dict[str, str]], later: bool = False) -> None:
         """Add frames, the session facts that they state, and their messages, in one transaction.
 
         `later`: more frames are waiting, so the messages of these may be `owed`.
@@ -101,7 +101,7 @@ class Writer:
         batch = Batch(entered)
         later = later and not batch.again and not batch.loses_keys and bool(self._owed or batch.messages)
         due = 0 if later else _ALL
-        if later and self.owed + len(batch.messages) > _MOST_OWED:
+        if later and self.owed_messages + len(batch.messages) > _MOST_OWED:
             due = len(batch.messages)
         with self._transaction() as db:
             self._expect(batch.first)
@@ -125,7 +125,7 @@ class Writer:
         self._owed = left
 
     @property
-    def owed(self) -> int:
+    def owed_messages(self) -> int:
         """The number of messages still to store, whose frames are stored."""
         return sum(len(owed.messages) for owed in self._owed)
 
@@ -139,7 +139,7 @@ class Writer:
             return left
         sessions = set().union(*(owed.first for owed in paid))
         self._expect(sessions)
-        pending = {session: self._pending(session) for session in sessions}
+        pending = {session: self._first_pending(session) for session in sessions}
         for owed in paid:
             insert_messages(db, owed.messages_from(pending))
         for session in sessions:
@@ -148,7 +148,7 @@ class Writer:
                 db.execute("UPDATE sessions SET pending = ? WHERE id = ?", (then, session))
         return left
 
-    def _pending(self, session: int) -> int:
+    def _first_pending(self, session: int) -> int:
         """The id of the first row of a session that is not derived yet."""
         (seq,) = self._db.execute("SELECT pending FROM sessions WHERE id = ?", (session,)).fetchone()
         return schema.row_ids(session)[1] if seq is None else schema.row_id(session, seq)
@@ -239,7 +239,7 @@ def update_session(db: sqlite3.Connection, session: int, facts: dict[str, Any]) 
 
 
 def _values(row: dict[str, Any]) -> tuple[Any, ...]:
-    return tuple(file.storable(value) if isinstance(value, str) else value for value in row.values())
+    return tuple(file.storable_text(value) if isinstance(value, str) else value for value in row.values())
 
 
 def complete(path: str, read: Callable[[sqlite3.Connection, int], Iterable[Frame]]) -> None:

@@ -23,7 +23,7 @@ from click.shell_completion import get_completion_class
 
 from .. import __version__
 from ..cassette.text import losses
-from ..console import ended_by, say
+from ..console import report_error, say
 from ..errors import TapeError
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ _SECTIONS = {
     "Compare": {
         "diff": "Show what changed between two recordings of a server.",
         "breaking": "Fail if a change breaks clients: the gate for CI.",
+        "lock": "Lock what servers offer, and check it: a gate without a client.",
         "verify": "Play the recorded client against a live server, and compare.",
         "review": "Accept or reject the changes that verify found.",
     },
@@ -89,7 +90,7 @@ _FOUND = f"{__name__}.found"
 _COMMANDS = [name for commands in _SECTIONS.values() for name in commands]
 
 
-class _Lazy(click.Group):
+class _LazyGroup(click.Group):
     """Loads a command's module only when that command runs: start-up is the feature.
 
     A name that is not a command here, and the help text, also look for commands of other packages.
@@ -104,7 +105,7 @@ class _Lazy(click.Group):
             return command
         from .. import extensions
 
-        found = extensions.registered(extensions.COMMANDS).get(name)
+        found = extensions.find_extensions(extensions.COMMANDS).get(name)
         return found.load() if found else None
 
     def resolve_command(
@@ -129,7 +130,7 @@ class _Lazy(click.Group):
                 formatter.write_dl(list(commands.items()))
         from .. import extensions
 
-        others = extensions.registered(extensions.COMMANDS)
+        others = extensions.find_extensions(extensions.COMMANDS)
         if others:
             with formatter.section("From other packages"):
                 formatter.write_dl([(name, _origin(name, one)) for name, one in others.items()])
@@ -142,7 +143,7 @@ class _Lazy(click.Group):
             try:
                 return super().invoke(ctx)
             except (TapeError, KeyboardInterrupt, OSError) as error:
-                ctx.exit(ended_by(error, ctx.meta.get(_FOUND, 0)))
+                ctx.exit(report_error(error, ctx.meta.get(_FOUND, 0)))
             finally:
                 for path, whys in lost.items():
                     for why in whys:
@@ -157,7 +158,7 @@ def _origin(name: str, extension: Extension) -> str:
     return f"{extension.packages}: not used, as both have this name" if several else extension.packages
 
 
-def has_found(code: int) -> None:
+def set_least_exit_code(code: int) -> None:
     """Set the least exit code, which holds even if the reader of our output leaves early."""
     meta = click.get_current_context().meta
     meta[_FOUND] = max(code, meta.get(_FOUND, 0))
@@ -171,7 +172,7 @@ def _complete(ctx: click.Context, param: click.Parameter, shell: str | None) -> 
     ctx.exit()
 
 
-@click.command(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, "-V", "--version", prog_name="mcp-tape")
 @click.option("--completion", metavar="SHELL", type=click.Choice(("bash", "zsh", "fish")), is_eager=True,
               expose_value=False, callback=_complete, help="Print the script by which bash, zsh or fish completes "

@@ -56,9 +56,9 @@ def read_place(place: str) -> str:
     """A path; or the name of a URL, of which there is a copy: processes that we start know only the name."""
     if not is_url(place):
         return place
-    from ..fleet.cache import local, named  # only where it is remote
+    from ..fleet.cache import local, safe_name  # only where it is remote
 
-    name = named(place)
+    name = safe_name(place)
     if name != place:
         local(name)
     return name
@@ -82,13 +82,13 @@ def changed_cassette_argument(function: F) -> F:
 def cassettes_argument(function: F) -> F:
     """An argument of many cassettes, `paths`: files, directories, quoted patterns and URLs, the same everywhere."""
     return click.argument(
-        "paths", metavar="CASSETTE...", nargs=-1, required=True, shell_complete=files, callback=meant_cassettes
+        "paths", metavar="CASSETTE...", nargs=-1, required=True, shell_complete=files, callback=expand_cassettes
     )(function)
 
 
-def meant_cassettes(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> list[str]:
+def expand_cassettes(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> list[str]:
     """A callback of places, which are replaced by the cassettes that are meant."""
-    from ..fleet.finding import cassettes
+    from ..fleet.cassette_paths import cassettes
 
     return [] if ctx.resilient_parsing else cassettes(map(read_place, value))
 
@@ -124,13 +124,13 @@ def many_options(function: F) -> F:
         metavar="N",
         default="1",
         show_default=True,
-        callback=read_by(parse_jobs),
+        callback=option_reader(parse_jobs),
         help="How many processes work on the cassettes; auto: one a core.",
     )
     shard = click.option(
         "--shard",
         metavar="I/N",
-        callback=read_by(parse_shard),
+        callback=option_reader(parse_shard),
         help="Only the I-th of N shares of the cassettes, by their content: the same for everyone.",
     )
     return jobs(shard(function))
@@ -152,19 +152,19 @@ def table_options(*rows: Option) -> Callable[[F], F]:
 
     def decorate(function: F) -> F:
         @functools.wraps(function)
-        def collecting(*arguments: Any, values: OptionValues | None = None, **named: Any) -> Any:
+        def collect_values(*arguments: Any, values: OptionValues | None = None, **named: Any) -> Any:
             own = {row.name: named.pop(row.name) for row in rows}
             own = {name: value for name, value in own.items() if value is not None}
             return function(*arguments, values=(values or OptionValues())._replace(**own), **named)
 
         for row in reversed(rows):
-            collecting = click_option(row)(collecting)
-        return collecting  # type: ignore[return-value]  # it takes what the function takes
+            collect_values = click_option(row)(collect_values)
+        return collect_values  # type: ignore[return-value]  # it takes what the function takes
 
     return decorate
 
 
-def read_by(read: Callable[[Any], Any]) -> Callable[[click.Context, click.Parameter, Any], Any]:
+def option_reader(read: Callable[[Any], Any]) -> Callable[[click.Context, click.Parameter, Any], Any]:
     """A callback that reads the value of an option, and reports what is wrong with it."""
 
     def take(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
@@ -189,7 +189,7 @@ def click_option(row: Option) -> Callable[[F], F]:
         *names,
         metavar=row.metavar,
         type=kind,
-        callback=read_by(row.taken),
+        callback=option_reader(row.convert),
         hidden=bool(row.hidden),
         help=row.help,
         **more,

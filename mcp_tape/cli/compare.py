@@ -14,7 +14,7 @@ import click
 
 from ..compare.report import FORMATS
 from ..compare.report.wording import View
-from ..compare.rules import CATEGORIES, LEVELS, RULES
+from ..compare.rule_table import CATEGORIES, LEVELS, RULES
 from ..console import discard_output, say
 from ..console.terminal import echo_json, shows_colours
 from ..fleet.many.results import Result, comparisons_of
@@ -25,22 +25,22 @@ from .running import Found, Row
 
 if TYPE_CHECKING:
     from ..compare.judging import Comparison
-    from ..compare.rules import Category, Level
+    from ..compare.rule_table import Category, Level
     from ..diff.project import FailOn, Project
-    from ..fleet.many.comparing import Judging
+    from ..fleet.many.diffing import JudgingOptions
 
 F = TypeVar("F", bound=Callable[..., Any])
 _LONGEST = 1_000_000  # seconds, or times as long
 
 
-def finite(ctx: click.Context, param: click.Parameter, value: float | None) -> float | None:
+def check_finite(ctx: click.Context, param: click.Parameter, value: float | None) -> float | None:
     """Callback of an option: refuse nan, and more than a clock can wait for."""
     if value is not None and not value <= _LONGEST:
         raise click.BadParameter(f"{value:g} is not a number up to {_LONGEST:,}")
     return value
 
 
-def _known(ctx: click.Context, param: click.Parameter, rules: tuple[str, ...]) -> tuple[str, ...]:
+def _check_rules(ctx: click.Context, param: click.Parameter, rules: tuple[str, ...]) -> tuple[str, ...]:
     for rule in rules:
         if rule not in RULES:
             raise click.BadParameter(f"there is no rule {rule!r}; the rules: mcp-tape diff --rules")
@@ -56,7 +56,7 @@ _OPTIONS = (
     click.option("--json", "as_json", is_flag=True, help="The same as --format json."),
     click.option("--level", type=click.Choice(LEVELS),
                  help="Show no lesser changes; the exit code is the same. Default: info; in text of breaking, error."),
-    click.option("--only", metavar="RULE", multiple=True, callback=_known,
+    click.option("--only", metavar="RULE", multiple=True, callback=_check_rules,
                  help="Look for changes of this rule only. May be repeated."),
     click.option("--full", is_flag=True, help="Leave nothing out of long values in text."),
     click_option(Option("ignore_paths", "--ignore-path", "Leave out what changed at this place, e.g. "
@@ -64,7 +64,7 @@ _OPTIONS = (
 )  # fmt: skip
 _FAIL_ON = click.option("--fail-on", type=click.Choice([*LEVELS, "never"]),
                         help="Exit with 1 at changes of this level or above; default: error.")  # fmt: skip
-_SLOWER = click.option("--slower-than", type=click.FloatRange(min=1), metavar="RATIO", callback=finite,
+_SLOWER = click.option("--slower-than", type=click.FloatRange(min=1), metavar="RATIO", callback=check_finite,
                        help="Tell of calls that take this many times as long.")  # fmt: skip
 
 
@@ -98,12 +98,14 @@ class ComparisonOptions(NamedTuple):
     def format(self) -> str:
         return "json" if self.as_json else self.form
 
-    def judging(self) -> Judging:
+    def judging(self) -> JudgingOptions:
         """How changes are judged, as plain values."""
-        from ..diff.project import here
-        from ..fleet.many.comparing import Judging
+        from ..diff.project import working_directory
+        from ..fleet.many.diffing import JudgingOptions
 
-        return Judging(self.category, self.fail_on, self.ignore_paths, self.only, self.slower_than, here())
+        return JudgingOptions(
+            self.category, self.fail_on, self.ignore_paths, self.only, self.slower_than, working_directory()
+        )
 
 
 def judging_options(function: F) -> F:
@@ -118,11 +120,11 @@ def diff_options(function: F) -> F:
 
 def _collect(function: F, options: Sequence[Callable[[F], F]]) -> F:
     @functools.wraps(function)
-    def collecting(*arguments: Any, **named: Any) -> Any:
+    def collect_values(*arguments: Any, **named: Any) -> Any:
         own = {name: named.pop(name) for name in ComparisonOptions._fields if name in named}
         return function(*arguments, options=ComparisonOptions(**own), **named)
 
-    decorated: F = collecting  # type: ignore[assignment]  # it takes what the function takes
+    decorated: F = collect_values  # type: ignore[assignment]  # it takes what the function takes
     for option in reversed(options):
         decorated = option(decorated)
     return decorated
@@ -146,7 +148,7 @@ def show(
     form = options.format
     several = [comparison] if isinstance(comparison, Comparison) else comparison
     if form in ("github", "sarif"):
-        several = [one._replace(cassette=from_top(one.cassette)) for one in several]
+        several = [one._replace(cassette=from_top(one.cassette), file=from_top(one.file)) for one in several]
         file = from_top(file) if file else file
     if len(several) > 1 and form != "json":
         several = [one._replace(unused=()) for one in several[:-1]] + [
@@ -216,7 +218,7 @@ def report(
     form, done = options.format, list[tuple[Result, Row]]()
     with closing(found):  # whoever reads our output may leave early
         for result, row in found:
-            shown = result if names else _unnamed(result)
+            shown = result if names else _drop_name(result)
             if form == "text":
                 _show(shown, alone, project, options, file, verdict)
             elif form == "json":
@@ -254,6 +256,8 @@ def _show(
         show(comparison if alone else comparison._replace(unused=()), project, options, file, verdict)
 
 
-def _unnamed(result: Result) -> Result:
+def _drop_name(result: Result) -> Result:
     """The result of the only pair, whose report needs no name to tell it from others."""
+    if len(result.comparisons) > 1:
+        return result
     return result._replace(comparisons=tuple(one._replace(cassette="") for one in result.comparisons))

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 import click
 
 from ..cassette.query.filters import EVERYTHING, Filter, FilterError, parse
-from ..console.terminal import wide
-from ..errors import harmless
+from ..console.terminal import display_width
+from ..errors import replace_control_characters
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -18,32 +18,32 @@ T = TypeVar("T")
 def filter_option(function: F) -> F:
     """`--filter TEXT`, given to the command as `kept`."""
     return click.option(
-        "--filter", "kept", metavar="FILTER", default="", callback=_parsed,
+        "--filter", "kept", metavar="FILTER", default="", callback=_parse_filter,
         help="Only what this keeps, e.g. 'tool:search status:error -method:ping dur:>50'.",
     )(function)  # fmt: skip
 
 
-def _parsed(ctx: click.Context, param: click.Parameter, value: str) -> Filter:
+def _parse_filter(ctx: click.Context, param: click.Parameter, value: str) -> Filter:
     try:
         return parse(value) if value else EVERYTHING
     except FilterError as error:
-        raise click.BadParameter(pointed(value, error)) from None
+        raise click.BadParameter(point_at_error(value, error)) from None
 
 
 def each(make: Callable[[str], T]) -> Callable[[click.Context, click.Parameter, tuple[str, ...]], tuple[T, ...]]:
     """A callback for an option that may be repeated, each time with something that has a filter."""
 
-    def made(text: str) -> T:
+    def parse_one(text: str) -> T:
         try:
             return make(text)
         except FilterError as error:
-            raise click.BadParameter(pointed(text, error)) from None
+            raise click.BadParameter(point_at_error(text, error)) from None
 
-    return lambda ctx, param, values: tuple(map(made, values))
+    return lambda ctx, param, values: tuple(map(parse_one, values))
 
 
-def pointed(text: str, error: FilterError) -> str:
+def point_at_error(text: str, error: FilterError) -> str:
     """The message for a filter that does not parse, with a mark at the place."""
     start = max(0, error.position - 60)  # a long one is cut around the place
-    shown = "".join(" " if c.isspace() else harmless(c) for c in text[start : error.position + 20])
-    return f"{error}\n  {shown}\n  {' ' * wide(shown[: error.position - start])}^"
+    shown = "".join(" " if c.isspace() else replace_control_characters(c) for c in text[start : error.position + 20])
+    return f"{error}\n  {shown}\n  {' ' * display_width(shown[: error.position - start])}^"

@@ -11,14 +11,14 @@ from itertools import takewhile
 from ..cassette import file as database
 from ..cassette.pages import BEFORE_ALL
 from ..cassette.query.filters import Filter
-from ..cassette.query.rows import Row, last_seq, session_rows
-from ..cassette.query.sessions import is_open
+from ..cassette.query.inventory import is_open
+from ..cassette.query.timeline import TimelineRow, last_seq, session_rows
 from ..cassette.reader import Cassette, Session
 from ..cassette.schema import expect_local
 from ..console import say
 from ..console.terminal import columns, echo, echo_json
-from ..formats.lines import goes_without_saying, line_of
-from .lines import echo_line, is_narrow
+from ..formats.row_lines import is_left_out_by_default, line_of
+from .message_lines import echo_line, is_narrow
 
 _PAUSE = 0.1  # seconds; a recorder writes as often
 
@@ -27,7 +27,7 @@ def follow(file: str, session: int | None, kept: Filter, everything: bool, as_js
     """Print until the recording has ended, or Ctrl-C."""
     expect_local(file)  # nobody records into another
     try:
-        followed = _Followed(file, session, kept, everything, as_json, _wait_for(file))
+        followed = _FollowedSessions(file, session, kept, everything, as_json, _wait_for(file))
         while followed.look():
             time.sleep(_PAUSE)
     except KeyboardInterrupt:
@@ -45,7 +45,7 @@ def _wait_for(file: str) -> bool:
     return waited
 
 
-class _Followed:
+class _FollowedSessions:
     """The sessions that are followed, and how far each was printed."""
 
     def __init__(
@@ -80,7 +80,7 @@ class _Followed:
     def _look(self, cassette: Cassette) -> bool:
         """Print what is new. Return whether there is more to wait for."""
         # Whether a session has ended is read before its frames: then they are all there.
-        sessions = self._meant(cassette)
+        sessions = self._chosen_sessions(cassette)
         for session in sessions:
             self._print(cassette, session)
         sys.stdout.flush()
@@ -93,7 +93,7 @@ class _Followed:
             self._told = True
         return True
 
-    def _meant(self, cassette: Cassette) -> list[Session]:
+    def _chosen_sessions(self, cassette: Cassette) -> list[Session]:
         """The session asked for; or the newest when following began, and all since."""
         if self._only is not None:
             return [cassette.session(self._only)]
@@ -105,16 +105,16 @@ class _Followed:
     def _print(self, cassette: Cassette, session: Session) -> None:
         seen = self._printed.get(session.id, BEFORE_ALL)
         if is_open(session):
-            for row in self._new(cassette, session.id, self._kept.so_far()):
+            for row in self._new_rows(cassette, session.id, self._kept.for_open_session()):
                 self._echo(cassette, row._replace(status=None) if row.status == "unanswered" else row)
             return
-        for row in self._new(cassette, session.id, self._kept):
+        for row in self._new_rows(cassette, session.id, self._kept):
             self._echo(cassette, row)
         self._ended.add(session.id)
-        for row in _unanswered(cassette, session.id, self._kept, seen):
+        for row in _unanswered_rows(cassette, session.id, self._kept, seen):
             self._echo(cassette, row)
 
-    def _new(self, cassette: Cassette, session: int, kept: Filter) -> Iterator[Row]:
+    def _new_rows(self, cassette: Cassette, session: int, kept: Filter) -> Iterator[TimelineRow]:
         newest = last_seq(cassette, session)
         after = self._printed.get(session, BEFORE_ALL)
         for row in session_rows(cassette, session, kept, after):
@@ -122,10 +122,10 @@ class _Followed:
             yield row
         self._printed[session] = max(after, newest)
 
-    def _echo(self, cassette: Cassette, row: Row) -> None:
+    def _echo(self, cassette: Cassette, row: TimelineRow) -> None:
         if self._as_json:
             echo_json(line_of(cassette, row, full=True).as_json())
-        elif self._everything or not goes_without_saying(row):
+        elif self._everything or not is_left_out_by_default(row):
             if self._shown not in (None, row.session):
                 echo(f"session {row.session}", bold=True)
             self._shown = row.session
@@ -133,8 +133,8 @@ class _Followed:
             echo_line(line_of(cassette, row, brief=is_narrow(width)), width)
 
 
-def _unanswered(cassette: Cassette, session: int, kept: Filter, seen: int) -> Iterator[Row]:
+def _unanswered_rows(cassette: Cassette, session: int, kept: Filter, seen: int) -> Iterator[TimelineRow]:
     """Rows without an answer, of those that were printed while they could still get one."""
     if seen == BEFORE_ALL:
         return iter(())
-    return takewhile(lambda row: row.seq <= seen, session_rows(cassette, session, kept.unanswered()))
+    return takewhile(lambda row: row.seq <= seen, session_rows(cassette, session, kept.only_unanswered()))

@@ -87,19 +87,19 @@ def perfetto(chosen: Extract) -> Iterator[str]:
 
 
 def pytest(chosen: Extract) -> Iterator[str]:
-    yield _generated(chosen, "pytest")
+    yield _generate_test(chosen, "pytest")
 
 
 def vitest(chosen: Extract) -> Iterator[str]:
-    yield _generated(chosen, "vitest")
+    yield _generate_test(chosen, "vitest")
 
 
-def _generated(chosen: Extract, runner: str) -> str:
-    from ..cassette.query.calls import replies
+def _generate_test(chosen: Extract, runner: str) -> str:
+    from ..cassette.query.recorded_requests import replies
     from ..formats import generated
-    from ..formats.calls import Call, calls
+    from ..formats.timed_calls import TimedCall, calls
 
-    def key(call: Call) -> tuple[int | None, str | None]:
+    def key(call: TimedCall) -> tuple[int | None, str | None]:
         return call.exchange.seq, call.exchange.id
 
     expect_local(chosen.cassette.path)  # a test plays it from its place beside
@@ -108,7 +108,7 @@ def _generated(chosen: Extract, runner: str) -> str:
     server = " ".join(filter(None, (session.server_name, session.server_version))) or "a server"
     # A call that does not pass the filter still comes before others like it.
     wanted = {key(call) for call in calls(chosen.cassette, session.id, chosen.kept)}
-    tape = generated.Tape(
+    tape = generated.CaseSource(
         server, place, session.id, replies(chosen.cassette, session.id), lambda call: key(call) in wanted
     )
     made = getattr(generated, runner)(calls(chosen.cassette, session.id), tape)
@@ -119,23 +119,10 @@ def _generated(chosen: Extract, runner: str) -> str:
     return str(made.text)
 
 
-def lock(chosen: Extract) -> Iterator[str]:
-    from ..compare import lock
-    from ..compare.versions import of_sessions
-    from ..formats.calls import calls
-
-    numbers = [session.id for session in chosen.sessions][::-1]  # the newest first, as it counts
-    version = of_sessions(chosen.cassette, numbers)
-    if chosen.kept.terms:
-        found = (calls(chosen.cassette, number, chosen.kept) for number in numbers)
-        version = lock.only(version, {call.exchange.method for some in found for call in some})
-    yield lock.dump(version)
-
-
 PAGE = "html"  # which is made of several cassettes at once
 _FORMS: dict[str, Callable[[Extract], Iterable[str] | Iterable[bytes]]] = {
     "jsonl": jsonl, "txt": txt, "md": md, "raw": raw, "har": har, "otlp": otlp, "perfetto": perfetto,
-    "pytest": pytest, "vitest": vitest, "lock": lock,
+    "pytest": pytest, "vitest": vitest,
 }  # fmt: skip
 FORMS = tuple(dict.fromkeys((*FORMATS, *_FORMS, PAGE)))
 OF_FRAMES = ("jsonl", "raw")  # which --side can halve
@@ -165,12 +152,12 @@ def pieces(form: str, chosen: Extract) -> Iterator[bytes]:
 
 def page(several: list[Extract], kept: Filter) -> Iterator[bytes]:
     """Yield the page of one cassette, or of several, merged by time."""
-    from ..viewer.page import exported
-    from ..viewer.tapes import Tape
+    from ..viewer.page import export_tapes
+    from ..viewer.tapes import PageTape
 
-    return exported(
+    return export_tapes(
         [
-            Tape(one.cassette, [session.id for session in one.sessions], os.path.basename(one.cassette.path))
+            PageTape(one.cassette, [session.id for session in one.sessions], os.path.basename(one.cassette.path))
             for one in several
         ],
         kept,

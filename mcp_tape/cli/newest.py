@@ -8,12 +8,12 @@ from typing import Any, NamedTuple, TypeVar
 
 import click
 
-from ..cassette.query.sessions import cassettes_in, server
+from ..cassette.query.inventory import cassettes_in, server
 from ..cassette.reader import Cassette
 from ..console import say
-from ..console.terminal import fit, is_attended, laid_out, pad, pick_one
+from ..console.terminal import fit, is_attended, lay_out_line, pad, pick_one
 from ..errors import CassetteError, count
-from ..start.names import data_cassettes
+from ..start.cassette_names import data_cassettes
 from .click_options import files, read_places
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -30,14 +30,16 @@ class _Offer(NamedTuple):
 
 def cassette_or_newest_argument(function: F) -> F:
     """Decorator of a command: a cassette; without one, a person chooses from the newest."""
-    return click.argument("file", metavar="[FILE]", required=False, shell_complete=files, callback=_chosen)(function)
+    return click.argument("file", metavar="[FILE]", required=False, shell_complete=files, callback=_choose_cassette)(
+        function
+    )
 
 
-def newest() -> list[_Offer]:
+def newest_cassettes() -> list[_Offer]:
     """The newest cassettes in this directory and of the clients; those that cannot be read come last."""
     places = dict.fromkeys(os.path.abspath(place) for place in (".", data_cassettes()))
     found = dict.fromkeys(path for place in places for path in cassettes_in(place))
-    offered = [_offer(path) for path in sorted(found, key=_changed, reverse=True)[:_OFFERED]]
+    offered = [_offer(path) for path in sorted(found, key=_changed_at, reverse=True)[:_OFFERED]]
     return sorted(offered, key=lambda one: not one.is_readable)
 
 
@@ -58,7 +60,7 @@ def _offer(path: str) -> _Offer:
     return _Offer(shown, (when, pad(fit(server(last), 24), 24), pad(count(calls, "exchange"), 13), several), True)
 
 
-def _changed(path: str) -> float:
+def _changed_at(path: str) -> float:
     """When a cassette was written to; that may be in its journal only."""
     times = [os.path.getmtime(one) for one in (path, f"{path}-wal") if os.path.exists(one)]
     return max(times, default=0.0)
@@ -68,16 +70,16 @@ def _parts(offer: _Offer) -> list[str]:
     return [*offer.about, offer.path]
 
 
-def _chosen(ctx: click.Context, param: click.Parameter, value: str | None) -> str:
+def _choose_cassette(ctx: click.Context, param: click.Parameter, value: str | None) -> str:
     if value is not None or ctx.resilient_parsing:
         return read_places(ctx, param, value) or ""
-    offered = newest()
+    offered = newest_cassettes()
     if not offered:
         raise click.UsageError("which cassette? There is none here yet; to make one: mcp-tape record -o FILE -- SERVER")
     if len(offered) == 1:
         say(f"the only cassette there is: {offered[0].path}")
         return offered[0].path
     if not is_attended():
-        newest_ones = "\n".join(f"  {laid_out(_parts(one))}" for one in offered)
+        newest_ones = "\n".join(f"  {lay_out_line(_parts(one))}" for one in offered)
         raise click.UsageError(f"which cassette? The newest are:\n{newest_ones}")
     return offered[pick_one([(_parts(offer), None if offer.is_readable else "red") for offer in offered])].path

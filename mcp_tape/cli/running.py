@@ -14,18 +14,18 @@ from ..console import say
 from ..console.progress import Progress, frames_of
 from ..console.terminal import echo_json
 from ..errors import count
-from ..fleet.finding import shown
-from ..fleet.jobs import each
-from ..fleet.many.results import CODES, Result, Status, Watch, row, unwatched, wrong
+from ..fleet.cassette_paths import printable_place
+from ..fleet.jobs import call_each
+from ..fleet.many.results import CODES, Result, Status, Watch, failed_result, row, watch_nothing
 from ..fleet.shards import Shard, share
-from . import has_found
+from . import set_least_exit_code
 
 T = TypeVar("T")
 Row = dict[str, Any]
 Found = Generator[tuple[Result, Row], None, None]  # results, each with its row
 
 
-class Run(NamedTuple):
+class CommandRun(NamedTuple):
     """A run of a command. `verb`: what it is doing, for progress."""
 
     command: str
@@ -38,8 +38,8 @@ class Run(NamedTuple):
     def watch(self) -> Watch:
         """Progress within one cassette, where only one at a time is worked on, in this process."""
         if self.jobs > 1:
-            return unwatched
-        return lambda cassette: Progress(f"{self.verb} {shown(cassette.path)}", _weight(cassette))
+            return watch_nothing
+        return lambda cassette: Progress(f"{self.verb} {printable_place(cassette.path)}", _weight(cassette))
 
     def results(
         self,
@@ -52,12 +52,12 @@ class Run(NamedTuple):
         chosen, statuses = list(share(things, self.shard, files)), Counter[Status]()
         of = len(set(map(named, things)))
         title = f"{self.verb} {count(len(chosen), 'cassette')}"
-        with Progress(title, len(chosen)) as progress, closing(each(work, chosen, self.jobs)) as outcomes:
+        with Progress(title, len(chosen)) as progress, closing(call_each(work, chosen, self.jobs)) as outcomes:
             for number, (thing, outcome) in enumerate(outcomes, 1):
                 progress.hide()
-                name = shown(named(thing))
-                result = outcome.value or wrong(self.command, name, "crashed", f"{name}: {outcome.failure}")
-                has_found(result.code)
+                name = printable_place(named(thing))
+                result = outcome.value or failed_result(self.command, name, "crashed", f"{name}: {outcome.failure}")
+                set_least_exit_code(result.code)
                 statuses[result.status] += 1
                 yield result, row(result, self.shard, of)
                 progress(number)
@@ -75,7 +75,7 @@ def summary(statuses: Counter[Status]) -> str:
     return ", ".join(f"{statuses[status]} {status}" for status in CODES if statuses[status]) or "nothing to do"
 
 
-def worst(results: Sequence[Result]) -> int:
+def worst_exit_code(results: Sequence[Result]) -> int:
     """The exit code of a run: the highest of its cassettes."""
     return max((result.code for result in results), default=0)
 
@@ -95,4 +95,4 @@ def report(found: Found, form: str, show: Callable[[Result], None]) -> int:
         from ..fleet.many.results import report as junit
 
         click.echo("".join(f"{line}\n" for line in junit(done, View())), nl=False)
-    return worst([result for result, _ in done])
+    return worst_exit_code([result for result, _ in done])

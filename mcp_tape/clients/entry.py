@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ..errors import TapeError
-from .spans import Pairs
+from .positions import Pairs
 
 PROGRAM = "mcp-tape"
 _COMMANDS = ("record", "use")
@@ -38,7 +38,7 @@ class Parts(NamedTuple):
         return self.command if isinstance(self.command, list) else [self.command, *(self.args or [])]
 
 
-class Tape(NamedTuple):
+class EntryTape(NamedTuple):
     """A tape in an entry: the number of our words after the program, and whether their list is ours."""
 
     words: int
@@ -70,7 +70,7 @@ def _are_words(value: Any) -> bool:
     return type(value) is list and all(isinstance(word, str) for word in value)
 
 
-def tape_in(parts: Parts) -> Tape | None:
+def tape_in(parts: Parts) -> EntryTape | None:
     """Return the tape in an entry, if there is one that we can remove."""
     program, *words = parts.words
     if os.path.basename(program) != PROGRAM or not words or words[0] not in _COMMANDS or END not in words:
@@ -78,7 +78,7 @@ def tape_in(parts: Parts) -> Tape | None:
     ours = words[: words.index(END) + 1]
     if len(words) == len(ours):
         return None  # no command follows
-    return Tape(len(ours), any(re.match("--[^=]+=", word) for word in ours))
+    return EntryTape(len(ours), any(re.match("--[^=]+=", word) for word in ours))
 
 
 def stranger_in(parts: Parts) -> str | None:
@@ -90,7 +90,7 @@ def stranger_in(parts: Parts) -> str | None:
     return None
 
 
-def wrapped(entry: Pairs, parts: Parts, program: str, words: Sequence[str]) -> Pairs:
+def wrap_command(entry: Pairs, parts: Parts, program: str, words: Sequence[str]) -> Pairs:
     """Return an entry with a tape: `words` are ours after the program, without the last `--`."""
     ours = [*words, END]
     if isinstance(parts.command, list):
@@ -98,7 +98,7 @@ def wrapped(entry: Pairs, parts: Parts, program: str, words: Sequence[str]) -> P
     return _with_words(entry, parts, program, [*ours, parts.command, *(parts.args or [])])
 
 
-def unwrapped(entry: Pairs, parts: Parts, tape: Tape) -> Pairs:
+def unwrap_command(entry: Pairs, parts: Parts, tape: EntryTape) -> Pairs:
     """Return an entry without its tape."""
     if isinstance(parts.command, list):
         return _with_words(entry, parts, parts.command[tape.words + 1 :], None)

@@ -9,7 +9,7 @@ import json
 import re
 from typing import Any
 
-from .spans import MARK, Member, Node, Pairs, UnreadableError, without
+from .positions import MARK, Member, Pairs, TextNode, UnreadableError, without
 
 __all__ = ["COMMENT", "member_behind", "parse", "plain", "quote", "scan", "without"]
 
@@ -64,9 +64,9 @@ def plain(text: str) -> str:
     return "".join([*out, text[at:]])
 
 
-def scan(text: str) -> Node:
+def scan(text: str) -> TextNode:
     """Return the value of a text that `parse` accepts, with all positions. The last of equal keys counts."""
-    outer = Node(0, len(text), items=[])
+    outer = TextNode(0, len(text), items=[])
     stack, key, key_at, key_end = [outer], None, 0, 0
     for token in _TOKEN.finditer(text):
         word, at, parent = token[0], token.start(), stack[-1]
@@ -79,7 +79,7 @@ def scan(text: str) -> Node:
         elif parent.members is not None and key is None:
             key, key_at, key_end = json.loads(word), at, token.end()
         else:
-            node = Node(at, token.end(), {} if word == "{" else None, [] if word == "[" else None)
+            node = TextNode(at, token.end(), {} if word == "{" else None, [] if word == "[" else None)
             if parent.items is not None:
                 parent.items.append(node)
             elif parent.members is not None and key is not None:

@@ -83,7 +83,7 @@ CLIENTS = (
 BY_NAME = {client.name: client for client in CLIENTS}
 
 
-class Place(NamedTuple):
+class ConfigLocation(NamedTuple):
     """A file in which a client may have servers, and the way to them."""
 
     client: Client
@@ -92,19 +92,19 @@ class Place(NamedTuple):
     keys: tuple[tuple[str, ...], ...]
 
 
-def places(project: str, environ: Mapping[str, str], platform: str = sys.platform) -> Iterator[Place]:
+def places(project: str, environ: Mapping[str, str], platform: str = sys.platform) -> Iterator[ConfigLocation]:
     """Yield every file that a client may have, existing or not; for a pattern, the existing ones."""
     for client in CLIENTS:
         for pattern in client.user:
             for path in _paths(pattern, lambda one: path_of(one, environ, platform)):
-                yield Place(client, USER, path, client.keys)
+                yield ConfigLocation(client, USER, path, client.keys)
         if client.name == "claude-code":  # the same file has the user's servers for one project
             path = path_of(client.user[0], environ, platform)
-            yield Place(client, LOCAL, path, (("projects", project, "mcpServers"),))
+            yield ConfigLocation(client, LOCAL, path, (("projects", project, "mcpServers"),))
         for pattern in client.project:
             written = client._replace(kind=JSON) if pattern.endswith(".json") else client  # some have both
             for path in _paths(pattern, lambda one: os.path.join(project, one)):
-                yield Place(written, PROJECT, path, client.keys)
+                yield ConfigLocation(written, PROJECT, path, client.keys)
 
 
 def _paths(pattern: str, resolve: Callable[[str], str]) -> list[str]:

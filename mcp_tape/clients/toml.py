@@ -7,8 +7,8 @@ import sys
 from typing import Any
 
 from ..wire.jsontext import Splice
-from .spans import MARK, Member, Node, Pairs, UnreadableError
-from .spans import without as without_inline
+from .positions import MARK, Member, Pairs, TextNode, UnreadableError
+from .positions import without as without_inline
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -49,9 +49,9 @@ def _pairs(value: Any) -> Any:
     return [_pairs(inner) for inner in value] if isinstance(value, list) else value
 
 
-def scan(text: str) -> Node:
+def scan(text: str) -> TextNode:
     """Return the tables of a text that `parse` accepts, with the positions of all values."""
-    root = table = Node(0, len(text), {})
+    root = table = TextNode(0, len(text), {})
     at = _space(text, len(MARK) if text.startswith(MARK) else 0)
     while at < len(text):
         if text.startswith("[", at):
@@ -60,7 +60,7 @@ def scan(text: str) -> Node:
             at = text.index("]", at) + 1 + is_array
             table = _table(root, keys[:-1] if is_array else keys)
             if is_array:  # the next keys belong to the newest of its tables
-                table = _made(table, keys[-1], Node(at, at, {}))
+                table = _add_node(table, keys[-1], TextNode(at, at, {}))
         else:
             at = _member(text, at, table, inline=False)
         at = _space(text, at)
@@ -72,16 +72,16 @@ def _space(text: str, at: int) -> int:
     return found.end() if found else at
 
 
-def _made(owner: Node, key: str, node: Node) -> Node:
+def _add_node(owner: TextNode, key: str, node: TextNode) -> TextNode:
     assert owner.members is not None
     owner.members[key] = Member(node.start, node, node.start)
     return node
 
 
-def _table(node: Node, keys: list[str]) -> Node:
+def _table(node: TextNode, keys: list[str]) -> TextNode:
     for key in keys:
         there = (node.members or {}).get(key)
-        node = there.value if there else _made(node, key, Node(-1, -1, {}))
+        node = there.value if there else _add_node(node, key, TextNode(-1, -1, {}))
     return node
 
 
@@ -100,7 +100,7 @@ def _key(text: str, at: int) -> tuple[list[str], int, int]:
         at = dot.end()
 
 
-def _member(text: str, at: int, table: Node, *, inline: bool) -> int:
+def _member(text: str, at: int, table: TextNode, *, inline: bool) -> int:
     """Add a key with its value to a table; return the end."""
     keys, last, end = _key(text, at)
     value = _value(text, _space(text, text.index("=", end) + 1))
@@ -112,12 +112,12 @@ def _member(text: str, at: int, table: Node, *, inline: bool) -> int:
     return value.end
 
 
-def _value(text: str, at: int) -> Node:
+def _value(text: str, at: int) -> TextNode:
     if text[at] not in "[{":
         found = _STRING.match(text, at) or _SCALAR.match(text, at)
         assert found
-        return Node(at, found.end())
-    node = Node(at, at, {}) if text[at] == "{" else Node(at, at, items=[])
+        return TextNode(at, found.end())
+    node = TextNode(at, at, {}) if text[at] == "{" else TextNode(at, at, items=[])
     at = _space(text, at + 1)
     while text[at] not in "]}":
         if node.items is None:
@@ -140,7 +140,7 @@ def member_behind(text: str, member: Member, key: str, value: str) -> str:
     return f"{between}{member.prefix}{key} = {value}"
 
 
-def without(text: str, owner: Node, member: Member) -> list[Splice]:
+def without(text: str, owner: TextNode, member: Member) -> list[Splice]:
     """Return the splices that remove a member, with its line if nothing else is on it."""
     if member.inline:
         return without_inline(text, owner, member)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from .spans import Pairs
+from .positions import Pairs
 
 _LINE = re.compile(
     r"(?P<indent> *)(?P<dash>- +)?(?P<key>[\w.@/-]+|\"[^\"]+\"|'[^']+'):(?: +(?P<value>[^#]*?))?\s*(?:#.*)?"

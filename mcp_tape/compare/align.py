@@ -22,53 +22,55 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from ..cassette.query.calls import Asked, place_of
+from ..cassette.query.recorded_requests import RecordedRequest, place_of
 from ..wire import match, protocol
 from .minted import spots
-from .minted.binding import is_made_up, is_number, made_up_in
-from .minted.uses import same_inputs
-from .recording import Recording
+from .minted.binding import find_made_up_texts, is_made_up, is_number
+from .minted.uses import match_inputs
+from .transcript import Transcript
 
 _MOST_TRIED = 200  # unpaired calls that are compared with each other
 
 
-class Pair(NamedTuple):
+class CallPair(NamedTuple):
     """One call, on both sides."""
 
-    old: Asked
-    new: Asked
+    old: RecordedRequest
+    new: RecordedRequest
 
 
 class Alignment(NamedTuple):
     """All pairs in the order of the old recording, and the calls without a counterpart."""
 
-    pairs: list[Pair]
-    missing: list[Asked]
-    added: list[Asked]
+    pairs: list[CallPair]
+    missing: list[RecordedRequest]
+    added: list[RecordedRequest]
 
 
-def align(old: Recording, new: Recording, asked_old: Iterable[Asked], asked_new: Iterable[Asked]) -> Alignment:
-    waiting = _Waiting(asked_new)
-    pairs, left = list[Pair](), list[Asked]()
+def align(
+    old: Transcript, new: Transcript, asked_old: Iterable[RecordedRequest], asked_new: Iterable[RecordedRequest]
+) -> Alignment:
+    waiting = _UnpairedCalls(asked_new)
+    pairs, left = list[CallPair](), list[RecordedRequest]()
     for asked in asked_old:
-        mate = waiting.first([asked.key])
+        mate = waiting.take_first([asked.key])
         if mate:
-            pairs.append(Pair(asked, mate))
+            pairs.append(CallPair(asked, mate))
         else:
             left.append(asked)
     if left and waiting:
-        pairs, left = _by_values(old, new, pairs, left, waiting)
+        pairs, left = _pair_by_values(old, new, pairs, left, waiting)
         for fits in (_is_redacted, *((_looks_alike,) if old.is_continued else ())):
-            more, left = _by_params(old, new, left, waiting, fits)
+            more, left = _pair_by_params(old, new, left, waiting, fits)
             pairs = sorted([*pairs, *more], key=lambda pair: place_of(pair.old))
     return Alignment(pairs, left, waiting.all())
 
 
-class _Waiting:
+class _UnpairedCalls:
     """The calls of the new recording that have no counterpart yet, by key, in order."""
 
-    def __init__(self, asked: Iterable[Asked]) -> None:
-        self._queues: dict[bytes, list[Asked]] = defaultdict(list)  # in reverse order
+    def __init__(self, asked: Iterable[RecordedRequest]) -> None:
+        self._queues: dict[bytes, list[RecordedRequest]] = defaultdict(list)  # in reverse order
         for one in asked:
             self._queues[one.key].append(one)
         for queue in self._queues.values():
@@ -77,29 +79,29 @@ class _Waiting:
     def __bool__(self) -> bool:
         return any(self._queues.values())
 
-    def all(self) -> list[Asked]:
+    def all(self) -> list[RecordedRequest]:
         return sorted((asked for queue in self._queues.values() for asked in queue), key=place_of)
 
-    def first(self, keys: Iterable[bytes]) -> Asked | None:
+    def take_first(self, keys: Iterable[bytes]) -> RecordedRequest | None:
         """Take the next one with one of these keys."""
         return next((queue.pop() for queue in map(self._queues.get, keys) if queue), None)
 
-    def take(self, asked: Asked) -> None:
+    def take(self, asked: RecordedRequest) -> None:
         self._queues[asked.key].remove(asked)
 
 
-def _by_values(
-    old: Recording, new: Recording, pairs: list[Pair], left: list[Asked], waiting: _Waiting
-) -> tuple[list[Pair], list[Asked]]:
+def _pair_by_values(
+    old: Transcript, new: Transcript, pairs: list[CallPair], left: list[RecordedRequest], waiting: _UnpairedCalls
+) -> tuple[list[CallPair], list[RecordedRequest]]:
     """Pair by learned values, in rounds, until one pairs nothing more."""
-    learned = _Learned(value for asked in left for _, value in spots.leaves(old.params(asked)))
+    learned = _LearnedNames(value for asked in left for _, value in spots.leaves(old.params(asked)))
     found = dict(pairs)
     unread = sorted([*found, *left], key=place_of)
     while unread:
         left = []
         for asked in unread:
             tried = (old.key(asked.method, params) for params in learned.put_into(old.params(asked)))
-            mate = found.get(asked) or waiting.first(tried)
+            mate = found.get(asked) or waiting.take_first(tried)
             if mate is None:
                 left.append(asked)
                 continue
@@ -107,19 +109,25 @@ def _by_values(
             if old.answer_text(asked) != new.answer_text(mate):
                 learned.learn(old.answer(asked), new.answer(mate))
         unread = left if len(left) < len(unread) else []
-    return [Pair(*pair) for pair in found.items()], left
+    return [CallPair(*pair) for pair in found.items()], left
 
 
-def _by_params(
-    old: Recording, new: Recording, left: list[Asked], waiting: _Waiting, fits: Callable[[Any, Any], bool]
-) -> tuple[list[Pair], list[Asked]]:
+def _pair_by_params(
+    old: Transcript,
+    new: Transcript,
+    left: list[RecordedRequest],
+    waiting: _UnpairedCalls,
+    fits: Callable[[Any, Any], bool],
+) -> tuple[list[CallPair], list[RecordedRequest]]:
     """Pair each with the first of the same method whose params fit."""
-    found: list[Pair] = []
+    found: list[CallPair] = []
     for asked in left[:_MOST_TRIED]:
-        params = protocol.identifying(asked.method, old.params(asked))
+        params = protocol.identifying_params(asked.method, old.params(asked))
         for other in waiting.all()[:_MOST_TRIED]:
-            if other.method == asked.method and fits(params, protocol.identifying(asked.method, new.params(other))):
-                found.append(Pair(asked, other))
+            if other.method == asked.method and fits(
+                params, protocol.identifying_params(asked.method, new.params(other))
+            ):
+                found.append(CallPair(asked, other))
                 waiting.take(other)
                 break
     paired = {pair.old for pair in found}
@@ -135,10 +143,12 @@ def _looks_alike(one: Any, other: Any) -> bool:
     """True if the only differences are values that look like ids."""
     pairs = [(before, after) for _, before, after in match.differences(one, other)]
     texts = all(isinstance(value, str) for pair in pairs for value in pair)
-    return texts and all(any(c.isdigit() for c in before) and spots.alike(before, after) for before, after in pairs)
+    return texts and all(
+        any(c.isdigit() for c in before) and spots.look_alike(before, after) for before, after in pairs
+    )
 
 
-class _Learned:
+class _LearnedNames:
     """Two servers' names for the same things; only names that the old client sends back are kept."""
 
     def __init__(self, wanted: Iterable[Any]) -> None:
@@ -150,7 +160,7 @@ class _Learned:
         """Learn the values that differ between the answers of a pair."""
         inputs = [protocol.member(protocol.member(body, "result"), "inputRequests") for body in (old, new)]
         if all(isinstance(asked, dict) for asked in inputs):
-            self._inputs |= same_inputs(*inputs)
+            self._inputs |= match_inputs(*inputs)
         for _, before, after in match.differences(old, new):
             if isinstance(before, str) and isinstance(after, str):
                 self._keep(before, after)
@@ -169,19 +179,19 @@ class _Learned:
         if isinstance(given, dict):
             params = params | {"inputResponses": {self._inputs.get(name, name): value for name, value in given.items()}}
         for counts in _TRIED:
-            yield self._with(params, counts)
+            yield self._replace_names(params, counts)
 
-    def _with(self, value: Any, counts: Callable[[Any], bool]) -> Any:
+    def _replace_names(self, value: Any, counts: Callable[[Any], bool]) -> Any:
         """A copy with learned values in place of the old ones."""
         if isinstance(value, dict):
-            return {key: self._with(item, counts) for key, item in value.items()}
+            return {key: self._replace_names(item, counts) for key, item in value.items()}
         if isinstance(value, list):
-            return [self._with(item, counts) for item in value]
+            return [self._replace_names(item, counts) for item in value]
         name = _name(value)
         if name in self._values or not isinstance(value, str):
             return self._values[name] if name in self._values and counts(value) else value
         ids = [word for word in _ids_in(value) if counts(word) and isinstance(self._values.get(word), str)]
-        return spots.renamed(value, {word: self._values[word] for word in ids})
+        return spots.rename_texts(value, {word: self._values[word] for word in ids})
 
 
 _TRIED: tuple[Callable[[Any], bool], ...] = (is_made_up, lambda value: isinstance(value, str), lambda value: True)
@@ -192,7 +202,7 @@ def _words(before: str, after: str) -> Iterator[tuple[str, str]]:
     """Pairs of words of two texts: those that differ if the texts have equally many, else those that look like ids."""
     words, others = before.split(), after.split()
     if len(words) != len(others):
-        words, others = made_up_in(before), made_up_in(after)
+        words, others = find_made_up_texts(before), find_made_up_texts(after)
     if len(words) == len(others):
         for word, other in zip(words, others, strict=True):
             if word != other:

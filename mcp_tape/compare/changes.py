@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from ..wire import jsonpath, jsontext
 from ..wire.jsontext import Path
-from .rules import RULES, Category, Level
+from .rule_table import RULES, Category, Level
 
 
 class _Absent(Enum):
@@ -23,7 +23,7 @@ ABSENT = _Absent.ABSENT
 _FLOAT = re.compile(rb"\d\.0\b|\de")  # may also match in a string, which only costs time
 _MOST_PLACES = 20  # recorded per change
 NOTHING = ABSENT, ABSENT
-Place = tuple[int, int]  # session and seq
+RequestPlace = tuple[int, int]  # session and seq
 
 
 class Difference(NamedTuple):
@@ -38,7 +38,7 @@ class Difference(NamedTuple):
     of: Any = ABSENT  # the params of its call, if nothing else tells it apart
     marks: tuple[Any, Any] | None = None  # the input of its fingerprint, if not before and after
     common: bool = False  # caused by the library that writes all schemas of a server
-    at: tuple[Place | None, Place | None] | None = None  # the requests of its call, on both sides
+    at: tuple[RequestPlace | None, RequestPlace | None] | None = None  # the requests of its call, on both sides
 
 
 class Subject(NamedTuple):
@@ -52,10 +52,10 @@ class Subject(NamedTuple):
 
 
 SERVER = Subject("server", "")
-Found = tuple[Subject, Difference]
+SubjectDifference = tuple[Subject, Difference]
 
 
-def of(subject: Subject, found: Iterable[Difference]) -> Iterator[Found]:
+def attach_subject(subject: Subject, found: Iterable[Difference]) -> Iterator[SubjectDifference]:
     return ((subject, difference) for difference in found)
 
 
@@ -73,7 +73,7 @@ class Change(NamedTuple):
     note: str
     fingerprint: str
     times: int = 1
-    places: tuple[tuple[Place | None, Place | None], ...] = ()
+    places: tuple[tuple[RequestPlace | None, RequestPlace | None], ...] = ()
 
     @property
     def is_removal(self) -> bool:
@@ -85,7 +85,7 @@ class Change(NamedTuple):
         values = self._asdict() | {"subject": self.subject._asdict()}
         return {name: value for name, value in values.items() if value is not ABSENT and name != "places"}
 
-    def again(self, other: Change) -> Change:
+    def add_occurrence(self, other: Change) -> Change:
         """This change, found once more."""
         return self._replace(times=self.times + 1, places=(self.places + other.places)[:_MOST_PLACES])
 
@@ -93,9 +93,9 @@ class Change(NamedTuple):
 def change(subject: Subject, found: Difference) -> Change:
     rule = RULES[found.rule]
     level, path = found.level or rule.level, jsonpath.path_text(found.path)
-    what = () if found.of is ABSENT else (canonical(found.of),)
+    what = () if found.of is ABSENT else (comparable_bytes(found.of),)
     values = (found.before, found.after) if found.marks is None else found.marks
-    fingerprint = _fingerprint(rule.id, *subject, path, *map(canonical, values), *what)
+    fingerprint = _fingerprint(rule.id, *subject, path, *map(comparable_bytes, values), *what)
     places = () if found.at is None else (found.at,)
     values = found.before, found.after
     return Change(rule.id, level, rule.category, subject, path, *values, found.note, fingerprint, places=places)
@@ -107,18 +107,18 @@ def _fingerprint(*parts: str | bytes) -> str:
     return hashlib.sha256(b"".join(b"%d:%s" % (len(part), part) for part in encoded)).hexdigest()[:12]
 
 
-def canonical(value: Any) -> bytes:
+def comparable_bytes(value: Any) -> bytes:
     """Bytes that are the same for equal values; empty for an absent one. 100 and 100.0 are one number."""
     if value is ABSENT:
         return b""
-    written = jsontext.canonical(value)
-    return jsontext.canonical(_whole(value)) if _FLOAT.search(written) else written
+    written = jsontext.canonical_bytes(value)
+    return jsontext.canonical_bytes(_convert_whole_floats(value)) if _FLOAT.search(written) else written
 
 
-def _whole(value: Any) -> Any:
+def _convert_whole_floats(value: Any) -> Any:
     """A value with whole floats as integers."""
     if isinstance(value, dict):
-        return {name: _whole(inner) for name, inner in value.items()}
+        return {name: _convert_whole_floats(inner) for name, inner in value.items()}
     if isinstance(value, list):
-        return [_whole(inner) for inner in value]
+        return [_convert_whole_floats(inner) for inner in value]
     return int(value) if isinstance(value, float) and value.is_integer() else value

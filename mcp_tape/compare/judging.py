@@ -29,8 +29,8 @@ from ..model.texts import is_prose, strings, subschemas, texts
 from ..wire.jsonpath import JsonPath, read_path
 from ..wire.jsontext import Path
 from .align import Alignment
-from .changes import ABSENT, Change, Difference, Found, change
-from .rules import LEVELS, MAY_BRING_TEXT, NEW_TEXTS, RULES, SUSPICIONS, Category, Level, risen
+from .changes import ABSENT, Change, Difference, SubjectDifference, change
+from .rule_table import LEVELS, MAY_BRING_TEXT, NEW_TEXTS, RULES, SUSPICIONS, Category, Level, raise_level
 
 _KINDS = ("server", "tool", "resource", "template", "prompt", "skill", "call")
 IGNORE_HEADER = (
@@ -58,15 +58,15 @@ class Ignores(NamedTuple):
 
     lines: tuple[IgnoreLine, ...]
 
-    def hide(self, change: Change) -> bool:
+    def hides(self, change: Change) -> bool:
         return any(line.hides(change) for line in self.lines)
 
-    def unused(self, changes: tuple[Change, ...]) -> tuple[str, ...]:
+    def unused_lines(self, changes: tuple[Change, ...]) -> tuple[str, ...]:
         """The lines that match none of these changes: the accepted change is gone, or has changed again."""
         return tuple(line.text for line in self.lines if not any(line.hides(change) for change in changes))
 
 
-class Settings(NamedTuple):
+class JudgingSettings(NamedTuple):
     """Settings of a judgement: the category, the project's levels of rules, and its ignores."""
 
     category: Category = "call"
@@ -76,7 +76,7 @@ class Settings(NamedTuple):
     slower_than: float | None = None
 
 
-class Unknown(NamedTuple):
+class UnknownPart(NamedTuple):
     """A part that could not be compared, and why. `grave`: a gate must not call it compatible."""
 
     what: str
@@ -89,7 +89,7 @@ class Unknown(NamedTuple):
         return self.why.startswith("NEW")
 
 
-class LeftOut(NamedTuple):
+class OmittedRequest(NamedTuple):
     """A request that was not made at the live server, and why."""
 
     what: str
@@ -103,13 +103,15 @@ class Comparison(NamedTuple):
     new: str
     category: Category
     changes: tuple[Change, ...]
-    unknown: tuple[Unknown, ...] = ()
+    unknown: tuple[UnknownPart, ...] = ()
     ignored: tuple[Change, ...] = ()
     unused: tuple[str, ...] = ()  # lines of the ignore file that match nothing
     compared: Mapping[str, int] = {}  # the number of tools, resources, prompts and calls
     cassette: str = ""  # with the session, if several were verified: `tape.db#3`
-    skipped: tuple[LeftOut, ...] = ()  # only from `verify`
+    skipped: tuple[OmittedRequest, ...] = ()  # only from `verify`
     alignment: Alignment | None = None  # of the calls, if both sides were recorded
+    file: str = ""  # to point at: a lock, or the cassette that a live server is compared with
+    lines: Mapping[str, int] = {}  # in a lock, by fingerprint
 
     def count(self, level: Level) -> int:
         return sum(change.level == level for change in self.changes)
@@ -133,29 +135,31 @@ class Comparison(NamedTuple):
         } | ({"cassette": self.cassette, "skipped": [one._asdict() for one in self.skipped]} if self.cassette else {})
 
 
-def judged(found: Iterable[Found], settings: Settings) -> tuple[tuple[Change, ...], tuple[Change, ...]]:
+def judge(
+    found: Iterable[SubjectDifference], settings: JudgingSettings
+) -> tuple[tuple[Change, ...], tuple[Change, ...]]:
     """Return the changes that count and those that are ignored, both sorted, each change once."""
     left_out = [JsonPath(source) for source in settings.ignore_paths]
     merged: dict[str, Change] = {}
     for subject, difference in found:
-        if any(_at(leave, difference.path) for leave in left_out):
+        if any(_is_ignored_at(leave, difference.path) for leave in left_out):
             continue
         level = _level(difference, settings)
         if level is not None:
             one = change(subject, difference._replace(level=level))
             before = merged.get(one.fingerprint)
-            merged[one.fingerprint] = before.again(one) if before else one
+            merged[one.fingerprint] = before.add_occurrence(one) if before else one
     kept = sorted(merged.values(), key=_rank)
-    shown, hidden = (tuple(one for one in kept if settings.ignores.hide(one) is ignored) for ignored in (False, True))
+    shown, hidden = (tuple(one for one in kept if settings.ignores.hides(one) is ignored) for ignored in (False, True))
     return shown, hidden
 
 
-def _at(leave: JsonPath, path: Path) -> bool:
+def _is_ignored_at(leave: JsonPath, path: Path) -> bool:
     """True if a path is at or below an ignored place. `$` alone is ignored, or nothing would be left."""
     return leave.covers(path) and not leave(())
 
 
-def _level(difference: Difference, settings: Settings) -> Level | None:
+def _level(difference: Difference, settings: JudgingSettings) -> Level | None:
     rule = RULES[difference.rule]
     if settings.category == "wire" and rule.category != "wire":
         return None
@@ -166,7 +170,7 @@ def _level(difference: Difference, settings: Settings) -> Level | None:
     if settings.category == "security":
         return "error"
     level = difference.level or rule.level
-    return risen(level) if settings.category == "model" and rule.rises else level
+    return raise_level(level) if settings.category == "model" and rule.rises else level
 
 
 def _is_suspicious(difference: Difference) -> bool:
@@ -204,7 +208,7 @@ def parse_ignores(text: str, path: str) -> Ignores:
         meant = _without_reason(source.strip())
         if meant:
             try:
-                lines.append(IgnoreLine(meant, number, _hides(meant)))
+                lines.append(IgnoreLine(meant, number, _compile_line(meant)))
             except ValueError as error:
                 raise SettingsError(f"{path}, line {number}: {error}") from None
     return Ignores(tuple(lines))
@@ -240,7 +244,7 @@ def _without_reason(line: str) -> str:
     return line[:at] + _REASON.sub("", line[at:]).rstrip()
 
 
-def _hides(meant: str) -> _Hides:
+def _compile_line(meant: str) -> _Hides:
     words = meant.split()
     if all(map(_FINGERPRINT.fullmatch, words)):
         return lambda change: change.fingerprint in words
@@ -250,21 +254,21 @@ def _hides(meant: str) -> _Hides:
             f"{wrong!r} is not a fingerprint, and only fingerprints may follow one; a reason begins with #"
         )
     if place := _PLACE.match(meant):
-        return _hides_at(place[0], meant[place.end() :].strip())
+        return _compile_place(place[0], meant[place.end() :].strip())
     rule, *subject = meant.split(None, 1)
-    return _by_rule(rule, "".join(subject))
+    return _compile_rule(rule, "".join(subject))
 
 
-def _by_rule(rule: str, subject: str) -> _Hides:
+def _compile_rule(rule: str, subject: str) -> _Hides:
     if rule not in RULES:
-        raise ValueError(_no_rule(rule))
+        raise ValueError(_unknown_rule_message(rule))
     if not subject:
         raise ValueError(f"{rule} needs a subject, as in: {rule} tool list_labels\nFor all subjects: {rule} *")
     fits = _glob(subject)
     return lambda change: change.rule == rule and fits(str(change.subject))
 
 
-def _no_rule(word: str) -> str:
+def _unknown_rule_message(word: str) -> str:
     if re.fullmatch(r"[0-9A-Fa-f]{6,}", word):
         return f"a fingerprint has 12 small hex digits, and {word!r} has {len(word)} characters"
     near = difflib.get_close_matches(word, RULES, 1)
@@ -275,7 +279,7 @@ def _no_rule(word: str) -> str:
     )
 
 
-def _hides_at(place: str, subject: str) -> _Hides:
+def _compile_place(place: str, subject: str) -> _Hides:
     """Match changes at or below a place; with a subject, only those of matching subjects."""
     lies, fits = JsonPath(place), _glob(subject or "*")
     return lambda change: lies.covers(_read_path(change.path)) and fits(str(change.subject))

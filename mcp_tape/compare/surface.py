@@ -17,7 +17,7 @@ SURFACE = LISTS | set(GREETINGS)
 NO_METHOD = "the server has no such method"
 
 
-class Answer(NamedTuple):
+class SurfaceAnswer(NamedTuple):
     """A request about the surface, and its answer. `place` is session and seq."""
 
     place: tuple[int, int]
@@ -26,7 +26,7 @@ class Answer(NamedTuple):
     body: Any  # with a result or an error
 
 
-class Walk(NamedTuple):
+class ListWalk(NamedTuple):
     """A list, read page by page. `why`: the reason if it was not read to its end."""
 
     items: tuple[Any, ...]
@@ -36,7 +36,7 @@ class Walk(NamedTuple):
     why: str | None
 
 
-class Listed(NamedTuple):
+class SurfaceList(NamedTuple):
     """The items of a list by key, in order. `why`: the reason if they are unknown."""
 
     items: dict[str, dict[str, Any]]
@@ -56,7 +56,7 @@ class Surface(NamedTuple):
     offered: str | None
     capabilities: dict[str, Any] | None
     instructions: str | None
-    lists: dict[str, Listed]  # by the method
+    lists: dict[str, SurfaceList]  # by the method
     unsteady: bool = False  # the tools changed within a session without a notification
     info: Mapping[str, Any] = {}  # the server's other facts about itself
     meta: Mapping[str, Any] = {}  # its `_meta`
@@ -76,7 +76,7 @@ class Surface(NamedTuple):
         return listed.why == NO_METHOD or (not declared and not listed.pages)
 
 
-def read(answers: Iterable[Answer], notified: Callable[[str], Sequence[tuple[int, int]]]) -> Surface:
+def read_surface(answers: Iterable[SurfaceAnswer], notified: Callable[[str], Sequence[tuple[int, int]]]) -> Surface:
     """Read the surface from answers. `notified` returns the places of a notification."""
     answers = list(answers)
     greeting = _greeting(answers)
@@ -92,7 +92,7 @@ def read(answers: Iterable[Answer], notified: Callable[[str], Sequence[tuple[int
         _text(protocol.member(greeting.params, "protocolVersion")) if greeting else None,
         capabilities,
         _text(protocol.member(result, "instructions")),
-        {kind.method: _listed(kind, found[kind.method], capabilities) for kind in protocol.KINDS},
+        {kind.method: _newest_list(kind, found[kind.method], capabilities) for kind in protocol.KINDS},
         _is_unsteady(found[protocol.TOOLS], notified(protocol.TOOLS_CHANGED)),
         {member: value for member, value in info.items() if member not in ("name", "version")},
         protocol.own_meta(result),
@@ -100,7 +100,7 @@ def read(answers: Iterable[Answer], notified: Callable[[str], Sequence[tuple[int
     )
 
 
-def _greeting(answers: list[Answer]) -> Answer | None:
+def _greeting(answers: list[SurfaceAnswer]) -> SurfaceAnswer | None:
     """The answer to `initialize`, or else to `server/discover`."""
     given = [answer for answer in answers if isinstance(protocol.member(answer.body, "result"), dict)]
     return next((answer for method in GREETINGS for answer in given if answer.method == method), None)
@@ -122,11 +122,11 @@ def _text(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def walks(kind: protocol.Kind, answers: Iterable[Answer]) -> list[Walk]:
+def walks(kind: protocol.Kind, answers: Iterable[SurfaceAnswer]) -> list[ListWalk]:
     """Every walk of a list, with its pages joined:
     https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/pagination
     """
-    found: list[Walk] = []
+    found: list[ListWalk] = []
     for answer in answers:
         if answer.method != kind.method:
             continue
@@ -135,12 +135,12 @@ def walks(kind: protocol.Kind, answers: Iterable[Answer]) -> list[Walk]:
         why = None if isinstance(items, list) else _failure(answer.body) if result is None else "it is not a list"
         if protocol.member(result, "nextCursor") not in (None, ""):
             why = "it was not read to its end"
-        page = Walk(tuple(items if isinstance(items, list) else ()), 1, answer.place, answer.place, why)
+        page = ListWalk(tuple(items if isinstance(items, list) else ()), 1, answer.place, answer.place, why)
         if protocol.member(answer.params, "cursor") is None:
             found.append(page)
         elif found:
             before = found[-1]
-            found[-1] = Walk(before.items + page.items, before.pages + 1, before.first, page.last, why)
+            found[-1] = ListWalk(before.items + page.items, before.pages + 1, before.first, page.last, why)
     return found
 
 
@@ -149,32 +149,32 @@ def _failure(body: Any) -> str:
     return NO_METHOD if code == protocol.METHOD_NOT_FOUND else "the answer was an error"
 
 
-def never_asked(kind: protocol.Kind) -> str:
+def unrequested_reason(kind: protocol.Kind) -> str:
     """The reason for a list that was never requested."""
     return f"there is no {kind.method}"
 
 
-def _listed(kind: protocol.Kind, walks: list[Walk], capabilities: dict[str, Any] | None) -> Listed:
+def _newest_list(kind: protocol.Kind, walks: list[ListWalk], capabilities: dict[str, Any] | None) -> SurfaceList:
     """The newest complete walk of a list."""
     whole = [walk for walk in walks if walk.why is None]
     if not whole:
         if capabilities is not None and not protocol.declares(capabilities, kind):
-            return Listed({})  # known to be empty
-        return Listed({}, why=walks[-1].why if walks else never_asked(kind))
+            return SurfaceList({})  # known to be empty
+        return SurfaceList({}, why=walks[-1].why if walks else unrequested_reason(kind))
     items: dict[str, list[Any]] = {}
     for item in whole[-1].items:
         key = protocol.member(item, kind.key)
         if isinstance(key, str):
             items.setdefault(key, []).append(item)
     again = {key: found[1:] for key, found in items.items() if len(found) > 1}
-    return Listed({key: found[0] for key, found in items.items()}, whole[-1].pages, again=again)
+    return SurfaceList({key: found[0] for key, found in items.items()}, whole[-1].pages, again=again)
 
 
-def _is_unsteady(walks: list[Walk], notified: Sequence[tuple[int, int]]) -> bool:
+def _is_unsteady(walks: list[ListWalk], notified: Sequence[tuple[int, int]]) -> bool:
     """True if a list was read twice in a session, and differs without a notification in between."""
     return any(
         one.last[0] == other.first[0]  # in one session
         and not any(one.first < place < other.last for place in notified)
-        and jsontext.canonical(list(one.items)) != jsontext.canonical(list(other.items))
+        and jsontext.canonical_bytes(list(one.items)) != jsontext.canonical_bytes(list(other.items))
         for one, other in pairwise(walk for walk in walks if walk.why is None)
     )

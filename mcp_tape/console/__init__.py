@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sys
 
-from ..errors import ServerError, TapeError, harmless
+from ..errors import ServerError, TapeError, replace_control_characters
 
 TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def say(text: str) -> None:
     """Print a line for people, to stderr: stdout is for the protocol, or for data."""
     # A message may quote what a stranger's cassette says: a terminal must not act on it.
-    plain = harmless(text, lambda character: character if character == "\n" else " ")
+    plain = replace_control_characters(text, lambda character: character if character == "\n" else " ")
     try:
         _write(sys.stderr, f"mcp-tape: {plain}")
     except OSError:
@@ -51,12 +51,12 @@ def _write(stream: TextIO, text: str) -> None:
     stream.flush()
 
 
-def ended_by(error: TapeError | KeyboardInterrupt | OSError, found: int = 0) -> int:
+def report_error(error: TapeError | KeyboardInterrupt | OSError, found: int = 0) -> int:
     """Report an error that ended a command; return the exit code. `found`: the code if only our reader has left."""
     if isinstance(error, TapeError):
-        from ..redaction.diagnostics import hidden  # a server's URL, command line and last words may hold secrets
+        from ..redaction.diagnostics import hide_secrets  # a server's URL, command line and last words may hold secrets
 
-        say(hidden(str(error)) if isinstance(error, ServerError) else str(error))
+        say(hide_secrets(str(error)) if isinstance(error, ServerError) else str(error))
         return error.exit_code
     if isinstance(error, KeyboardInterrupt):
         return 130  # as a shell has it; 1 would mean that something was found

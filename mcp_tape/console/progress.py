@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from ..errors import harmless
+from ..errors import replace_control_characters
 
 if TYPE_CHECKING:
     from ..cassette.reader import Cassette
@@ -19,7 +19,7 @@ class Progress:
     """Progress on one line of stderr that comes and goes; nothing without a terminal."""
 
     def __init__(self, title: str, total: int) -> None:
-        self._title, self._total = harmless(title), total
+        self._title, self._total = replace_control_characters(title), total
         self._next = monotonic() + _PATIENCE
         self._shown = False
         self._wanted = bool(sys.stderr and sys.stderr.isatty()) and total > 0
@@ -48,6 +48,6 @@ class Progress:
 
 def frames_of(cassette: Cassette, sessions: Iterable[int] | None = None) -> int:
     """The number of frames to look at; 0 without a terminal."""
-    from ..cassette.query.rows import frame_count
+    from ..cassette.query.timeline import frame_count
 
     return frame_count(cassette, sessions) if sys.stderr.isatty() else 0

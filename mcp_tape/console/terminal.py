@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from ..errors import harmless
+from ..errors import replace_control_characters
 
 WIDTH_OF_A_PIPE = 200
 _UNUSUAL = re.compile("[^\x00-\u02ff\u2010-\u20cf\u2100-\u22ff]")  # what may not take one column each
@@ -21,7 +21,7 @@ _PLAIN = str.maketrans({"→": ">", "←": "<", "…": "~", "µ": "u", "·": "."
 
 def echo_json(value: dict[str, Any]) -> None:
     """One JSON object on its own line."""
-    from ..cassette.text.lines import json_line
+    from ..cassette.text.safe_lines import json_line
 
     click.echo(json_line(value), nl=False)
 
@@ -45,7 +45,7 @@ def shows_colours() -> bool:
 
 def clip(text: str, width: int) -> str:
     """One line of harmless text, cut to so many characters."""
-    return harmless(text if len(text) <= width else text[: max(0, width - 1)] + "…")
+    return replace_control_characters(text if len(text) <= width else text[: max(0, width - 1)] + "…")
 
 
 def columns() -> int:
@@ -53,12 +53,12 @@ def columns() -> int:
     return (shutil.get_terminal_size().columns or 80) if sys.stdout.isatty() else WIDTH_OF_A_PIPE
 
 
-def wide(text: str) -> int:
+def display_width(text: str) -> int:
     """Number of columns that a printable text takes."""
-    return len(text) if text.isascii() or not _UNUSUAL.search(text) else sum(map(_wide, text))
+    return len(text) if text.isascii() or not _UNUSUAL.search(text) else sum(map(_character_width, text))
 
 
-def _wide(character: str) -> int:
+def _character_width(character: str) -> int:
     if unicodedata.combining(character) or unicodedata.category(character) in ("Mn", "Me"):
         return 0
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1
@@ -66,14 +66,14 @@ def _wide(character: str) -> int:
 
 def fit(text: str, width: int) -> str:
     """One line of harmless text, cut to so many columns."""
-    text = harmless(text[: 2 * width + 100])  # marks that take no column are no way around this
-    if wide(text) <= width:
+    text = replace_control_characters(text[: 2 * width + 100])  # marks that take no column are no way around this
+    if display_width(text) <= width:
         return text
     if not _UNUSUAL.search(text):
         return text[: max(0, width - 1)] + "…"
     used = kept = 0
     for kept, character in enumerate(text):  # noqa: B007 - used below
-        used += _wide(character)
+        used += _character_width(character)
         if used > width - 1:
             break
     return text[:kept] + "…"
@@ -81,19 +81,19 @@ def fit(text: str, width: int) -> str:
 
 def pad(text: str, width: int, *, right: bool = False) -> str:
     """A text, filled up to so many columns; `right`: it stands at their end."""
-    room = " " * (width - wide(text))
+    room = " " * (width - display_width(text))
     return room + text if right else text + room
 
 
 def wrap(parts: Sequence[str], width: int, indent: int) -> str:
     """Join parts on one line if they fit, else on more; none is broken in two."""
     line = "  ".join(parts)
-    if len(line) <= width and wide(line := harmless(line)) <= width:
+    if len(line) <= width and display_width(line := replace_control_characters(line)) <= width:
         return line  # as nearly all are
     lines = [""]
     for part in parts:
         longer = f"{lines[-1]}  {part}" if lines[-1] else part
-        if lines[-1].strip() and wide(longer) > width:
+        if lines[-1].strip() and display_width(longer) > width:
             lines.append(fit(" " * indent + part, width))
         else:
             lines[-1] = fit(longer, width)
@@ -109,7 +109,7 @@ def can_write(characters: str) -> bool:
     return True
 
 
-def writable(text: str) -> str:
+def writable_text(text: str) -> str:
     """A text with stand-ins for characters that the output's encoding has not."""
     if can_write(text):
         return text
@@ -122,15 +122,15 @@ def is_attended() -> bool:
     return sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
 
 
-def laid_out(parts: Sequence[str]) -> str:
+def lay_out_line(parts: Sequence[str]) -> str:
     """Join the parts of a line so that it fits the terminal."""
-    return writable(wrap([part for part in parts if part], columns(), indent=5))
+    return writable_text(wrap([part for part in parts if part], columns(), indent=5))
 
 
 def pick_one(lines: Sequence[tuple[Sequence[str], str | None]]) -> int:
     """Print numbered lines, each of some parts and a colour, and ask for one of them; the first is the default."""
     for number, (parts, colour) in enumerate(lines, 1):
-        echo(laid_out([f"{number:>3}", *parts]), fg=colour)
+        echo(lay_out_line([f"{number:>3}", *parts]), fg=colour)
     chosen: int = click.prompt("Which?", type=click.IntRange(1, len(lines)), default=1)
     return chosen - 1
 
@@ -138,7 +138,7 @@ def pick_one(lines: Sequence[tuple[Sequence[str], str | None]]) -> int:
 def pick_several(question: str, lines: Sequence[Sequence[str]]) -> list[int]:
     """Print numbered lines, each of some parts, and ask for some of them, or all."""
     for number, parts in enumerate(lines, 1):
-        echo(laid_out([f"{number:>3}", *parts]))
+        echo(lay_out_line([f"{number:>3}", *parts]))
     answer: str = click.prompt(f"{question} Numbers, or all", default="", show_default=False)
     if answer.strip() == "all":
         return [*range(len(lines))]

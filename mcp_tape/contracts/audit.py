@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from ..cassette.reader import Cassette
-from ..compare.recording import Recording
 from ..compare.surface import SURFACE
-from ..model import steering
+from ..compare.transcript import Transcript
+from ..model import pages, steering
 from ..model.steering import Suspicion
 from ..wire import jsonpath, protocol
 
@@ -28,23 +28,25 @@ class Suspect(NamedTuple):
 def audit(cassette: Cassette, sessions: Sequence[int]) -> Iterator[Suspect]:
     """Report each suspicious text once, however often it was sent."""
     seen: set[tuple[str, Suspicion]] = set()
-    for session, seq, title, found in _suspicions(Recording(cassette, sessions)):
+    for session, seq, title, found in _suspicions(Transcript(cassette, sessions)):
         if (title, found) not in seen:
             seen.add((title, found))
             yield Suspect(found.rule, found.why, session, seq, jsonpath.path_text(found.path))
 
 
-def _suspicions(recording: Recording) -> Iterator[tuple[int, int, str, Suspicion]]:
-    for asked in recording.asked():
+def _suspicions(recording: Transcript) -> Iterator[tuple[int, int, str, Suspicion]]:
+    for asked in recording.requests():
         body = recording.answer(asked)
-        for found in _in_answer(asked.method, body):
+        for found in _suspicions_in_answer(asked.method, body):
             yield asked.session, asked.answer_seq or asked.seq, asked.title, found
     for message in recording.own_messages():
-        for found in steering.in_result(recording.own_params(message), ("params",)):
+        for found in steering.result_suspicions(recording.own_params(message), ("params",)):
             yield message.session, message.seq, message.method, found
 
 
-def _in_answer(method: str, body: Any) -> Iterator[Suspicion]:
+def _suspicions_in_answer(method: str, body: Any) -> Iterator[Suspicion]:
     result, error = (protocol.member(body, name) for name in ("result", "error"))
-    yield from steering.in_definitions(result) if method in _DEFINES else steering.in_result(result)
-    yield from steering.in_result(error, ("error",))
+    yield from steering.definition_suspicions(result) if method in _DEFINES else steering.result_suspicions(result)
+    yield from steering.result_suspicions(error, ("error",))
+    if method == protocol.READ:
+        yield from pages.in_contents(result)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ..cassette.reader import Cassette
-from ..compare.recording import Recording
-from ..compare.versions import of_sessions
+from ..compare.transcript import Transcript
+from ..compare.versions import version_of_sessions
 from ..model.cost import Cost, cost, definition, media, result_texts
 from ..wire import protocol
 
@@ -44,7 +44,7 @@ class _Results:
 def tool_costs(cassette: Cassette, sessions: Sequence[int], by: str = "tokens") -> list[ToolCost]:
     """The cost of every tool that was listed or called; the largest first, or by name."""
     results: dict[str, _Results] = {}
-    for name, result in _results(Recording(cassette, sessions)):
+    for name, result in _results(Transcript(cassette, sessions)):
         texts = [cost(text) for text in result_texts(result)]
         found = results.setdefault(name, _Results())
         found.calls += 1
@@ -52,13 +52,13 @@ def tool_costs(cassette: Cassette, sessions: Sequence[int], by: str = "tokens") 
         found.tokens += sum(text.tokens for text in texts)
         found.largest = max(found.largest, size)
         found.media += media(result)
-    listed = of_sessions(cassette, sessions).surface.lists[protocol.TOOLS].items if sessions else {}
+    listed = version_of_sessions(cassette, sessions).surface.lists[protocol.TOOLS].items if sessions else {}
     rows = [_row(name, listed.get(name), results.get(name, _Results())) for name in dict.fromkeys([*listed, *results])]
     return sorted(rows, key=lambda row: (-_figure(row, by), row.tool))
 
 
-def _results(recording: Recording) -> Iterator[tuple[str, object]]:
-    for asked in recording.asked():
+def _results(recording: Transcript) -> Iterator[tuple[str, object]]:
+    for asked in recording.requests():
         if asked.method == protocol.CALL and asked.name is not None:
             yield asked.name, protocol.member(recording.answer(asked), "result")
 

@@ -10,8 +10,8 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple, get_args
 
-from ..compare.judging import Comparison, Ignores, Settings, added_lines, parse_ignores
-from ..compare.rules import CATEGORIES, LEVELS, RULES, Category, Level
+from ..compare.judging import Comparison, Ignores, JudgingSettings, added_lines, parse_ignores
+from ..compare.rule_table import CATEGORIES, LEVELS, RULES, Category, Level
 from ..errors import SettingsError
 from ..wire.jsonpath import JsonPath
 
@@ -31,15 +31,15 @@ class Project(NamedTuple):
     ignores: Ignores = Ignores(())
     ignore_path: str = IGNORE_FILE
 
-    def settings(self, slower_than: float | None = None) -> Settings:
-        return Settings(self.category, self.levels, self.ignores, self.ignore_paths, slower_than)
+    def settings(self, slower_than: float | None = None) -> JudgingSettings:
+        return JudgingSettings(self.category, self.levels, self.ignores, self.ignore_paths, slower_than)
 
     def fails(self, comparison: Comparison) -> bool:
         """Return whether a change is at or above the level that fails."""
         return self.fail_on != "never" and bool(comparison.at_least(self.fail_on))
 
 
-def here() -> str:
+def working_directory() -> str:
     try:
         return os.getcwd()
     except FileNotFoundError:
@@ -50,13 +50,13 @@ def load(
     directory: str, *, category: Category | None = None, fail_on: FailOn | None = None, ignore_paths: Iterable[str] = ()
 ) -> Project:
     """Read the settings that hold in a directory. Options of a command win, or are added."""
-    project = _settled(directory)
+    project = _find_settings(directory)
     where = _ignore_path(directory)
     return project._replace(
         category=category or project.category,
         fail_on=fail_on or project.fail_on,
         ignore_paths=(*project.ignore_paths, *ignore_paths),
-        ignores=parse_ignores(_read(where), _shown(where)),
+        ignores=parse_ignores(_read(where), _near_path(where)),
         ignore_path=where,
     )
 
@@ -73,7 +73,7 @@ def ignore(path: str, lines: Iterable[tuple[str, str]]) -> None:
         with open(path, "ab", buffering=0) as file:
             file.write(more.encode())
     except OSError as error:
-        raise SettingsError(f"{_shown(path)} cannot be written: {error.strerror}") from None
+        raise SettingsError(f"{_near_path(path)} cannot be written: {error.strerror}") from None
 
 
 def _ignore_path(directory: str) -> str:
@@ -88,7 +88,7 @@ def _ignore_path(directory: str) -> str:
     return os.path.join(top, IGNORE_FILE)
 
 
-def _settled(directory: str) -> Project:
+def _find_settings(directory: str) -> Project:
     """Read the nearest pyproject.toml within the repository."""
     for place in _upwards(directory):
         if _has(place, "pyproject.toml"):
@@ -131,10 +131,10 @@ def _read(path: str) -> str:
         return ""
     except (OSError, UnicodeDecodeError) as error:
         why = (error.strerror or error) if isinstance(error, OSError) else "it is not UTF-8"
-        raise SettingsError(f"{_shown(path)} cannot be read: {why}") from None
+        raise SettingsError(f"{_near_path(path)} cannot be read: {why}") from None
 
 
-def _shown(path: str) -> str:
+def _near_path(path: str) -> str:
     """A path as seen from the working directory, unless that is far away."""
     near = os.path.relpath(path)
     return path if near.startswith(os.path.join("..", "..", "..")) else near
@@ -149,16 +149,16 @@ def _from_file(path: str) -> Project:
     try:
         value = tomllib.loads(_read(path))
     except (ValueError, RecursionError) as error:  # also a number of thousands of digits, and endless nesting
-        raise SettingsError(f"{_shown(path)} is not TOML: {error}") from None
+        raise SettingsError(f"{_near_path(path)} is not TOML: {error}") from None
     tool = value.get("tool", {})
     table = tool.get("mcp-tape", {}) if isinstance(tool, dict) else {}
     try:
-        return Project(**_chosen(table))
+        return Project(**_parse_table(table))
     except ValueError as error:
-        raise SettingsError(f"{_shown(path)}, {error}") from None
+        raise SettingsError(f"{_near_path(path)}, {error}") from None
 
 
-def _chosen(table: Any) -> dict[str, Any]:
+def _parse_table(table: Any) -> dict[str, Any]:
     if not isinstance(table, dict):
         raise ValueError(f"[tool.mcp-tape] is a table, not {table!r}")
     chosen = {}

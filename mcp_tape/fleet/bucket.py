@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import NamedTuple, TypeVar
 
 from ..errors import CassetteError, ServerError, TapeError
-from . import remote
+from . import stores
 
 AT_ONCE = 16  # parallel requests
 _PAUSES = (0.5, 1.0, None)  # seconds between our tries, beyond the store's own retries
@@ -20,7 +20,7 @@ _HOPELESS = 8  # failures in a row after which the rest is not tried
 T = TypeVar("T")
 
 
-class Outcome(NamedTuple):
+class TransferOutcome(NamedTuple):
     """The outcome for one cassette. `status`: pushed, pulled, there (already), refused or failed."""
 
     file: str
@@ -37,9 +37,9 @@ class RefusedError(TapeError):
 
 def run(
     things: Iterable[T],
-    do: Callable[[T], Awaitable[Outcome]],
-    blank: Callable[[T], Outcome],
-    report: Callable[[Outcome], None],
+    do: Callable[[T], Awaitable[TransferOutcome]],
+    blank: Callable[[T], TransferOutcome],
+    report: Callable[[TransferOutcome], None],
 ) -> int:
     """Run an action for each item and report its outcome; return the exit code.
 
@@ -65,25 +65,25 @@ def run(
     return code
 
 
-async def _outcome(thing: T, do: Callable[[T], Awaitable[Outcome]], blank: Outcome) -> Outcome:
+async def _outcome(thing: T, do: Callable[[T], Awaitable[TransferOutcome]], blank: TransferOutcome) -> TransferOutcome:
     try:
         return await do(thing)
     except RefusedError as error:
         return blank._replace(status="refused", why=str(error), code=error.exit_code)
-    except remote.StoreError as error:
+    except stores.StoreError as error:
         return blank._replace(why=str(error), code=ServerError.exit_code)
     except CassetteError as error:
         return blank._replace(why=str(error), code=error.exit_code)
 
 
-async def tried(name: str, act: Callable[[], Awaitable[T]]) -> T:
+async def try_request(name: str, act: Callable[[], Awaitable[T]]) -> T:
     """Make a request to a store; retry for a while if it cannot be reached. Errors are in our words."""
     for pause in _PAUSES:
         try:
             return await act()
         except Exception as error:
-            found = error if isinstance(error, TapeError) else remote.worded(error, name)
-            if pause is None or not isinstance(found, remote.UnreachableError):
+            found = error if isinstance(error, TapeError) else stores.translate_error(error, name)
+            if pause is None or not isinstance(found, stores.UnreachableError):
                 raise found from None
         await asyncio.sleep(pause)
     raise AssertionError  # the last try returns or raises

@@ -25,10 +25,10 @@ from ..cassette import replace
 from ..console.progress import Progress
 from ..errors import CassetteError
 from ..values import parse_size
-from . import download, remote
-from .remote import OFFLINE, UnreachableError, named
+from . import download, stores
+from .stores import OFFLINE, UnreachableError, safe_name
 
-__all__ = ["directory", "fetched", "forget", "local", "named", "prune"]
+__all__ = ["directory", "fetch_copy", "forget", "local", "prune", "safe_name"]
 
 if TYPE_CHECKING:
     from .download import Download
@@ -57,7 +57,7 @@ class Copy(NamedTuple):
 
 def local(url: str) -> str:
     """The path of a copy of the object at a URL. Read it only: it stays the same for the life of this process."""
-    name = named(url)
+    name = safe_name(url)
     with _one_at_a_time:
         if not os.path.exists(_pinned.get(name, "")):
             _pinned[name] = _newest(name)
@@ -65,9 +65,9 @@ def local(url: str) -> str:
 
 
 @contextmanager
-def fetched(url: str) -> Iterator[tuple[str, str]]:
+def fetch_copy(url: str) -> Iterator[tuple[str, str]]:
     """The name of a URL, and a copy of its object. Errors that name the copy name the URL instead."""
-    name, copy = named(url), local(url)
+    name, copy = safe_name(url), local(url)
     try:
         yield name, copy
     except CassetteError as error:
@@ -96,26 +96,26 @@ def directory() -> str:
 def _newest(name: str) -> str:
     entry = _Entry(name)
     kept = entry.read()
-    if kept is not None and remote.handed_on(name):
+    if kept is not None and stores.partial_key(name):
         return kept.path
-    if remote.is_offline():
+    if stores.is_offline():
         if kept is None:
             raise CassetteError(f"{name} is not in the cache {directory()}, and {OFFLINE} says not to ask for it")
-        return entry.used(kept)
+        return entry.mark_used(kept)
     if kept is not None:
-        return _asked(entry, kept)
-    with entry.locked():  # if many processes need it at once, one fetches it
-        return _asked(entry, entry.read())
+        return _ask_store(entry, kept)
+    with entry.lock():  # if many processes need it at once, one fetches it
+        return _ask_store(entry, entry.read())
 
 
-def _asked(entry: _Entry, kept: Copy | None) -> str:
+def _ask_store(entry: _Entry, kept: Copy | None) -> str:
     """Ask the store; return the existing copy if it is current, else a new one."""
     since = datetime.fromisoformat(kept.modified) if kept and kept.modified else None
     for last in (False,) * (_TRIES - 1) + (True,):
         try:
             with download.get(entry.name, kept and kept.etag, since) as answer:
                 if answer is None and kept is not None:
-                    return entry.used(kept)
+                    return entry.mark_used(kept)
                 if answer is not None:
                     return entry.put(answer)
         except _BrokenError as error:
@@ -137,7 +137,7 @@ class _Entry:
     def __init__(self, name: str) -> None:
         self.name = name
         self._place = os.path.join(_own_place(), _directory_of(name))
-        with _writing(self._place):
+        with _report_write_errors(self._place):
             os.makedirs(self._place, 0o700, exist_ok=True)
 
     def read(self) -> Copy | None:
@@ -150,15 +150,15 @@ class _Entry:
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return None
 
-    def used(self, copy: Copy) -> str:
+    def mark_used(self, copy: Copy) -> str:
         with suppress(OSError):
             os.utime(os.path.join(self._place, _NOTE))
         return copy.path
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
+    def lock(self) -> Iterator[None]:
         path = os.path.join(self._place, _LOCK)
-        with _writing(self._place):
+        with _report_write_errors(self._place):
             held = replace.lock(path, wait=True)
         assert held is not None
         try:
@@ -170,8 +170,8 @@ class _Entry:
         """Save a download as the newest copy."""
         meta = answer.meta
         ending = re.search(r"(?a)\.\w{1,10}$", self.name.partition("?")[0])
-        with _writing(self._place), replace.beside(os.path.join(self._place, "tape")) as part:
-            digest, size = self._written(answer, part.file)
+        with _report_write_errors(self._place), replace.beside(os.path.join(self._place, "tape")) as part:
+            digest, size = self._write_download(answer, part.file)
             modified = meta["last_modified"] if meta["last_modified"] > _EPOCH else None
             if modified:  # a session without a start time gets this one
                 os.utime(part.file, (modified.timestamp(), modified.timestamp()))
@@ -182,10 +182,10 @@ class _Entry:
         _tidy(size)
         return path
 
-    def _written(self, answer: Download, path: str) -> tuple[str, int]:
-        digest, size, total = sha256(), 0, self._expected(answer)
+    def _write_download(self, answer: Download, path: str) -> tuple[str, int]:
+        digest, size, total = sha256(), 0, self._expected_size(answer)
         with open(path, "xb") as file, Progress(f"fetching {self.name}", total) as progress:
-            for chunk in self._received(answer):
+            for chunk in self._received_chunks(answer):
                 digest.update(chunk)
                 file.write(chunk)
                 size += len(chunk)
@@ -196,35 +196,35 @@ class _Entry:
             raise _BrokenError(f"cannot read {self.name}: {size} bytes of {total} came")
         return digest.hexdigest(), size
 
-    def _expected(self, answer: Download) -> int:
+    def _expected_size(self, answer: Download) -> int:
         """The size of a download; CassetteError if there is no room for it."""
         try:
             return download.size_of(answer, self.name, _limit())
-        except remote.StoreError as error:
-            raise remote.StoreError(f"{error}, the room of all copies; set {SIZE}, or: mcp-tape pull") from None
+        except stores.StoreError as error:
+            raise stores.StoreError(f"{error}, the room of all copies; set {SIZE}, or: mcp-tape pull") from None
 
-    def _received(self, answer: Download) -> Iterator[bytes]:
+    def _received_chunks(self, answer: Download) -> Iterator[bytes]:
         try:
             for chunk in answer.stream(min_chunk_size=_CHUNK):
                 yield memoryview(chunk)  # type: ignore[misc]
         except Exception as error:
             if type(error).__name__ == "PreconditionError":
                 raise _BrokenError(f"cannot read {self.name}: it is replaced all the time; try again") from None
-            raise _BrokenError(str(remote.worded(error, self.name))) from None
+            raise _BrokenError(str(stores.translate_error(error, self.name))) from None
 
     def _note(self, copy: Copy) -> None:
         said = {"url": self.name} | copy._asdict() | {"file": os.path.basename(copy.path)}
         del said["path"]
-        with _writing(self._place), replace.beside(os.path.join(self._place, _NOTE)) as part:
+        with _report_write_errors(self._place), replace.beside(os.path.join(self._place, _NOTE)) as part:
             with open(part.file, "x", encoding="utf-8") as file:
                 json.dump(said, file)
             part.put(as_text=False)
 
 
 def _directory_of(name: str) -> str:
-    digits = remote.handed_on(name)
+    digits = stores.partial_key(name)
     if digits is None:
-        return remote.key(name)[:40]
+        return stores.key(name)[:40]
     for found in os.listdir(_own_place()):
         if found.startswith(digits):
             return found
@@ -232,7 +232,7 @@ def _directory_of(name: str) -> str:
 
 
 @contextmanager
-def _writing(place: str) -> Iterator[None]:
+def _report_write_errors(place: str) -> Iterator[None]:
     """Name the cache's path in errors if it cannot be written."""
     try:
         yield
@@ -244,9 +244,9 @@ def _writing(place: str) -> Iterator[None]:
 def _own_place() -> str:
     """The cache directory, created if missing. Refuses one that other users can write."""
     place = os.path.join(directory(), "remote")
-    with _writing(place):
+    with _report_write_errors(place):
         os.makedirs(place, 0o700, exist_ok=True)
-        if not replace.is_private(place):
+        if not replace.make_private(place):
             raise CassetteError(
                 f"the cache {place} is not private to you, so it is not used; set {PLACE} to another directory"
             )
@@ -279,7 +279,7 @@ def prune(limit: int, since: float | None = None) -> None:
     found: list[tuple[float, int, str]] = []
     for entry in os.scandir(_own_place()):
         with suppress(OSError, ValueError, AttributeError):  # removed by another process, or not one of our directories
-            found.append(_measured(entry.path, long_ago))
+            found.append(_measure(entry.path, long_ago))
     total = sum(size for _, size, _ in found)
     for used, size, place in sorted(found):
         if total <= limit or used > long_ago:
@@ -288,7 +288,7 @@ def prune(limit: int, since: float | None = None) -> None:
         total -= size
 
 
-def _measured(place: str, long_ago: float) -> tuple[float, int, str]:
+def _measure(place: str, long_ago: float) -> tuple[float, int, str]:
     """When a URL was last used, and the size of its copies. Removes outdated copies."""
     note = os.path.join(place, _NOTE)
     if not os.path.exists(note):  # the download failed, or is still running

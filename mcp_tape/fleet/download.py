@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, TypeAlias
 
 from ..values import size_text
-from . import remote
+from . import stores
 
 if TYPE_CHECKING:
     from obstore import GetOptions, GetResult
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 @contextmanager
 def get(url: str, etag: str | None = None, since: datetime | None = None) -> Iterator[Download | None]:
     """Request an object to read; None if it still has this ETag, or has not changed since."""
-    if remote.askable_parts(url).scheme not in remote.BUCKETS:
-        with _from_web(url, etag, since) as answer:
+    if stores.askable_parts(url).scheme not in stores.BUCKETS:
+        with _get_from_web(url, etag, since) as answer:
             yield answer if answer.is_new else None
         return
-    store, path = remote.opened(url)
+    store, path = stores.open_store(url)
     import obstore
     from obstore.exceptions import NotModifiedError
 
@@ -37,32 +37,32 @@ def get(url: str, etag: str | None = None, since: datetime | None = None) -> Ite
     except NotModifiedError:
         pass
     except Exception as error:
-        raise remote.worded(error, url) from None
+        raise stores.translate_error(error, url) from None
     yield found
 
 
 @asynccontextmanager
 async def get_async(url: str) -> AsyncIterator[Download]:
     """Request an object to read."""
-    if remote.askable_parts(url).scheme not in remote.BUCKETS:
-        with await asyncio.to_thread(_from_web, url) as answer:
+    if stores.askable_parts(url).scheme not in stores.BUCKETS:
+        with await asyncio.to_thread(_get_from_web, url) as answer:
             yield answer
         return
-    store, path = remote.opened(url)
+    store, path = stores.open_store(url)
     import obstore
 
     yield await obstore.get_async(store, path)
 
 
-def _from_web(url: str, etag: str | None = None, since: datetime | None = None) -> WebAnswer:
+def _get_from_web(url: str, etag: str | None = None, since: datetime | None = None) -> WebAnswer:
     from .web import WebAnswer
 
-    return WebAnswer(remote.split(url)._replace(fragment="").geturl(), remote.named(url), etag, since)
+    return WebAnswer(stores.split(url)._replace(fragment="").geturl(), stores.safe_name(url), etag, since)
 
 
 def size_of(answer: Download, name: str, most: int) -> int:
     """The size of an object that is about to be sent; StoreError if it is too large."""
     size = answer.meta["size"]
     if size > most:
-        raise remote.StoreError(f"{name} has {size_text(size)}, which is more than {size_text(most)}")
+        raise stores.StoreError(f"{name} has {size_text(size)}, which is more than {size_text(most)}")
     return size

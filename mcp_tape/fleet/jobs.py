@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
 from typing import Any, TypeVar
 
-from ..transports.crew import Outcome, Worker, attempt
+from ..transports.task_processes import TaskOutcome, Worker, attempt
 from ..values import parse_count
 
 T = TypeVar("T")
@@ -38,7 +38,9 @@ def cores() -> int:
         return os.cpu_count() or 1
 
 
-def each(function: Callable[[T], Any], items: Iterable[T], jobs: int = 1) -> Generator[tuple[T, Outcome], None, None]:
+def call_each(
+    function: Callable[[T], Any], items: Iterable[T], jobs: int = 1
+) -> Generator[tuple[T, TaskOutcome], None, None]:
     """Call a function with each item; yield the outcomes in order.
 
     With more than one job, the function, its arguments and its results are pickled. Closing the iterator, or leaving it
@@ -49,18 +51,18 @@ def each(function: Callable[[T], Any], items: Iterable[T], jobs: int = 1) -> Gen
             yield item, attempt(function, item)
         return
     with closing(_Crew(function, jobs)) as crew:
-        yield from _in_order(crew, enumerate(items), jobs * _AHEAD)
+        yield from _outcomes_in_order(crew, enumerate(items), jobs * _AHEAD)
 
 
-def _in_order(crew: _Crew, things: Iterator[tuple[int, T]], ahead: int) -> Iterator[tuple[T, Outcome]]:
-    done: dict[int, tuple[T, Outcome]] = {}
+def _outcomes_in_order(crew: _Crew, things: Iterator[tuple[int, T]], ahead: int) -> Iterator[tuple[T, TaskOutcome]]:
+    done: dict[int, tuple[T, TaskOutcome]] = {}
     following, more = 0, True
     while more or crew.is_busy or done:
         while more and crew.has_room and len(done) + crew.size < ahead:
             thing = next(things, None)
             more = thing is not None
             if thing is not None and (why := crew.give(thing)):
-                done[thing[0]] = thing[1], Outcome(failure=why)
+                done[thing[0]] = thing[1], TaskOutcome(failure=why)
         if crew.is_busy and following not in done:
             done.update((number, (item, outcome)) for (number, item), outcome in crew.wait())
         while following in done:
@@ -100,14 +102,14 @@ class _Crew:
         worker.give(thing[1])
         return ""
 
-    def wait(self) -> Iterator[tuple[Any, Outcome]]:
+    def wait(self) -> Iterator[tuple[Any, TaskOutcome]]:
         """Wait for some workers; yield each one's numbered item and its outcome."""
         for key, _ in self._busy.select():
             worker: Any = key.fileobj
             self._busy.unregister(worker)
             outcome = worker.take()
             if outcome is None:
-                outcome = Outcome(failure=worker.how_it_ended())
+                outcome = TaskOutcome(failure=worker.how_it_ended())
             else:
                 self._idle.append(worker)
             yield key.data, outcome

@@ -9,7 +9,7 @@ import re
 from datetime import datetime, timezone
 
 from ..cassette.reader import Session
-from ..formats.calls import started
+from ..formats.timed_calls import start_time
 
 UNNAMED = "unnamed"
 _LONGEST = 64
@@ -18,7 +18,7 @@ _ODD = re.compile(r"[^a-z0-9._-]+")
 
 def partition(session: Session) -> str:
     """The directories of a session: the day (UTC) on which it began, and its server."""
-    day = datetime.fromtimestamp(started(session) // 1_000_000, timezone.utc).date()
+    day = datetime.fromtimestamp(start_time(session) // 1_000_000, timezone.utc).date()
     return f"date={day.isoformat()}/server={harmless_name(session.server_name or session.label or '')}"
 
 

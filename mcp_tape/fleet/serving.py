@@ -15,14 +15,14 @@ from ..api import Web
 from ..cassette.reader import Cassette
 from ..errors import TapeError
 from ..replay import faults
-from ..replay.stage import Played, Replay, Stage
+from ..replay.stage import ReplayOptions, ReplayOutcome, Stage
 from ..transports.http import serve as http
 from ..transports.http.guard import Accidents
-from ..transports.http.listen import HEAD_TIMEOUT, Others, Site, origin_of
+from ..transports.http.listen import HEAD_TIMEOUT, OtherWorkers, Site, origin_of
 from ..transports.http.message import Headers
-from ..transports.workers.crew import Crew, Ended, Place, peak
+from ..transports.workers.crew import Crew, CrewResults, WorkerPlace, peak
 from ..transports.workers.listeners import Address, listeners
-from ..transports.workers.passing import Boxes
+from ..transports.workers.passing import LetterBoxes
 from ..values import size_text
 from ..wire.protocol import PATH
 
@@ -41,25 +41,25 @@ class WorkersError(TapeError):
     exit_code = 2
 
 
-class Tape(NamedTuple):
+class SharedTape(NamedTuple):
     """The recording that all workers play: the cassette, its local file, the options, and the recorded session's id."""
 
     path: str
     source: str
-    options: Replay
+    options: ReplayOptions
     recorded: str | None
     is_shared: bool  # by clients of the modern era
 
-    def opened(self) -> Cassette:
+    def open(self) -> Cassette:
         cassette = Cassette(self.source, self.options.label)
         cassette.path = self.path
         return cassette
 
 
-class Part(Stage):
+class WorkerStage(Stage):
     """The stage of one worker."""
 
-    def __init__(self, cassette: Cassette, options: Replay, say: Say) -> None:
+    def __init__(self, cassette: Cassette, options: ReplayOptions, say: Say) -> None:
         self._eras: list[bool | None] = []  # of each deck: True for a legacy client
         self._begun = False
         # Messages about the cassette itself were printed before the workers started.
@@ -75,7 +75,7 @@ class Part(Stage):
         own = {"legacy": self._eras[0] if self._eras else None, "code": code, "memory": peak()}
         return super().tally() | own
 
-    def add_up(self, tallies: Sequence[dict[str, Any]]) -> Played:
+    def add_up(self, tallies: Sequence[dict[str, Any]]) -> ReplayOutcome:
         """Finish for all workers, as if one process had played everything."""
         eras = (each["legacy"] for each in tallies if each["legacy"] is not None)
         self.deck(legacy=next(eras, None))
@@ -85,13 +85,13 @@ class Part(Stage):
 
 
 def replay_web(
-    path: str, options: Replay, web: Web, workers: int, *, quiet: bool, say: Say, started: Callable[[str], None]
-) -> Played:
+    path: str, options: ReplayOptions, web: Web, workers: int, *, quiet: bool, say: Say, started: Callable[[str], None]
+) -> ReplayOutcome:
     """Replay a cassette over HTTP in several processes, until a signal. `started` receives the URL for clients."""
     if workers > MOST_WORKERS:
         raise WorkersError(f"--workers {workers} is too many: at most {MOST_WORKERS}, and one for each core is enough")
     with Cassette(path, options.label) as cassette:
-        tape = _checked(cassette, path, options, say)
+        tape = _check_workers(cassette, path, options, say)
         if not quiet and tape.is_shared:
             say(
                 f"each of {workers} workers has a tape of its own for clients of the newest protocol: "
@@ -104,18 +104,18 @@ def replay_web(
         ended = crew.run(lambda: started(sites.origin + PATH))
         if not quiet:
             _report(ended, say)
-        with tape.opened() as again:
-            played = Part(again, options, say).add_up([tally for _, tally in ended.results])
+        with tape.open() as again:
+            played = WorkerStage(again, options, say).add_up([tally for _, tally in ended.results])
     return played._replace(code=played.code or int(ended.died > 0))
 
 
-def _checked(cassette: Cassette, path: str, options: Replay, say: Say) -> Tape:
+def _check_workers(cassette: Cassette, path: str, options: ReplayOptions, say: Say) -> SharedTape:
     """Refuse a cassette that cannot be played, and options that workers cannot honour."""
     stage = Stage(cassette, options, say)
     _, modern = stage.deck(legacy=False)
     is_shared = not modern.selection.is_legacy(modern.selection.sessions[0])
     if is_shared:
-        alone = _for_one_process(options)
+        alone = _one_process_option(options)
         if alone:
             raise WorkersError(
                 f"{alone} needs a single worker: clients of the newest protocol share one tape, of which every worker "
@@ -123,33 +123,33 @@ def _checked(cassette: Cassette, path: str, options: Replay, say: Say) -> Tape:
             )
     _, legacy = stage.deck(legacy=True)
     recorded = legacy.selection.controls.session_id(legacy.selection.sessions[0])
-    return Tape(path, cassette.source, options, recorded, is_shared)
+    return SharedTape(path, cassette.source, options, recorded, is_shared)
 
 
-def _for_one_process(options: Replay) -> str | None:
+def _one_process_option(options: ReplayOptions) -> str | None:
     """The first option that counts the calls of all clients together."""
     if options.repeats == "error":
         return "--repeats error"
     if options.in_recorded_order:
         return "--order recorded"
-    counted = (source for source in options.faults if faults.parse(source).nth is not None)
+    counted = (source for source in options.faults if faults.parse_fault(source).nth is not None)
     return next((f"--fault {source}" for source in counted), None)
 
 
-def _work(tape: Tape, web: Web, sites: Sites, say: Say, place: Place) -> dict[str, Any]:
+def _work(tape: SharedTape, web: Web, sites: Sites, say: Say, place: WorkerPlace) -> dict[str, Any]:
     """Serve in a worker process."""
     ids = http.SessionIds(tape.recorded, place.number, sites.workers, place.earlier)
-    with tape.opened() as cassette:
-        stage, accidents = Part(cassette, tape.options, say), Accidents(say)
-        server = http.Server(stage, lambda: site.stop(), None, web.max_body or http.MAX_BODY, ids)
-        site = sites.of(place, accidents, web.head_timeout or HEAD_TIMEOUT, server.elsewhere)
+    with tape.open() as cassette:
+        stage, accidents = WorkerStage(cassette, tape.options, say), Accidents(say)
+        server = http.ReplayServer(stage, lambda: site.stop(), None, web.max_body or http.MAX_BODY, ids)
+        site = sites.of(place, accidents, web.head_timeout or HEAD_TIMEOUT, server.find_other_worker)
         serve(site, server, place)
         if server.failure is not None:
             raise server.failure
         return stage.tally(server.code or accidents.code)
 
 
-def _report(ended: Ended, say: Say) -> None:
+def _report(ended: CrewResults, say: Say) -> None:
     for number, tally in sorted(ended.results, key=lambda result: result[0]):
         memory = size_text(tally["memory"])
         say(f"worker {number + 1}: {tally['played']} played, {tally['misses']} missed, at most {memory} of memory")
@@ -166,7 +166,7 @@ class Sites:
     def __init__(self, address: Address, workers: int) -> None:
         self._address = address
         self._listeners = listeners(address, workers)
-        self._boxes = Boxes(workers)
+        self._boxes = LetterBoxes(workers)
         self.workers = workers
         self.origin = origin_of(self._listeners[0])
 
@@ -175,17 +175,19 @@ class Sites:
             one.close()
         self._boxes.close()
 
-    def of(self, place: Place, report: Callable[[Exception], None], head_timeout: float, elsewhere: Elsewhere) -> Site:
+    def of(
+        self, place: WorkerPlace, report: Callable[[Exception], None], head_timeout: float, elsewhere: Elsewhere
+    ) -> Site:
         """The site of one worker. To be made by the worker itself: what belongs to others is closed."""
         own = self._listeners[place.number]
         for other in self._listeners:
             if other is not own:
                 other.close()
-        others = Others(elsewhere, self._boxes.of(place.number))
+        others = OtherWorkers(elsewhere, self._boxes.of(place.number))
         return Site(self._address, report, head_timeout=head_timeout, listener=own, others=others)
 
 
-def serve(site: Site, app: Application, place: Place) -> None:
+def serve(site: Site, app: Application, place: WorkerPlace) -> None:
     """Serve until the line to the process that started us ends."""
 
     def begin(origin: str) -> None:

@@ -66,8 +66,8 @@ def content_hash(path: str) -> str:
     try:
         for _ in range(_TRIES):
             file.tidy(path)
-            before, digest = file.look(path), _sha256(path)
-            if not file.header_says_wal(path) and file.look(path) == before:
+            before, digest = file.file_state(path), _sha256(path)
+            if not file.header_says_wal(path) and file.file_state(path) == before:
                 break
             sleep(_MOMENT)  # another process may be tidying it up
     except OSError as error:

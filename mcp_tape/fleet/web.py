@@ -19,9 +19,9 @@ from typing import Any
 import httpx2
 
 from .. import __version__
-from ..transports.http.upstream import trust, within
-from . import remote
-from .remote import StoreError, UnreachableError
+from ..transports.http.upstream import resolve_within, trusted_certificates
+from . import stores
+from .stores import StoreError, UnreachableError
 
 _MOST_REDIRECTS = 5
 _REDIRECTS = (301, 302, 303, 307, 308)
@@ -40,16 +40,16 @@ class WebAnswer:
         self._name = name
         self._connection: socket | None = None
         self._is_late = False
-        self._timer = Timer(remote.LONGEST, self._stop)
+        self._timer = Timer(stores.LONGEST, self._stop)
         self._timer.daemon = True
         self._client = httpx2.Client(
-            verify=trust(url, None),
-            timeout=httpx2.Timeout(remote.PATIENCE, connect=remote.CONNECT),
+            verify=trusted_certificates(url, None),
+            timeout=httpx2.Timeout(stores.PATIENCE, connect=stores.CONNECT),
             headers={"accept": "*/*", "accept-encoding": "identity", "user-agent": f"mcp-tape/{__version__}"},
         )
         self._timer.start()
         try:
-            self._response = self._tried(url, etag, since)
+            self._response = self._request(url, etag, since)
             self.is_new = self._response.status_code != _NOT_MODIFIED
             self.meta = self._facts()
         except BaseException:
@@ -74,28 +74,28 @@ class WebAnswer:
         try:
             yield from self._response.iter_raw(size)
         except (httpx2.HTTPError, OSError) as error:
-            raise self._worded(error) from None
+            raise self._translate_error(error) from None
 
-    def _tried(self, url: str, etag: str | None, since: datetime | None) -> httpx2.Response:
+    def _request(self, url: str, etag: str | None, since: datetime | None) -> httpx2.Response:
         """Make a request; retry for a while if the server fails."""
         headers = {"if-none-match": etag} if etag else {}
         if since and not etag:
             headers["if-modified-since"] = format_datetime(since.astimezone(timezone.utc), usegmt=True)
         for pause in _PAUSES:
             try:
-                response = self._redirected(url, headers)
+                response = self._follow_redirects(url, headers)
             except (httpx2.HTTPError, OSError) as error:
                 if pause is None or self._is_late or _is_certificate(error):
-                    raise self._worded(error) from None
+                    raise self._translate_error(error) from None
             else:
                 status = response.status_code
                 if pause is None or not (status >= 500 or status in _RETRIED):
-                    return self._expected(response)
+                    return self._expect_object(response)
                 response.close()
             Event().wait(pause)
         raise AssertionError  # the last try returns or raises
 
-    def _redirected(self, url: str, headers: dict[str, str]) -> httpx2.Response:
+    def _follow_redirects(self, url: str, headers: dict[str, str]) -> httpx2.Response:
         for _ in range(_MOST_REDIRECTS):
             request = self._client.build_request("GET", url, headers=headers, extensions={"trace": self._see})
             try:
@@ -106,7 +106,7 @@ class WebAnswer:
             if response.status_code not in _REDIRECTS or location is None:
                 return response
             response.close()
-            target = within(url, location)
+            target = resolve_within(url, location)
             if target is None:
                 raise StoreError(
                     f"{self._name} redirects to {_origin(location)}, another server, which was sent nothing; "
@@ -115,15 +115,15 @@ class WebAnswer:
             url = target
         raise UnreachableError(f"cannot reach {self._name}: it redirects more than {_MOST_REDIRECTS} times")
 
-    def _expected(self, response: httpx2.Response) -> httpx2.Response:
+    def _expect_object(self, response: httpx2.Response) -> httpx2.Response:
         """Return a response with the object, or one that says it has not changed; raise for any other."""
         status = response.status_code
         if status in (200, _NOT_MODIFIED):
             return response
         if status in _GONE:
-            raise remote.gone(self._name)
+            raise stores.gone_error(self._name)
         if status in _DENIED:
-            raise remote.denied(self._name)
+            raise stores.denied_error(self._name)
         raise UnreachableError(f"cannot reach {self._name}: the server answered with status {status}")
 
     def _facts(self) -> dict[str, Any]:
@@ -156,7 +156,7 @@ class WebAnswer:
         if self._connection is not None:
             self._connection.close()
 
-    def _worded(self, error: Exception) -> UnreachableError:
+    def _translate_error(self, error: Exception) -> UnreachableError:
         """An error in our words: the client's own may quote the URL."""
         why = "the connection broke off"
         if _is_certificate(error):

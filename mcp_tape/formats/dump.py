@@ -11,12 +11,12 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from ..cassette.query import filters
-from ..cassette.query.rows import Label, happened, labelled
+from ..cassette.query.timeline import Label, describe_event, label_frames
 from ..cassette.reader import Cassette, Session
-from ..cassette.text.lines import harmless
+from ..cassette.text.safe_lines import escape_control_characters
 from ..wire.channels import is_http, is_listen_stream
 from ..wire.frames import Frame
-from .pretty import ARROWS, canonical
+from .pretty import ARROWS, canonical_pieces
 
 _FACTS = (
     "label", "transport", "target", "protocol_version", "client_name", "client_version", "server_name",
@@ -26,7 +26,7 @@ _ENDS = ("close", "exit", "open", "comment")  # whose time depends on chance or 
 _STDERR = "kind:stderr"
 
 
-class Block(NamedTuple):
+class DumpBlock(NamedTuple):
     """A message, an event or a line of stderr."""
 
     session: int
@@ -49,10 +49,10 @@ def dump(cassette: Cassette, sessions: Iterable[Session], times: bool = False) -
         yield "\n"
 
 
-def blocks(cassette: Cassette, session: int) -> Iterator[Block]:
+def blocks(cassette: Cassette, session: int) -> Iterator[DumpBlock]:
     """Yield the messages of a session, then the events of each channel, then stderr."""
     racing: list[tuple[int, str, int]] = []
-    for frame, labels in labelled(cassette, session, cassette.frames(session)):
+    for frame, labels in label_frames(cassette, session, cassette.frames(session)):
         if frame.kind == "stderr" or _is_end(frame):
             continue
         if _races(frame, labels):
@@ -61,7 +61,7 @@ def blocks(cassette: Cassette, session: int) -> Iterator[Block]:
             yield _block(session, frame, _what(frame, labels), _body(frame))
     for _, _, seq in sorted(racing):
         found = cassette.frame(session, seq)
-        for frame, labels in labelled(cassette, session, [found] if found else []):
+        for frame, labels in label_frames(cassette, session, [found] if found else []):
             yield _block(session, frame, _what(frame, labels), _body(frame))
     for frame in filters.frames(cassette, session, filters.parse(_STDERR)):
         if frame.kind == "stderr":
@@ -76,7 +76,7 @@ def _races(frame: Frame, labels: list[Label]) -> bool:
 
 def _is_end(frame: Frame) -> bool:
     """True for the end of a stream. Clients leave once they are done, sometimes before the server closes."""
-    event = happened(frame)[0] if frame.kind == "control" else ""
+    event = describe_event(frame)[0] if frame.kind == "control" else ""
     return event in _ENDS or (event == "abort" and frame.sender == "client")
 
 
@@ -84,17 +84,23 @@ def _row(session: Session) -> Iterator[str]:
     row = session._asdict()
     for name in _FACTS:
         if row[name] is not None:
-            yield f"  {name}: {harmless(_one_line(str(row[name])))}\n"
+            yield f"  {name}: {escape_control_characters(_one_line(str(row[name])))}\n"
 
 
-def _block(session: int, frame: Frame, what: str, text: Iterable[str]) -> Block:
-    return Block(session, frame.at, frame.sender, harmless(_one_line(what)), map(harmless, text))
+def _block(session: int, frame: Frame, what: str, text: Iterable[str]) -> DumpBlock:
+    return DumpBlock(
+        session,
+        frame.at,
+        frame.sender,
+        escape_control_characters(_one_line(what)),
+        map(escape_control_characters, text),
+    )
 
 
 def _what(frame: Frame, labels: list[Label]) -> str:
     refused = any(label.status == "refused" for label in labels)
     if frame.kind == "control":
-        what = " ".join(happened(frame)).rstrip()
+        what = " ".join(describe_event(frame)).rstrip()
     elif not labels or frame.kind == "batch" or (frame.kind == "noise" and not refused):
         what = frame.kind
     else:
@@ -103,7 +109,7 @@ def _what(frame: Frame, labels: list[Label]) -> str:
 
 
 def _body(frame: Frame) -> Iterable[str]:
-    text = canonical(frame.text) if frame.kind in ("message", "batch", "control") else None
+    text = canonical_pieces(frame.text) if frame.kind in ("message", "batch", "control") else None
     return text or _margin(frame.text)
 
 

@@ -18,15 +18,15 @@ from functools import cached_property, partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..cassette.file import storable
-from ..cassette.query.check import IMPORTED
+from ..cassette.file import storable_text
+from ..cassette.query.integrity import IMPORTED
 from ..errors import CassetteError
-from ..record.sessions import Sessions
+from ..record.http_sessions import Sessions
 from ..record.tape import Tape
 from ..redaction.diagnostics import Rules, redactor
 from ..wire import jsontext
 from ..wire.channels import STDIO, is_http
-from ..wire.frames import Entry, Frame, Side, parse
+from ..wire.frames import Frame, LedgerEntry, Side, parse
 from ..wire.times import read_time
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ _LATEST = 1 << 52  # later times are nonsense
 _SPACE = re.compile(r'"(?:[^"\\]|\\.)*"|\s+')
 
 
-class Begin(NamedTuple):
+class SessionStart(NamedTuple):
     """The start of a session. `more`: other columns of its row."""
 
     started_at: str | None = None
@@ -53,7 +53,7 @@ class Begin(NamedTuple):
     more: Mapping[str, Any] = {}
 
 
-class Said(NamedTuple):
+class SentBytes(NamedTuple):
     """Bytes from one side: a message on stdio, a body or a stream over HTTP."""
 
     at: int
@@ -62,7 +62,7 @@ class Said(NamedTuple):
     channel: str = STDIO
 
 
-class Happened(NamedTuple):
+class HttpEvent(NamedTuple):
     """An event without bytes: an HTTP request or response, the end of a channel."""
 
     at: int
@@ -71,29 +71,29 @@ class Happened(NamedTuple):
     facts: Mapping[str, Any]
 
 
-class Lost(NamedTuple):
+class Loss(NamedTuple):
     """Something that a format cannot hold or, with `is_damage`, that is missing from this file."""
 
     what: str
     is_damage: bool = False
 
 
-Item = Begin | Said | Happened | Lost
+Item = SessionStart | SentBytes | HttpEvent | Loss
 
 
 class Reader(NamedTuple):
     """A format: its name, whether a source looks like one, and its importer."""
 
     name: str
-    fits: Callable[[Source], bool]
-    read: Callable[[Source], Iterator[Item]]
+    fits: Callable[[SourceFile], bool]
+    read: Callable[[SourceFile], Iterator[Item]]
 
 
 class WrongError(CassetteError):
     """A file with the shape of a format, but not its content."""
 
 
-class Row:
+class JsonRow:
     """A JSON object in a file, and its text, from which parts are taken verbatim."""
 
     def __init__(self, text: str, value: dict[str, Any]) -> None:
@@ -111,19 +111,19 @@ class Row:
         span = jsontext.find(self.text, path)
         return on_one_line(self.text[slice(*span)]) if span else b""
 
-    def inner(self, *path: str | int) -> Row:
+    def inner(self, *path: str | int) -> JsonRow:
         """The object at a path, or an empty one."""
         value = self.get(*path)
-        return Row(self.verbatim(*path).decode(), value) if isinstance(value, dict) else Row("{}", {})
+        return JsonRow(self.verbatim(*path).decode(), value) if isinstance(value, dict) else JsonRow("{}", {})
 
-    def said(self, at: float, sender: Side, *path: str) -> Said:
+    def sent_bytes(self, at: float, sender: Side, *path: str) -> SentBytes:
         """A message at a path: JSON, or a string with its verbatim text."""
         value = self.get(*path)
         text = line(value) if isinstance(value, str) else self.verbatim(*path)
-        return Said(microseconds(at), sender, text)
+        return SentBytes(microseconds(at), sender, text)
 
 
-class Source:
+class SourceFile:
     """A file to import, read only as far as its format needs."""
 
     def __init__(self, path: str) -> None:
@@ -141,12 +141,12 @@ class Source:
             return file.read(_START).decode("utf-8", "replace").removeprefix("\ufeff")
 
     @cached_property
-    def document(self) -> Row | None:
+    def document(self) -> JsonRow | None:
         """The file as one JSON object."""
         return row(self.text) if self.start.lstrip()[:1] == "{" and not self._is_lines else None
 
     @cached_property
-    def array(self) -> list[Row]:
+    def array(self) -> list[JsonRow]:
         """The file as one JSON array of objects."""
         return list(rows_of(self.text)) if self.start.lstrip()[:1] == "[" and is_json(self.text) else []
 
@@ -171,7 +171,7 @@ class Source:
                 if line.strip():
                     yield line.removesuffix("\n")
 
-    def beside(self, name: str) -> Row | None:
+    def document_beside(self, name: str) -> JsonRow | None:
         """A document in the same directory."""
         try:
             with open(os.path.join(os.path.dirname(self.path), name), "rb") as file:
@@ -179,22 +179,22 @@ class Source:
         except OSError:
             return None
 
-    def rows(self) -> Iterator[Row | Lost]:
+    def rows(self) -> Iterator[JsonRow | Loss]:
         """Its lines. A line that is not an object, as the last one after a kill, is a loss."""
         for line in self._lines():
-            yield row(line) or cut_off()
+            yield row(line) or cut_off_loss()
 
 
-def cut_off(why: str = "") -> Lost:
-    return Lost(f"cut off: {why}" if why else "cut off", True)
+def cut_off_loss(why: str = "") -> Loss:
+    return Loss(f"cut off: {why}" if why else "cut off", True)
 
 
-def row(text: str) -> Row | None:
+def row(text: str) -> JsonRow | None:
     try:
         value = jsontext.loads(text)
     except (ValueError, RecursionError):
         return None
-    return Row(text, value) if isinstance(value, dict) else None
+    return JsonRow(text, value) if isinstance(value, dict) else None
 
 
 def is_json(text: str) -> bool:
@@ -205,7 +205,7 @@ def is_json(text: str) -> bool:
     return True
 
 
-def rows_of(text: str) -> Iterator[Row]:
+def rows_of(text: str) -> Iterator[JsonRow]:
     """Yield each object of a JSON array."""
     for start, end in jsontext.element_spans(text):
         found = row(text[start:end])
@@ -213,7 +213,7 @@ def rows_of(text: str) -> Iterator[Row]:
             yield found
 
 
-def rows_at(document: Row, name: str) -> Iterator[Row]:
+def rows_at(document: JsonRow, name: str) -> Iterator[JsonRow]:
     span = jsontext.find(document.text, (name,))
     if span is not None and isinstance(document.get(name), list):
         yield from rows_of(document.text[slice(*span)])
@@ -231,9 +231,9 @@ def line(text: str) -> bytes:
     return text.rstrip("\r\n").replace("\n", " ").encode("utf-8", "replace")
 
 
-def said_value(at: float, sender: Side, value: Any) -> Said:
+def sent_value(at: float, sender: Side, value: Any) -> SentBytes:
     """A message that the file has only as a value, or that is invented."""
-    return Said(microseconds(at), sender, jsontext.dumps(value).encode("utf-8", "replace"))
+    return SentBytes(microseconds(at), sender, jsontext.dumps(value).encode("utf-8", "replace"))
 
 
 def command(*words: Any) -> dict[str, Any]:
@@ -242,7 +242,7 @@ def command(*words: Any) -> dict[str, Any]:
     return {"command": [word for word in flat if isinstance(word, str)]}
 
 
-def in_order(items: Iterable[Said | Happened]) -> list[Said | Happened]:
+def sort_by_time(items: Iterable[SentBytes | HttpEvent]) -> list[SentBytes | HttpEvent]:
     """Items by their times, for files that store pairs."""
     return sorted(items, key=lambda item: item.at)
 
@@ -273,29 +273,31 @@ class Readers:
         """Return the function that loads a file into a cassette and returns the losses; None if no format matches."""
         if os.path.getsize(path) > _MOST:
             raise CassetteError(f"{path} is not a cassette, and too large to be the recording of another tool")
-        source = Source(path)
+        source = SourceFile(path)
         reader = next((one for one in self._readers if one.fits(source)), None)
         return reader and partial(_load, reader, source)
 
 
-def _load(reader: Reader, source: Source, builder: Builder, defaults: Mapping[str, Any]) -> Sequence[str]:
+def _load(reader: Reader, source: SourceFile, builder: Builder, defaults: Mapping[str, Any]) -> Sequence[str]:
     lost = [part.why for part in _sessions(reader, source, builder, defaults)]
     if not lost:
         raise CassetteError(f"{source.path} looks like a recording of {reader.name}, but holds no message")
     return list(dict.fromkeys(filter(None, lost)))
 
 
-def _sessions(reader: Reader, source: Source, builder: Builder, defaults: Mapping[str, Any]) -> Iterator[_Part]:
+def _sessions(
+    reader: Reader, source: SourceFile, builder: Builder, defaults: Mapping[str, Any]
+) -> Iterator[_ImportedPart]:
     """The sessions of a file, each once it is on the cassette. Losses before the first session apply to all."""
     hidden = redactor(Rules(environ=os.environ), most_seen=sys.maxsize)
-    of_all: list[Lost] = []
-    part: _Part | None = None
+    of_all: list[Loss] = []
+    part: _ImportedPart | None = None
     for item in reader.read(source):
-        if isinstance(item, Begin):
+        if isinstance(item, SessionStart):
             if part is not None and part.end():
                 yield part
-            part = _Part(reader.name, item, hidden, of_all, builder, defaults)
-        elif isinstance(item, Lost):
+            part = _ImportedPart(reader.name, item, hidden, of_all, builder, defaults)
+        elif isinstance(item, Loss):
             (of_all if part is None else part.lost).append(item)
         elif part is not None:
             part.play(item)
@@ -303,7 +305,7 @@ def _sessions(reader: Reader, source: Source, builder: Builder, defaults: Mappin
         yield part
 
 
-class _Part:
+class _ImportedPart:
     """The items after one `Begin`: one session or, over HTTP, one for each client.
 
     A stdio session goes onto the cassette frame by frame. HTTP sessions are mixed in their file, and kept until its
@@ -311,7 +313,13 @@ class _Part:
     """
 
     def __init__(
-        self, name: str, begin: Begin, hidden: Redactor, lost: list[Lost], builder: Builder, defaults: Mapping[str, Any]
+        self,
+        name: str,
+        begin: SessionStart,
+        hidden: Redactor,
+        lost: list[Loss],
+        builder: Builder,
+        defaults: Mapping[str, Any],
     ) -> None:
         self.lost = list(lost)
         self._name = name
@@ -321,7 +329,7 @@ class _Part:
         self._player: Tape | Sessions | None = None
         self._at = 0
         self._tape: Tape | None = None  # the tape whose frames are on the cassette, once there is one
-        self._tapes: list[tuple[str, list[tuple[Frame, list[Entry]]], Tape]] = []
+        self._tapes: list[tuple[str, list[tuple[Frame, list[LedgerEntry]]], Tape]] = []
 
     @property
     def why(self) -> str:
@@ -331,13 +339,13 @@ class _Part:
         damage = [one.what for one in lost if one.is_damage]
         return "; ".join([f"{IMPORTED}{self._name}" + (f": {missing}" if missing else ""), *damage]) if lost else ""
 
-    def play(self, item: Said | Happened) -> None:
+    def play(self, item: SentBytes | HttpEvent) -> None:
         """Add an item. The first one decides whether all of it was over HTTP."""
         if self._player is None:
-            self._player = Sessions(self._kept) if is_http(item.channel) else self._written()
+            self._player = Sessions(self._keeping_tape) if is_http(item.channel) else self._writing_tape()
         tape, at = self._player, max(self._at, item.at)
         self._at = at
-        if isinstance(item, Happened):
+        if isinstance(item, HttpEvent):
             tape.control(item.sender, item.channel, dict(item.facts), at)
         elif is_http(item.channel) and not item.text:
             tape.end(item.sender, item.channel, at)
@@ -351,7 +359,7 @@ class _Part:
             return False
         self._player.end_all(self._at)
         if self._tape is not None:
-            self._builder.say(self._row(STDIO, self._tape))
+            self._builder.add_facts(self._row(STDIO, self._tape))
         for transport, kept, tape in self._tapes:
             if kept:
                 self._builder.begin(dict(self._defaults) | self._row(transport, tape))
@@ -359,10 +367,10 @@ class _Part:
                     self._add(frame, entries)
         return True
 
-    def _written(self) -> Tape:
+    def _writing_tape(self) -> Tape:
         """A tape that writes its frames at once."""
 
-        def add(frame: Frame, entries: list[Entry]) -> None:
+        def add(frame: Frame, entries: list[LedgerEntry]) -> None:
             if self._tape is None:
                 self._tape = tape
                 self._builder.begin(dict(self._defaults) | self._row(STDIO, tape))
@@ -371,14 +379,14 @@ class _Part:
         tape = Tape(add, self._redactor)
         return tape
 
-    def _kept(self, at: int, transport: str, legacy: bool) -> Tape:
+    def _keeping_tape(self, at: int, transport: str, legacy: bool) -> Tape:
         """A tape that keeps its frames until the others are known."""
-        kept: list[tuple[Frame, list[Entry]]] = []
+        kept: list[tuple[Frame, list[LedgerEntry]]] = []
         tape = Tape(lambda frame, entries: kept.append((frame, entries)), self._redactor, at)
         self._tapes.append((transport, kept, tape))
         return tape
 
-    def _add(self, frame: Frame, entries: list[Entry]) -> None:
+    def _add(self, frame: Frame, entries: list[LedgerEntry]) -> None:
         messages = parse(frame.text)[1] if frame.kind in ("message", "batch") else []
         keys = {part: entry.key for part, entry in enumerate(entries) if entry.key and frame.redactions}
         self._builder.add(frame, messages, keys)
@@ -402,7 +410,7 @@ def _storable(value: Any) -> Any:
         return {name: _storable(inner) for name, inner in value.items()}
     if isinstance(value, (list, tuple)):
         return [_storable(inner) for inner in value]
-    return storable(value) if isinstance(value, str) else value
+    return storable_text(value) if isinstance(value, str) else value
 
 
 # -- times as other tools write them, in microseconds

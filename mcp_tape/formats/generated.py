@@ -12,9 +12,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from ..cassette.query.calls import Reply
+from ..cassette.query.recorded_requests import Reply
 from ..wire import jsontext, protocol
-from .calls import Call
+from .timed_calls import TimedCall
 
 _WIDTH = 100
 _OF_CALLS = {"name", "arguments", "_meta"}
@@ -85,17 +85,17 @@ async function call(name, args, times = 1) {{
 _NOTHING = '\ntest.todo("a call that can be made by itself");\n'  # a file without any test fails
 
 
-class Tape(NamedTuple):
+class CaseSource(NamedTuple):
     """The source of the tests. `replies`: how its calls were answered; `is_kept`: which of them get a test."""
 
     server: str
     path: str
     session: int
     replies: Mapping[tuple[int | None, str | None], Reply]
-    is_kept: Callable[[Call], bool] = lambda _: True
+    is_kept: Callable[[TimedCall], bool] = lambda _: True
 
 
-class Made(NamedTuple):
+class GeneratedTests(NamedTuple):
     """A file of tests, and the reasons why some calls have none."""
 
     text: str
@@ -112,24 +112,24 @@ class _Case(NamedTuple):
     error: Any
 
 
-def pytest(found: Iterable[Call], tape: Tape) -> Made:
+def pytest(found: Iterable[TimedCall], tape: CaseSource) -> GeneratedTests:
     cases, left_out = _cases(found, tape, lambda _: None)
-    path = _quoted(tape.path)
+    path = _quote(tape.path)
     head = _PYTHON_HEAD.format(
         server=_comment(tape.server), cassette=_comment(tape.path), path=path, session=tape.session
     )
     tests = "".join(f"\n\n{test}" for test in map(_python, cases))
-    return Made(head + tests + _remarks("\n\n", "#", left_out), len(cases), left_out)
+    return GeneratedTests(head + tests + _remarks("\n\n", "#", left_out), len(cases), left_out)
 
 
-def vitest(found: Iterable[Call], tape: Tape) -> Made:
+def vitest(found: Iterable[TimedCall], tape: CaseSource) -> GeneratedTests:
     cases, left_out = _cases(found, tape, _inexact)
     relative = _script(tape.path if tape.path.startswith("/") else f"./{tape.path}")
     head = _VITEST_HEAD.format(
         server=_comment(tape.server), cassette=_comment(tape.path), path=relative, session=_script(str(tape.session))
     )
     tests = "".join(f"\n{test}" for test in map(_javascript, cases)) or _NOTHING
-    return Made(head + tests + _remarks("\n", "//", left_out), len(cases), left_out)
+    return GeneratedTests(head + tests + _remarks("\n", "//", left_out), len(cases), left_out)
 
 
 def _remarks(space: str, mark: str, left_out: list[str]) -> str:
@@ -137,7 +137,9 @@ def _remarks(space: str, mark: str, left_out: list[str]) -> str:
     return "".join([space, *lines]) if lines else ""
 
 
-def _cases(found: Iterable[Call], tape: Tape, unsayable: Callable[[Any], str | None]) -> tuple[list[_Case], list[str]]:
+def _cases(
+    found: Iterable[TimedCall], tape: CaseSource, unsayable: Callable[[Any], str | None]
+) -> tuple[list[_Case], list[str]]:
     """Return a case for each call that can be repeated, and the reasons for the others.
 
     `unsayable` returns why arguments cannot be sent.
@@ -152,7 +154,7 @@ def _cases(found: Iterable[Call], tape: Tape, unsayable: Callable[[Any], str | N
         if exchange.method != protocol.CALL or exchange.sender != "client" or exchange.name is None:
             continue
         arguments = protocol.member(exchange.params, "arguments") or {}
-        key = jsontext.canonical([exchange.name, arguments])
+        key = jsontext.canonical_bytes([exchange.name, arguments])
         times[key] = times.get(key, 0) + 1
         why = _hindrance(call, arguments, tape.replies.get((exchange.seq, exchange.id))) or unsayable(arguments)
         why = why or ("the same call before it has none" if key in unmade else None)
@@ -170,7 +172,7 @@ def _cases(found: Iterable[Call], tape: Tape, unsayable: Callable[[Any], str | N
     return cases, left_out
 
 
-def _hindrance(call: Call, arguments: Any, reply: Reply | None) -> str | None:
+def _hindrance(call: TimedCall, arguments: Any, reply: Reply | None) -> str | None:
     """Return why no SDK can make a call on its own with the recorded outcome."""
     exchange = call.exchange
     more = sorted(set(exchange.params) - _OF_CALLS) if isinstance(exchange.params, dict) else []
@@ -213,7 +215,7 @@ def _python(case: _Case) -> str:
     again = f", times={case.times}" if case.times > 1 else ""
     outcome = "result" if case.error is None else "error"
     lines = [f"{outcome} = call({_literal(case.tool)}, {_literal(case.arguments, 4)}{again})"]
-    for key, value in _asserted(case):
+    for key, value in _asserted_members(case):
         lines.append(f'assert {outcome}["{key}"] {"is" if isinstance(value, bool) else "=="} {_literal(value, 4)}')
     return f"def test_{case.name}():\n" + "".join(f"    {line}\n" for line in lines)
 
@@ -225,11 +227,11 @@ def _javascript(case: _Case) -> str:
         body = [f"await expect({called}).rejects.toMatchObject({{ code: {_script(code)} }});"]
     else:
         body = [f"const result = await {called};"]
-        body += [f"expect(result.{key}).toEqual({_script(value, 2)});" for key, value in _asserted(case)]
+        body += [f"expect(result.{key}).toEqual({_script(value, 2)});" for key, value in _asserted_members(case)]
     return f"test({_script(case.name)}, async () => {{\n" + "".join(f"  {line}\n" for line in body) + "});\n"
 
 
-def _asserted(case: _Case) -> Iterator[tuple[str, Any]]:
+def _asserted_members(case: _Case) -> Iterator[tuple[str, Any]]:
     """Yield the members of a result or an error that the tests assert."""
     outcome, members = (case.result, _OF_RESULTS) if case.error is None else (case.error, _OF_ERRORS)
     for key in members:
@@ -241,12 +243,12 @@ def _asserted(case: _Case) -> Iterator[tuple[str, Any]]:
 def _literal(value: Any, indent: int = 0) -> str:
     """A JSON value as Python source: on one line if it fits, else laid out as formatters do."""
     if isinstance(value, str):
-        return _quoted(value)
+        return _quote(value)
     if not isinstance(value, (dict, list)):
         return repr(value)
     inner = indent + 4
     parts = [
-        f"{_quoted(key)}: {_literal(value[key], inner)}" if isinstance(value, dict) else _literal(key, inner)
+        f"{_quote(key)}: {_literal(value[key], inner)}" if isinstance(value, dict) else _literal(key, inner)
         for key in value
     ]
     opening, closing = "{}" if isinstance(value, dict) else "[]"
@@ -257,7 +259,7 @@ def _literal(value: Any, indent: int = 0) -> str:
     return "\n".join([opening, *(f"{space}{part}," for part in parts), " " * indent + closing])
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     """A string literal with the same meaning in Python and JavaScript; lone surrogates are escaped."""
     quoted = json.dumps(text, ensure_ascii=False).replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
     return "".join(f"\\u{ord(one):04x}" if "\ud800" <= one <= "\udfff" else one for one in quoted)
@@ -266,7 +268,7 @@ def _quoted(text: str) -> str:
 def _script(value: Any, indent: int = 0) -> str:
     """A JSON value as JavaScript source."""
     if isinstance(value, str):
-        return _quoted(value)
+        return _quote(value)
     short = json.dumps(value, ensure_ascii=False)
     text = short if len(short) <= _WIDTH - 20 else json.dumps(value, ensure_ascii=False, indent=2)
     lines = text.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")

@@ -16,7 +16,7 @@ from ..cassette.query.filters import Filter
 from ..cassette.reader import Cassette, Session
 from ..wire import channels, frames, framing
 from ..wire.frames import Frame
-from .calls import Call, calls, server_url, started, text
+from .timed_calls import TimedCall, calls, server_url, start_time, text
 
 Json = dict[str, Any]
 _JSON = "application/json"
@@ -39,7 +39,7 @@ def dump(cassette: Cassette, sessions: Iterable[Session], kept: Filter) -> Itera
 def _entries(cassette: Cassette, session: Session, kept: Filter) -> Iterator[Json]:
     if session.transport == channels.STDIO:
         for call in calls(cassette, session.id, kept):
-            yield _mapped(session, call)
+            yield _map_call(session, call)
         return
     wanted = {frame.channel for frame in filters.frames(cassette, session.id, kept)}
     found: dict[str, list[Frame]] = {}  # of requests that have not ended
@@ -71,8 +71,8 @@ def _entry(session: Session, ours: list[Frame]) -> Iterator[Json]:
     sent = b"".join(frame.text + frame.eol for frame in ours if frame.sender == "client" and frame.kind != "control")
     url = _url(session, str(request.get("path")))
     made = _request(str(request.get("verb")), url, request.get("headers"), sent)
-    got = _response(response.get("status", 0), response.get("headers"), b"".join(_received(ours)))
-    yield _timed(session, begun.at, answered.at - begun.at, ours[-1].at - answered.at, made, got)
+    got = _response(response.get("status", 0), response.get("headers"), b"".join(_response_body(ours)))
+    yield _build_entry(session, begun.at, answered.at - begun.at, ours[-1].at - answered.at, made, got)
 
 
 def _url(session: Session, path: str) -> str:
@@ -82,7 +82,7 @@ def _url(session: Session, path: str) -> str:
         return path
 
 
-def _received(ours: list[Frame]) -> Iterator[bytes]:
+def _response_body(ours: list[Frame]) -> Iterator[bytes]:
     """Yield the body of a response, with events as they were except for the form of their fields."""
     for frame in ours:
         if frame.sender != "server":
@@ -97,7 +97,7 @@ def _received(ours: list[Frame]) -> Iterator[bytes]:
             yield framing.encode(frame.head, frame.text, frame.eol)
 
 
-def _mapped(session: Session, call: Call) -> Json:
+def _map_call(session: Session, call: TimedCall) -> Json:
     """A call on stdio as if it had been posted."""
     exchange = call.exchange
     rpc_id = frames.facts(f'{{"id":{exchange.id or "null"}}}').get("id")
@@ -109,7 +109,7 @@ def _mapped(session: Session, call: Call) -> Json:
     answer = text({"jsonrpc": "2.0", "id": rpc_id} | outcome).encode() if call.took is not None else b""
     request = _request("POST", url, {"content-type": _JSON}, text(asked).encode())
     response = _response(200 if answer else 0, {"content-type": _JSON}, answer)
-    return _timed(session, call.at, call.took or 0, 0, request, response) | {"comment": _MAPPED}
+    return _build_entry(session, call.at, call.took or 0, 0, request, response) | {"comment": _MAPPED}
 
 
 def _request(verb: str, url: str, headers: Any, body: bytes) -> Json:
@@ -128,8 +128,8 @@ def _headers(headers: Any) -> list[Json]:
     return [{"name": name, "value": str(value)} for name, value in headers.items()] if isinstance(headers, dict) else []
 
 
-def _timed(session: Session, at: int, waited: int, took: int, request: Json, response: Json) -> Json:
-    moment = datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(microseconds=started(session) + at)
+def _build_entry(session: Session, at: int, waited: int, took: int, request: Json, response: Json) -> Json:
+    moment = datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(microseconds=start_time(session) + at)
     waited, took = max(waited, 0), max(took, 0)
     return {
         "startedDateTime": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),

@@ -11,9 +11,9 @@ from itertools import chain, groupby
 from typing import NamedTuple
 
 from ..cassette.query.exchanges import FAILED
-from ..cassette.query.rows import Label, exchange_labels, frame_rows, happened, labelled
+from ..cassette.query.timeline import Label, describe_event, exchange_labels, frame_rows, label_frames
 from ..cassette.reader import Cassette, Session
-from ..cassette.text.lines import harmless
+from ..cassette.text.safe_lines import escape_control_characters
 from ..wire import jsontext
 from ..wire.frames import Frame
 from .pretty import ARROWS, LARGE, is_json, pieces_of_members
@@ -24,7 +24,7 @@ _LONGEST = 200  # of a heading's words
 _OURS = re.compile("[a-z][a-z-]{0,30}")
 
 
-class _Said(NamedTuple):
+class _MessageText(NamedTuple):
     """The text of a frame, and the spans of its messages if it is a batch."""
 
     text: str
@@ -34,21 +34,21 @@ class _Said(NamedTuple):
         return self.text[slice(*self.spans[label.part])] if 0 <= label.part < len(self.spans) else self.text
 
 
-_NOTHING = _Said("", [])
+_NOTHING = _MessageText("", [])
 
 
 def dump(cassette: Cassette, session: Session, frames: Iterable[Frame]) -> Iterator[str]:
     """Yield the text of a session, in pieces. An exchange is shown in full if these frames contain part of it."""
     yield from _title(session)
     shown: set[int] = set()
-    for frame, found in labelled(cassette, session.id, frames):
+    for frame, found in label_frames(cassette, session.id, frames):
         if not found or frame.kind == "control":
             yield from _aside(frame)
             continue
-        said = _said(frame) if any(label.exchange is None for label in found) else _NOTHING
+        said = _message_text(frame) if any(label.exchange is None for label in found) else _NOTHING
         for label in found:
             if label.exchange is None:
-                yield from _alone(said, label)
+                yield from _lone_message(said, label)
             elif label.exchange not in shown:
                 shown.add(label.exchange)
                 yield from _exchange(cassette, session.id, label.exchange)
@@ -79,7 +79,7 @@ def _exchange(cassette: Cassette, session: int, number: int) -> Iterator[str]:
     for seq, group in groupby(members, key=lambda label: label.seq):
         frame = cassette.frame(session, seq)
         if frame is not None:
-            said = _said(frame)
+            said = _message_text(frame)
             del frame  # it may be large
             for label in group:
                 yield from _message(said.by(label), label, _role(label, number, len(asked) == 1))
@@ -124,43 +124,43 @@ def _word(word: str) -> str:
     return word if _OURS.fullmatch(word) else _code(word)
 
 
-def _alone(said: _Said, label: Label) -> Iterator[str]:
+def _lone_message(said: _MessageText, label: Label) -> Iterator[str]:
     what = f"{_strong(label.kind)} from the {_word(label.sender)} {_call(label)}".rstrip()
-    yield f"## {label.seq}. {_marked(what, label)}\n\n"
+    yield f"## {label.seq}. {_mark_status(what, label)}\n\n"
     yield from _message(said.by(label), label, "")
 
 
 def _aside(frame: Frame) -> Iterator[str]:
     """Frames without a message: noise, stderr and events."""
     if frame.kind == "control":
-        event, details = happened(frame)
+        event, details = describe_event(frame)
         said = f" {_code(details)}" if details else ""
         yield f"*{frame.seq}. {_word(frame.sender)}: {_word(event)}*{said}\n\n"
         return
     yield f"**{frame.seq}. {'stderr' if frame.kind == 'stderr' else f'noise from the {_word(frame.sender)}'}**\n\n"
-    yield from _fenced(_text(frame), "text")
+    yield from _fence(_text(frame), "text")
 
 
 def _message(text: str, label: Label, what: str) -> Iterator[str]:
     if what:
-        yield f"{ARROWS.get(label.sender, '?')} {_word(label.sender)}: {_marked(what, label)}\n\n"
+        yield f"{ARROWS.get(label.sender, '?')} {_word(label.sender)}: {_mark_status(what, label)}\n\n"
     body = _body(text, label)
     if body is None:
-        yield from _fenced(text, "text")
+        yield from _fence(text, "text")
     elif first := next(body, ""):
-        yield from _fenced(text, "json", chain((first,), body))
+        yield from _fence(text, "json", chain((first,), body))
 
 
-def _said(frame: Frame) -> _Said:
+def _message_text(frame: Frame) -> _MessageText:
     text = _text(frame)
-    return _Said(text, jsontext.element_spans(text) if frame.kind == "batch" else [])
+    return _MessageText(text, jsontext.element_spans(text) if frame.kind == "batch" else [])
 
 
 def _text(frame: Frame) -> str:
     return frame.text.decode("utf-8", "backslashreplace")
 
 
-def _marked(what: str, label: Label) -> str:
+def _mark_status(what: str, label: Label) -> str:
     return f"{what}, {_strong(label.status)}" if label.status in _FAILED else what
 
 
@@ -178,18 +178,18 @@ def _body(text: str, label: Label) -> Iterator[str] | None:
 
 def _code(text: str) -> str:
     """A code span on one line, which its text cannot end."""
-    plain = harmless(" ".join(text.split()))
+    plain = escape_control_characters(" ".join(text.split()))
     short = plain if len(plain) <= _LONGEST else plain[: _LONGEST - 1] + "…"
     ticks = "`" * (_longest_run(short) + 1)
     space = " " if short[:1] in ("`", "") or short[-1:] == "`" else ""
     return f"{ticks}{space}{short}{space}{ticks}"
 
 
-def _fenced(text: str, language: str, body: Iterable[str] | None = None) -> Iterator[str]:
+def _fence(text: str, language: str, body: Iterable[str] | None = None) -> Iterator[str]:
     """Yield text, or its body laid out, in a fence longer than any in the text."""
     fence = "`" * max(3, _longest_run(text) + 1)
     yield f"{fence}{language}\n"
-    yield from map(harmless, (text,) if body is None else body)
+    yield from map(escape_control_characters, (text,) if body is None else body)
     yield f"\n{fence}\n\n"
 
 

@@ -13,7 +13,7 @@ from ..cassette.query import filters
 from ..cassette.query.filters import Filter
 from ..cassette.reader import Cassette, Session
 from ..wire import frames
-from .calls import calls, started, text
+from .timed_calls import calls, start_time, text
 
 _THREADS = {"client": 1, "server": 2}
 
@@ -30,11 +30,11 @@ def dump(cassette: Cassette, sessions: Iterable[Session], kept: Filter) -> Itera
 
 
 def _events(cassette: Cassette, session: Session, kept: Filter) -> Iterator[dict[str, Any]]:
-    zero = started(session)
+    zero = start_time(session)
     title = " ".join(filter(None, (session.server_name, session.server_version))) or "server"
-    yield _named("process_name", session.id, 0, f"session {session.id}: {title}")
+    yield _name_event("process_name", session.id, 0, f"session {session.id}: {title}")
     for side, thread in _THREADS.items():
-        yield _named("thread_name", session.id, thread, f"sent by the {side}")
+        yield _name_event("thread_name", session.id, thread, f"sent by the {side}")
     for call in calls(cassette, session.id, kept):
         exchange, thread = call.exchange, _THREADS.get(call.exchange.sender, 0)
         name = " ".join(filter(None, (exchange.method, exchange.name)))
@@ -65,5 +65,5 @@ def _events(cassette: Cassette, session: Session, kept: Filter) -> Iterator[dict
                 }
 
 
-def _named(what: str, process: int, thread: int, name: str) -> dict[str, Any]:
+def _name_event(what: str, process: int, thread: int, name: str) -> dict[str, Any]:
     return {"ph": "M", "name": what, "pid": process, "tid": thread, "args": {"name": name}}

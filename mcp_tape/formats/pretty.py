@@ -38,7 +38,7 @@ def is_json(text: str) -> bool:
     return True
 
 
-def laid_out(text: str) -> str:
+def lay_out(text: str) -> str:
     """Lay out a JSON text, one member a line, without changing a token."""
     return "".join(pieces(text))
 
@@ -47,7 +47,7 @@ def pieces(text: str) -> Iterator[str]:
     """Lay out a JSON text in pieces. In a text that is not JSON, only white space is lost."""
     value = _plain_value(text)
     if value is _ODD:
-        return in_pieces(_parts(_tokens(text)))
+        return join_pieces(_parts(_tokens(text)))
     return iter((orjson.dumps(value, option=orjson.OPT_INDENT_2).decode(),))
 
 
@@ -55,7 +55,7 @@ def pieces_of_members(text: str, names: tuple[str, ...]) -> Iterator[str]:
     """Lay out those of the named members that an object has, each on a line of its own."""
     value = _plain_value(text)
     if value is _ODD:
-        return in_pieces(_parts_of_members(text, names))
+        return join_pieces(_parts_of_members(text, names))
     members = value if isinstance(value, dict) else {}
     found = (orjson.dumps(members[name], option=orjson.OPT_INDENT_2).decode() for name in names if name in members)
     return iter(("\n".join(found),))
@@ -110,7 +110,7 @@ def _parts_of_members(text: str, names: tuple[str, ...]) -> Iterator[str]:
     line_break = ""
     while next(tokens, "}") in ("{", ","):
         name, _ = next(tokens, ""), next(tokens, "")
-        wanted = _says(name) in names
+        wanted = _unquote(name) in names
         for part in _parts(tokens, just_one=True):
             if wanted:
                 yield line_break + part
@@ -118,14 +118,14 @@ def _parts_of_members(text: str, names: tuple[str, ...]) -> Iterator[str]:
         line_break = "\n" if wanted else line_break
 
 
-def _says(token: str) -> str:
+def _unquote(token: str) -> str:
     try:
         return jsontext.unquote(token)
     except ValueError:
         return token
 
 
-def in_pieces(parts: Iterable[str]) -> Iterator[str]:
+def join_pieces(parts: Iterable[str]) -> Iterator[str]:
     """Join short parts and cut long ones, into pieces of a useful size."""
     piece: list[str] = []
     size = 0
@@ -139,7 +139,7 @@ def in_pieces(parts: Iterable[str]) -> Iterator[str]:
     yield "".join(piece)
 
 
-def canonical(text: bytes) -> Iterator[str] | None:
+def canonical_pieces(text: bytes) -> Iterator[str] | None:
     """Lay out JSON with members sorted by name, and strings by value. None if it is not JSON."""
     odd = _ODD_NUMBER.search(text) is not None
     try:
@@ -154,7 +154,7 @@ def canonical(text: bytes) -> Iterator[str] | None:
         return pieces(source) if jsontext.is_well_formed(source) else None
     except ValueError:  # also: not UTF-8
         return None
-    return in_pieces(_written_in_parts(value, "\n")) if len(text) > LARGE else iter((_written(value, "\n"),))
+    return join_pieces(_write_in_parts(value, "\n")) if len(text) > LARGE else iter((_write(value, "\n"),))
 
 
 class _Number(str):
@@ -163,26 +163,26 @@ class _Number(str):
     __slots__ = ()
 
 
-def _written(value: Any, margin: str) -> str:
+def _write(value: Any, margin: str) -> str:
     inner = margin + "  "
     if isinstance(value, dict) and value:
-        members = (f"{inner}{_string(name)}: {_written(value[name], inner)}" for name in sorted(value))
+        members = (f"{inner}{_string(name)}: {_write(value[name], inner)}" for name in sorted(value))
         return f"{{{','.join(members)}{margin}}}"
     if isinstance(value, list) and value:
-        return f"[{','.join(inner + _written(item, inner) for item in value)}{margin}]"
+        return f"[{','.join(inner + _write(item, inner) for item in value)}{margin}]"
     if isinstance(value, _Number):
         return value
     return _string(value) if isinstance(value, str) else json.dumps(value)
 
 
-def _written_in_parts(value: Any, margin: str, levels: int = _OUTER) -> Iterator[str]:
+def _write_in_parts(value: Any, margin: str, levels: int = _OUTER) -> Iterator[str]:
     """Write a large value in parts: its outer levels and its long strings are split."""
     inner = margin + "  "
     if isinstance(value, (dict, list)) and value and levels:
         before, after = "{}" if isinstance(value, dict) else "[]"
         for key in sorted(value) if isinstance(value, dict) else range(len(value)):
             yield f"{before}{inner}" + (f"{_string(key)}: " if isinstance(key, str) else "")
-            yield from _written_in_parts(value[key], inner, levels - 1)
+            yield from _write_in_parts(value[key], inner, levels - 1)
             before = ","
         yield margin + after
     elif type(value) is str and len(value) > _PIECE:
@@ -190,7 +190,7 @@ def _written_in_parts(value: Any, margin: str, levels: int = _OUTER) -> Iterator
         yield from (_string(value[at : at + _PIECE])[1:-1] for at in range(0, len(value), _PIECE))
         yield '"'
     else:
-        yield _written(value, margin)
+        yield _write(value, margin)
 
 
 def _string(text: str) -> str:

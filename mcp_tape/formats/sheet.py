@@ -20,16 +20,16 @@ from itertools import takewhile
 from typing import NamedTuple, TextIO
 
 from ..cassette import file, replace
-from ..cassette.build import Builder, building
-from ..cassette.change import derive, edit
-from ..cassette.query.rows import Label, labelled, last_seq
+from ..cassette.build import Builder, build_cassette
+from ..cassette.change import derive, replace_sessions
+from ..cassette.query.timeline import Label, label_frames, last_seq
 from ..cassette.reader import Cassette, Session
 from ..cassette.text.read import kind_of
 from ..wire import jsontext
 from ..wire.channels import PIPES, STDIO
 from ..wire.frames import Frame, Message
 from ..wire.ledger import Ledger
-from .pretty import is_json, laid_out
+from .pretty import is_json, lay_out
 
 _HEAD = re.compile(r"@(\d{1,18}|new)\s+(client|server)(?:\s+(?!control\b)([\w.-]+))?(\s+control)?\s*(?:#.*)?")
 _PLAIN_CHANNEL = re.compile(r"[\w.-]+")
@@ -62,7 +62,7 @@ class Edit(NamedTuple):
     removed: int
 
 
-class Written(NamedTuple):
+class WrittenSession(NamedTuple):
     """A session that was written out, and the digest that later shows whether it changed."""
 
     session: Session
@@ -71,7 +71,7 @@ class Written(NamedTuple):
     digest: str
 
 
-class Row(NamedTuple):
+class EditedFrame(NamedTuple):
     """A frame that was read back, and its old number; None if it is new."""
 
     frame: Frame
@@ -91,7 +91,7 @@ class _Block(NamedTuple):
     body: list[str]
 
 
-def write(path: str, number: int | None, out: TextIO) -> Written:
+def write(path: str, number: int | None, out: TextIO) -> WrittenSession:
     """Write a session as text: the newest one, without a number."""
     with Cassette(path) as cassette:
         session = cassette.session(number)
@@ -100,22 +100,24 @@ def write(path: str, number: int | None, out: TextIO) -> Written:
         server = " ".join(filter(None, (session.server_name, session.server_version)))
         title = f"Session {session.id} of {os.path.basename(path)}, {server or session.transport}"
         out.write(HELP.format(title=title.encode("ascii", "backslashreplace").decode().replace("\n", " ")))
-        out.writelines(_texts(labelled(cassette, session.id, _until(last, cassette.frames(session.id)))))
-        return Written(session, last, is_open, edit.digest(_until(last, cassette.frames(session.id))))
+        out.writelines(_texts(label_frames(cassette, session.id, _until(last, cassette.frames(session.id)))))
+        return WrittenSession(
+            session, last, is_open, replace_sessions.digest(_until(last, cassette.frames(session.id)))
+        )
 
 
-def put_back(path: str, written: Written, lines: Iterable[str]) -> Edit:
+def put_back(path: str, written: WrittenSession, lines: Iterable[str]) -> Edit:
     """Replace the session by the edited one. A SheetError or CassetteError means that nothing has changed."""
     session, last = written.session.id, written.last if written.is_open else None
     with replace.beside(path) as part:
-        with building(part.file, path) as builder:
+        with build_cassette(part.file, path) as builder:
             done, unfounded = _build(path, written, lines, builder)
         if any(done):
-            edit.put_back(path, session, part.file, written.digest, last, unfounded)
+            replace_sessions.put_back(path, session, part.file, written.digest, last, unfounded)
     return done
 
 
-def _build(path: str, written: Written, lines: Iterable[str], builder: Builder) -> tuple[Edit, set[str]]:
+def _build(path: str, written: WrittenSession, lines: Iterable[str], builder: Builder) -> tuple[Edit, set[str]]:
     """Rebuild the session; return how it was edited, and the facts that its frames no longer state."""
     session, last = written.session, written.last
     with Cassette(path) as cassette:
@@ -123,7 +125,7 @@ def _build(path: str, written: Written, lines: Iterable[str], builder: Builder) 
         builder.begin(session._asdict())
         seen: set[int] = set()
         changed = added = 0
-        for row in read(lines, lambda seq: cassette.frame(session.id, seq) if seq <= last else None):
+        for row in read_frames(lines, lambda seq: cassette.frame(session.id, seq) if seq <= last else None):
             if written.is_open and row.frame.seq != row.seq:
                 raise SheetError(row.line, _NOT_WHILE_OPEN)
             builder.add(row.frame, row.messages, None if row.edited or row.seq is None else keys.get(row.seq))
@@ -132,8 +134,8 @@ def _build(path: str, written: Written, lines: Iterable[str], builder: Builder) 
                 continue
             seen.add(row.seq)
             changed += row.changed
-        removed = edit.count_until(cassette, session.id, last) - len(seen)
-        unfounded = builder.unfounded()
+        removed = replace_sessions.count_until(cassette, session.id, last) - len(seen)
+        unfounded = builder.unfounded_facts()
         if unfounded:
             unfounded &= _facts(_until(last, cassette.frames(session.id)))
             builder.forget(unfounded)
@@ -169,13 +171,13 @@ def body(frame: Frame) -> str:
     except UnicodeDecodeError:
         return f"{_CODED} {b64encode(frame.text).decode()}"
     if text.lstrip()[:1] in ("{", "[") and is_json(text):
-        return laid_out(text)
+        return lay_out(text)
     if text.isprintable() and text == text.rstrip():
         return f"| {text}".rstrip()
     return json.dumps(text, ensure_ascii=not text.isprintable())
 
 
-def read(lines: Iterable[str], original: Callable[[int], Frame | None]) -> Iterator[Row]:
+def read_frames(lines: Iterable[str], original: Callable[[int], Frame | None]) -> Iterator[EditedFrame]:
     """Parse the frames of a text. `original` returns the frame that had a number."""
     last: Frame | None = None
     for block in _blocks(lines):
@@ -208,14 +210,14 @@ def _head(number: int, line: str) -> _Block:
     return _Block(number, seq, found[2], found[3], bool(found[4]), [])
 
 
-def _row(block: _Block, original: Callable[[int], Frame | None], last: Frame | None) -> Row:
+def _row(block: _Block, original: Callable[[int], Frame | None], last: Frame | None) -> EditedFrame:
     before = None if block.seq is None else original(block.seq)
     if block.seq is not None and before is None:
         raise SheetError(block.line, f"there was no frame {block.seq}; a new one begins with @new {block.sender}")
     line_end = b"\n" if block.channel in (None, *PIPES) and not block.control else b""
     frame = before or Frame(0, last.at if last else 0, "client", STDIO, "noise", b"", line_end)
     channel = block.channel or (frame.channel if before and not _is_plain(frame.channel) else STDIO)
-    lines = _trimmed(block.body)
+    lines = _trim(block.body)
     touched = before is None or lines != [line.rstrip() for line in body(before).split("\n")]
     text = _text(block, lines) if touched else frame.text
     kind = "control" if block.control else None if frame.kind == "control" else frame.kind
@@ -223,7 +225,7 @@ def _row(block: _Block, original: Callable[[int], Frame | None], last: Frame | N
     after = last.seq if last else 0
     seq = frame.seq if before and frame.seq > after else after + 1
     new = frame._replace(seq=seq, sender=block.sender, channel=channel, kind=found, text=text)  # type: ignore[arg-type]
-    return Row(new, messages, block.seq, touched, new != before, block.line)
+    return EditedFrame(new, messages, block.seq, touched, new != before, block.line)
 
 
 def _is_plain(channel: str) -> bool:
@@ -231,7 +233,7 @@ def _is_plain(channel: str) -> bool:
     return channel != "control" and bool(_PLAIN_CHANNEL.fullmatch(channel))
 
 
-def _trimmed(lines: list[str]) -> list[str]:
+def _trim(lines: list[str]) -> list[str]:
     full = [n for n, line in enumerate(lines) if line]
     return lines[full[0] : full[-1] + 1] if full else []
 

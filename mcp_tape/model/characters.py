@@ -24,17 +24,17 @@ _DIRECTION = re.compile(f"[{_DIRECTIONS}]")
 _MOST_SHOWN = 60
 
 
-def seen(text: str) -> str:
+def strip_invisible(text: str) -> str:
     """Return a text without invisible characters."""
     return text if text.isascii() else _ANY.sub("", text)
 
 
-def visible(text: str) -> str:
+def normalize_visible(text: str) -> str:
     """Return a text without invisible characters, in compatibility form."""
-    return unicodedata.normalize("NFKC", seen(text))
+    return unicodedata.normalize("NFKC", strip_invisible(text))
 
 
-def hidden(text: str, *, strict: bool) -> Iterator[str]:
+def describe_hidden(text: str, *, strict: bool) -> Iterator[str]:
     """Describe what a text hides. `strict`: for a definition; in a result, many odd characters are legitimate data."""
     if text.isascii() or not _ANY.search(text):
         return
@@ -73,7 +73,7 @@ _DOUBTFUL = re.compile(r"[^\x00-\x7f]|[01I|\"`]|rn")  # names without any of the
 _MARK = "\u200e"  # around right-to-left text, in the table
 
 
-def disguised(name: str) -> str | None:
+def describe_disguise(name: str) -> str | None:
     """Describe why a name looks like another; None if it does not."""
     if name.isascii():
         return None
@@ -88,12 +88,12 @@ def disguised(name: str) -> str | None:
     return None
 
 
-def spelled(name: str) -> str:
+def escape_disguised(name: str) -> str:
     """Return a name, with its non-ASCII characters escaped if it looks like another name."""
-    return name.encode("ascii", "backslashreplace").decode() if disguised(name) else name
+    return name.encode("ascii", "backslashreplace").decode() if describe_disguise(name) else name
 
 
-def alike(names: Iterable[str]) -> Iterator[tuple[str, str]]:
+def find_lookalikes(names: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Yield pairs of different names in a list that look the same, in list order."""
     names = list(names)
     if not any(map(_DOUBTFUL.search, names)):
@@ -116,7 +116,7 @@ def _shape(name: str) -> str:
 
     https://www.unicode.org/reports/tr39/#def-skeleton
     """
-    return unicodedata.normalize("NFD", "".join(map(_prototype, unicodedata.normalize("NFD", seen(name)))))
+    return unicodedata.normalize("NFD", "".join(map(_prototype, unicodedata.normalize("NFD", strip_invisible(name)))))
 
 
 @lru_cache(4096)

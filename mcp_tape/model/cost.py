@@ -38,7 +38,7 @@ def tokens(text: str) -> int:
 def definition(tool: Any) -> str:
     """A tool's definition as a model gets it: name, description and input schema, as compact JSON."""
     members = tool if isinstance(tool, dict) else {}
-    return jsontext.compact({name: members[name] for name in _HANDED_OVER if name in members})
+    return jsontext.compact_text({name: members[name] for name in _HANDED_OVER if name in members})
 
 
 def definitions(tools: Iterable[Any]) -> Cost:
@@ -55,13 +55,13 @@ def result_texts(result: Any) -> Iterator[str]:
     """
     content = protocol.member(result, "content")
     if not content and protocol.member(result, "structuredContent") is not None:
-        yield jsontext.compact(result["structuredContent"])
+        yield jsontext.compact_text(result["structuredContent"])
     for block in content if isinstance(content, list) else ():
         text = protocol.member(block, "text") or protocol.member(protocol.member(block, "resource"), "text")
         if isinstance(text, str):
             yield text
         elif protocol.member(block, "uri") is not None:  # a model reads the description of a link
-            yield jsontext.compact(block)
+            yield jsontext.compact_text(block)
 
 
 def media(result: Any) -> int:

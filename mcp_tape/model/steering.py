@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from ..wire import protocol
 from ..wire.jsontext import Path
-from .characters import alike, disguised, hidden, visible
+from .characters import describe_disguise, describe_hidden, find_lookalikes, normalize_visible
 from .texts import walk
 
 ORDERS, HIDDEN, DISGUISED, LEAKS = (
@@ -110,7 +110,7 @@ class Suspicion(NamedTuple):
     why: str
 
 
-def in_definitions(result: Any, path: Path = ("result",)) -> Iterator[Suspicion]:
+def definition_suspicions(result: Any, path: Path = ("result",)) -> Iterator[Suspicion]:
     """Yield suspicions in the answer to a list: in all its texts, and in the names of its items."""
     yield from _in_value(result, path, strict=True)
     for kind in protocol.KINDS:
@@ -120,16 +120,16 @@ def in_definitions(result: Any, path: Path = ("result",)) -> Iterator[Suspicion]
         for at, name in enumerate(names):
             if isinstance(name, str):
                 places.setdefault(name, (*path, kind.member, at, "name"))
-        for first, name in alike(places):
+        for first, name in find_lookalikes(places):
             yield Suspicion(DISGUISED, places[name], f"{name!a} looks like {first!a}")
 
 
-def in_item(item: Any) -> Iterator[Suspicion]:
+def item_suspicions(item: Any) -> Iterator[Suspicion]:
     """Yield suspicions in a server's definition of one item."""
     return _in_value(item, (), strict=True)
 
 
-def in_result(result: Any, path: Path = ("result",)) -> Iterator[Suspicion]:
+def result_suspicions(result: Any, path: Path = ("result",)) -> Iterator[Suspicion]:
     """Yield suspicions in the result of a call."""
     return _in_value(result, path, strict=False)
 
@@ -139,7 +139,7 @@ def _in_value(value: Any, path: Path, *, strict: bool) -> Iterator[Suspicion]:
     for at, one in walk(value, path):
         if isinstance(one, str):
             yield from _in_text(one, at, strict)
-            if strict and at[-1:] == ("name",) and (why := disguised(one)):
+            if strict and at[-1:] == ("name",) and (why := describe_disguise(one)):
                 yield Suspicion(DISGUISED, at, f"{one!a} {why}")
         elif isinstance(one, dict):
             for name in one:
@@ -150,31 +150,31 @@ def _in_value(value: Any, path: Path, *, strict: bool) -> Iterator[Suspicion]:
 
 def _of_names(names: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Yield the names that look like others, each with the reason."""
-    yield from ((name, why) for name in names if (why := disguised(name)))
-    yield from ((name, f"looks like {first!a}") for first, name in alike(names))
+    yield from ((name, why) for name in names if (why := describe_disguise(name)))
+    yield from ((name, f"looks like {first!a}") for first, name in find_lookalikes(names))
 
 
 def _in_text(text: str, path: Path, strict: bool) -> Iterator[Suspicion]:
     if _NAME.fullmatch(text):
         return  # most keys
-    yield from (Suspicion(HIDDEN, path, why) for why in hidden(text, strict=strict))
-    plain = visible(text)
+    yield from (Suspicion(HIDDEN, path, why) for why in describe_hidden(text, strict=strict))
+    plain = normalize_visible(text)
     lowered = plain.lower()
     for what, signs, pattern in _ORDERS:
         if any(sign in lowered for sign in signs) and (found := pattern.search(plain)):
-            yield Suspicion(ORDERS, path, f"{what}: {_shown(found[0])}")
+            yield Suspicion(ORDERS, path, f"{what}: {_quote_start(found[0])}")
     if strict and (found := _COMMENT.search(plain)):
-        yield Suspicion(ORDERS, path, f"has a comment, which people do not see: {_shown(found[0])}")
+        yield Suspicion(ORDERS, path, f"has a comment, which people do not see: {_quote_start(found[0])}")
     if "://" not in lowered:
         return
     for found in _LINK.finditer(plain):
         if _FILLED_IN.search(found[1] or found[2]):
-            yield Suspicion(LEAKS, path, f"has a link to be filled in with data: {_shown(found[1] or found[2])}")
+            yield Suspicion(LEAKS, path, f"has a link to be filled in with data: {_quote_start(found[1] or found[2])}")
             break
     if found := _COLLECTS.search(plain):
-        yield Suspicion(LEAKS, path, f"has a link to a service that collects requests: {_shown(found[0])}")
+        yield Suspicion(LEAKS, path, f"has a link to a service that collects requests: {_quote_start(found[0])}")
 
 
-def _shown(text: str) -> str:
+def _quote_start(text: str) -> str:
     text = " ".join(text.split())
     return repr(text if len(text) <= _MOST_SHOWN else text[:_MOST_SHOWN] + "…")

@@ -55,7 +55,7 @@ class Backlog:
         while not self.closed:
             readable.poll()
             if monotonic() > busy_until:
-                any(ended.poll(nap) or _waiting(reader) >= _BUSY for nap in _NAPS)
+                any(ended.poll(nap) or _readable_bytes(reader) >= _BUSY for nap in _NAPS)
             with self._ready:
                 self._ready.wait_for(self._has_room)
             chunk = os.read(reader, _CHUNK)
@@ -78,7 +78,7 @@ class Backlog:
             self._ready.wait_for(lambda: self.closed or self._weight >= _LEAST_WEIGHT, seconds)
 
     @property
-    def waits(self) -> bool:
+    def has_more(self) -> bool:
         """True if there is more to take."""
         return bool(self._chunks)
 
@@ -105,7 +105,7 @@ class Backlog:
             self._pace = min(pace, (self._pace + pace) / 2)
 
 
-def _waiting(reader: int) -> int:
+def _readable_bytes(reader: int) -> int:
     """The number of bytes that can be read now."""
     import fcntl
     import termios

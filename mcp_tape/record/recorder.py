@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
         def record_signal(self, number: int) -> None: ...
 
-        def close(self) -> Summary: ...
+        def close(self) -> RecordingSummary: ...
 
 
 # One record in the pipe: time, length, what, length of the channel's name; then name and bytes.
@@ -46,7 +46,7 @@ _TOO_LONG = 60.0  # seconds, even if it computes: the client is waiting
 _MUCH_TOO_LONG = 600.0  # seconds, after the last traffic
 
 
-class Summary:
+class RecordingSummary:
     def __init__(self) -> None:
         self.sessions: list[range] = []  # their numbers on the last cassette; a recording may go on for years
         self.frames = 0
@@ -70,7 +70,7 @@ class Recorder:
         self._warn = warn
         self._lock = threading.Lock()
         self._zero = monotonic_ns()
-        self._summary = Summary()
+        self._summary = RecordingSummary()
         self._done = False
         reader, self._pipe = os.pipe()
         status, status_writer = os.pipe()
@@ -101,7 +101,7 @@ class Recorder:
         """Record a signal that asks us to stop. Call it before recording any of its consequences."""
         self.control("server", TAPE, event=SIGNALLED, number=int(number))
 
-    def close(self) -> Summary:
+    def close(self) -> RecordingSummary:
         """Wait for the writer to store everything, as long as it shows signs of life."""
         with self._lock:
             if self._close_pipe():
@@ -201,7 +201,7 @@ class Recorder:
     def _mark_incomplete(self) -> None:
         from sqlite3 import Error
 
-        from ..cassette.text.names import written
+        from ..cassette.text.recognize import recorder_database
         from ..cassette.writer import mark_incomplete
         from ..errors import CassetteError
 
@@ -209,18 +209,18 @@ class Recorder:
             return
         try:
             numbers = (number for together in self._summary.sessions for number in together)
-            mark_incomplete(written(self._path), numbers, self._summary.incomplete)
+            mark_incomplete(recorder_database(self._path), numbers, self._summary.incomplete)
         except (Error, CassetteError):
             pass  # from the start, its row says that it was not closed
 
 
-class Report:
+class StatusPipe:
     """Sends lines to the relay. If the relay is gone they are dropped: the cassette matters more."""
 
     def __init__(self, status: int) -> None:
         self._status = status
 
-    def say(self, line: str) -> None:
+    def send(self, line: str) -> None:
         try:
             os.write(self._status, line.replace("\n", " ").encode() + b"\n")
         except BrokenPipeError:
@@ -228,11 +228,11 @@ class Report:
 
     def warn(self, text: str) -> None:
         """Send a warning for the user."""
-        self.say(f"warning {text}")
+        self.send(f"warning {text}")
 
-    def live(self) -> None:
+    def send_alive(self) -> None:
         """Report that work is still in progress."""
-        self.say("alive")
+        self.send("alive")
 
 
 class _Pulse:
@@ -244,16 +244,16 @@ class _Pulse:
 
     def beat(self) -> None:
         self._heard = self._seen = monotonic()
-        self._computed = _computed(self._writer)
+        self._computed = _processor_time(self._writer)
 
     def is_there(self, too_long: float) -> bool:
-        now, computed = monotonic(), _computed(self._writer)
+        now, computed = monotonic(), _processor_time(self._writer)
         if computed != self._computed:
             self._seen, self._computed = now, computed
         return now - self._seen < _STUCK_AFTER and now - self._heard < too_long
 
 
-def _computed(process: int) -> float | None:
+def _processor_time(process: int) -> float | None:
     """The processor time that a process has used; None if the system does not report it."""
     if sys.platform != "linux":
         return None

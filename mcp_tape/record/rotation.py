@@ -34,7 +34,7 @@ _WAITING = ".waiting"
 _LATE, _AT_MOST = 2, 3  # times the size
 
 
-class Row(NamedTuple):
+class CassetteSeries(NamedTuple):
     """A series of cassettes: its path, the size of each, and how many are kept (None: all)."""
 
     path: str
@@ -43,33 +43,33 @@ class Row(NamedTuple):
     is_handed_on: bool = False  # by `--on-rotate`: each recording begins a cassette that no other process writes
 
     @property
-    def late(self) -> int:
+    def late_size(self) -> int:
         """The size at which exchanges are split that have been open since the cassette was full."""
         return self.size * _LATE
 
     @property
-    def most(self) -> int:
+    def largest_size(self) -> int:
         """The size at which all open exchanges are split."""
         return self.size * _AT_MOST
 
     def newest(self, full: str | None = None) -> str:
         """Return the cassette to record into, other than `full`."""
         if self.is_handed_on:
-            return self._taken()
-        row = self._there()
+            return self._take_next()
+        row = self._existing()
         number = max(row, default=1)
         if _size(row.get(number)) >= self.size or row.get(number) == full is not None:
             number += 1
         return self._name(number)
 
-    def expected(self) -> str:
+    def expected_newest(self) -> str:
         """Return what `newest` will, unless another process comes first. Creates nothing."""
-        return self._name(max(self._there(), default=0) + 1) if self.is_handed_on else self.newest()
+        return self._name(max(self._existing(), default=0) + 1) if self.is_handed_on else self.newest()
 
-    def _taken(self) -> str:
+    def _take_next(self) -> str:
         """Create the next cassette, for this recording alone."""
         while True:
-            path = self.expected()
+            path = self.expected_newest()
             try:
                 os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
                 os.close(os.open(path + _WAITING, os.O_CREAT | os.O_WRONLY, 0o644))
@@ -83,7 +83,7 @@ class Row(NamedTuple):
         """Remove the oldest cassettes beyond the number to keep."""
         if self.kept is None:
             return
-        row = self._there()
+        row = self._existing()
         too_many = len({*row.values(), current}) - self.kept
         for _, path in sorted(row.items())[: max(0, too_many)]:
             if path != current and not os.path.exists(path + _WAITING):
@@ -100,7 +100,7 @@ class Row(NamedTuple):
         base, ending = os.path.splitext(self.path)
         return self.path if number == 1 else f"{base}-{number}{ending}"
 
-    def _there(self) -> dict[int, str]:
+    def _existing(self) -> dict[int, str]:
         """The existing cassettes, by number."""
         place, name = os.path.split(self.path)
         base, ending = os.path.splitext(name)
@@ -113,7 +113,7 @@ class Row(NamedTuple):
         return {int(match[1] or 1): os.path.join(place, one) for match, one in found if match}
 
 
-def handed_on(path: str) -> None:
+def mark_handed_on(path: str) -> None:
     """Mark a cassette as handed on, so that it can be removed later."""
     with suppress(OSError):
         os.unlink(path + _WAITING)
@@ -136,19 +136,19 @@ def is_whole(path: str) -> bool:
         return True
 
 
-def begun(path: str, size: int | None, kept: int | None, is_handed_on: bool) -> tuple[str, Row]:
+def begin_series(path: str, size: int | None, kept: int | None, is_handed_on: bool) -> tuple[str, CassetteSeries]:
     """Return the cassette to record into, and its series, after removing cassettes beyond the number to keep."""
-    from ..cassette.text.names import is_text
+    from ..cassette.text.recognize import is_text
 
     if is_text(path):
         raise SettingsError(f"--rotate is for SQLite, and {path} is text; record into a .db, then: mcp-tape convert")
-    row = Row(path, size or SIZE, kept, is_handed_on)
-    newest = row.expected()
+    row = CassetteSeries(path, size or SIZE, kept, is_handed_on)
+    newest = row.expected_newest()
     row.prune(newest)
     return newest, row._replace(path=os.path.abspath(path))
 
 
-def last_of(path: str, following: Sequence[str]) -> str:
+def describe_last(path: str, following: Sequence[str]) -> str:
     """Name the last cassette of a recording that began at a path."""
     last = os.path.join(os.path.dirname(path), os.path.basename(following[-1]))
     return f"{last}, the last of {len(following) + 1} cassettes"

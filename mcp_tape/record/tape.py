@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterable
 
 import orjson
 
-from ..redaction.redactor import FAILED, Redacted, Redactor
+from ..redaction.redactor import FAILED, RedactedText, Redactor
 from ..values import size_text
 from ..wire import frames
 from ..wire.channels import STDERR, STDIO, is_post
-from ..wire.compression import MAX_DECODED, Decoder, TooLargeError
-from ..wire.frames import LEFT_OUT, Entry, Frame, FrameKind, Message, Side
-from ..wire.framing import Event, Events, Lines, Whole, is_event_stream, lines_of
+from ..wire.compression import MAX_DECODED, BodyTooLargeError, Decoder
+from ..wire.frames import LEFT_OUT, Frame, FrameKind, LedgerEntry, Message, Side
+from ..wire.framing import Event, Events, Lines, WholeBody, is_event_stream, lines_of
 from ..wire.ledger import Ledger
 
 TYPE_CHECKING = False  # as in the package's __init__
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from ..redaction.bodies import Bodies
 
-Sink = Callable[[Frame, list[Entry]], None]
+Sink = Callable[[Frame, list[LedgerEntry]], None]
 TOO_LARGE = b"[left out: too large when decompressed]"
 _FIELDS = (b"id:", b"event:", b"retry:")
 
@@ -45,21 +45,21 @@ class Tape:
         self._redactor = redactor
         self._zero = zero
         self._last = 0
-        self._framings: dict[tuple[Side, str], Lines | Whole | Events] = {}
+        self._framings: dict[tuple[Side, str], Lines | WholeBody | Events] = {}
         self._decoders: dict[tuple[Side, str], Decoder | None] = {}  # None: the body is left out
         self.ledger = Ledger()
-        self._numbers = frames.Numbers()
+        self._numbers = frames.FrameNumbers()
         self.frames = 0
         self.redactions = 0
         self.incomplete: str | None = None
         self._repeated = 0  # the last number of the messages repeated from another session
 
-    def begin_again(self, at: int, repeated: Iterable[Frame]) -> list[tuple[Frame, list[Entry]]]:
+    def begin_again(self, at: int, repeated: Iterable[Frame]) -> list[tuple[Frame, list[LedgerEntry]]]:
         """Go on as another session that begins with frames of the previous one; return these frames with their entries.
 
         Streams continue where they are, even in the middle of a line.
         """
-        self.ledger, self._numbers = Ledger(), frames.Numbers()
+        self.ledger, self._numbers = Ledger(), frames.FrameNumbers()
         self._zero, self._last, self.incomplete = at, 0, None
         self.frames = self.redactions = 0
         made = []
@@ -88,7 +88,9 @@ class Tape:
     def is_quiet(self, mark: int = 0) -> bool:
         """Return whether no exchange is open, apart from those of the previous session and those up to `mark`."""
         mark = max(mark, self._repeated)
-        return not self.ledger.still_open or all(listens or number <= mark for number, listens in self.ledger.waiting())
+        return not self.ledger.open_exchanges or all(
+            listens or number <= mark for number, listens in self.ledger.waiting_requests()
+        )
 
     @property
     def channels(self) -> set[str]:
@@ -100,9 +102,9 @@ class Tape:
         framing = self._framings.get((side, channel))
         if framing is None:
             framing = self._framings[side, channel] = Lines()
-        for plain in self._plain(side, channel, data) if self._decoders else (data,):
+        for plain in self._decompress(side, channel, data) if self._decoders else (data,):
             if type(framing) is Lines:
-                for lines in framing.whole(plain):
+                for lines in framing.take_complete(plain):
                     self._keep_lines(side, channel, lines, at)
             self._keep_all(side, channel, framing.overflow() if type(framing) is Lines else framing.feed(plain), at)
         if framing.split:
@@ -113,7 +115,7 @@ class Tape:
         framing = self._framings.pop((side, channel), None)
         self._decoders.pop((side, channel), None)
         units = framing.close() if framing else []
-        if not units and side == "server" and type(framing) is Whole and self.ledger.is_unanswered(channel):
+        if not units and side == "server" and type(framing) is WholeBody and self.ledger.is_unanswered(channel):
             units = [(b"", b"")]  # a response without a body is a refusal too
         self._keep_all(side, channel, units, at)
 
@@ -144,7 +146,7 @@ class Tape:
         if side == "client" and not is_post(channel):
             return
         events = is_event_stream(headers.get("content-type"))
-        self._framings[side, channel] = Events() if side == "server" and events else Whole()
+        self._framings[side, channel] = Events() if side == "server" and events else WholeBody()
         coding = headers.get("content-encoding", "identity")
         if coding.lower() != "identity":
             self._decoders[side, channel] = Decoder(coding, self._max_decoded)
@@ -157,14 +159,14 @@ class Tape:
             head, text = (unit.head, unit.text or b"") if isinstance(unit, Event) else (b"", unit[0])
             self._keep(side, channel, text, b"", at, head)
 
-    def _plain(self, side: Side, channel: str, data: bytes) -> list[bytes]:
+    def _decompress(self, side: Side, channel: str, data: bytes) -> list[bytes]:
         """The data decompressed, or unchanged if that fails."""
         if (side, channel) not in self._decoders:
             return [data]
         decoder = self._decoders[side, channel]
         try:
             return list(decoder.feed(data)) if decoder is not None else []
-        except TooLargeError:
+        except BodyTooLargeError:
             self._leave_out(side, channel)
             return []
         except ValueError:
@@ -175,7 +177,7 @@ class Tape:
     def _leave_out(self, side: Side, channel: str) -> None:
         """Leave out a body that is too large when decompressed: half of it is no use, and could hold half a secret."""
         self._decoders[side, channel] = None
-        self._framings[side, channel] = Whole()
+        self._framings[side, channel] = WholeBody()
         self._framings[side, channel].feed(TOO_LARGE)
         most = size_text(self._max_decoded)
         self.incomplete = f"a body of more than {most} when decompressed was left out; see --max-decoded"
@@ -252,14 +254,14 @@ class Tape:
         except Exception:  # it fails closed: redact line by line, so that only the bad line is lost
             return False
 
-    def _redact(self, text: bytes, channel: str, is_control: bool = False) -> Redacted:
+    def _redact(self, text: bytes, channel: str, is_control: bool = False) -> RedactedText:
         if self._redactor is None:
-            return Redacted(text, text, 0)
+            return RedactedText(text, text, 0)
         try:
             return (self._redactor.facts if is_control else self._redactor.redact)(text, channel)
         except Exception:  # fails closed: the text must not be kept
             self.incomplete = LEFT_OUT
-            return Redacted(FAILED, FAILED, 1)
+            return RedactedText(FAILED, FAILED, 1)
 
 
 class OpenSession:
@@ -272,4 +274,4 @@ class OpenSession:
         self.number: int | None = None
         self.mark = 0  # the last message number when the cassette was found to be full
         # The first frames of a part, until more follow: over HTTP, many sessions never continue.
-        self.held: list[tuple[Frame, list[Entry]]] | None = None
+        self.held: list[tuple[Frame, list[LedgerEntry]]] | None = None

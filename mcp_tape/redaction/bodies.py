@@ -19,9 +19,9 @@ from ..light import pattern
 from ..wire import frames, jsontext, protocol
 from ..wire.channels import STDERR, is_post
 from ..wire.secret_names import PLACEHOLDER
-from .redactor import Redacted, Redactor
+from .redactor import RedactedText, Redactor
 
-KEY = "MCP_TAPE_HASH_KEY"  # the environment variable that holds the hash key
+HASH_KEY_VARIABLE = "MCP_TAPE_HASH_KEY"  # the environment variable that holds the hash key
 _LONGEST_KEY = 64  # the limit of BLAKE2b, in bytes
 _NAME = pattern(r"(?:[A-Za-z_$@][A-Za-z0-9_$]{0,39})(?:[-./][A-Za-z_]{1,40}){0,6}")  # of a member, not an address
 _WORD = pattern(r"[a-z][a-z_]{0,30}")  # a word that the protocol defines
@@ -40,7 +40,7 @@ _META: Tree = {
     protocol.META_TASK: {"taskId": ID},
 }  # fmt: skip
 _TASK: Tree = {"taskId": ID, "status": WORD, "pollInterval": ID, "ttl": ID}
-_SAID: Tree = {"role": WORD, "content": {"type": WORD}}
+_CHAT_MESSAGE: Tree = {"role": WORD, "content": {"type": WORD}}
 # In params, by method.
 _PARAMS: dict[str, Tree] = {
     protocol.INITIALIZE: dict.fromkeys(("protocolVersion", "capabilities", "clientInfo"), WHOLE),
@@ -51,7 +51,7 @@ _PARAMS: dict[str, Tree] = {
     protocol.LOGGED: {"level": WORD},
     protocol.CANCELLED: {"requestId": ID},
     protocol.PROGRESS: {"progressToken": ID, "progress": ID, "total": ID},
-    protocol.SAMPLE: {"messages": _SAID},
+    protocol.SAMPLE: {"messages": _CHAT_MESSAGE},
     protocol.TASK_STATUS: _TASK,
 }
 # In results, by the request's method. Resources are not part of a server's public offer.
@@ -62,8 +62,8 @@ _RESULTS: dict[str, Any] = {
 }
 _RESULTS |= dict.fromkeys(protocol.INTRODUCTIONS, WHOLE) | {
     protocol.CALL: {"isError": ID, "content": {"type": WORD}, "task": _TASK},
-    protocol.GET_PROMPT: {"messages": _SAID},
-    protocol.SAMPLE: _SAID,
+    protocol.GET_PROMPT: {"messages": _CHAT_MESSAGE},
+    protocol.SAMPLE: _CHAT_MESSAGE,
     protocol.ELICIT: {"action": WORD},
     protocol.TASKS: {"tasks": _TASK},
 }
@@ -84,11 +84,11 @@ class Hashes:
         # With a key, a fingerprint by which recordings with the same key are recognized.
         self.name = f"hash:{blake2b(b'key', digest_size=4, key=self._key).hexdigest()}" if key else "hash"
 
-    def hidden(self, value: Any) -> Any:
+    def hide(self, value: Any) -> Any:
         if isinstance(value, dict):
-            return {self.member(name): self.hidden(inner) for name, inner in value.items()}
+            return {self.member(name): self.hide(inner) for name, inner in value.items()}
         if isinstance(value, list):
-            return [self.hidden(inner) for inner in value]
+            return [self.hide(inner) for inner in value]
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, bool):
@@ -114,23 +114,23 @@ class Sizes:
 
     name = "none"
 
-    def hidden(self, value: Any) -> Any:
+    def hide(self, value: Any) -> Any:
         if value in (None, "", {}, []):
             return value
         if isinstance(value, str):
             return self.text(value)
-        return _left_out(len(jsontext.dumps(value).encode("utf-8", "replace")))
+        return _size_note(len(jsontext.dumps(value).encode("utf-8", "replace")))
 
     def text(self, value: str) -> str:
         if not value or PLACEHOLDER.fullmatch(value):
             return value
-        return _left_out(len(value.encode("utf-8", "surrogatepass")))
+        return _size_note(len(value.encode("utf-8", "surrogatepass")))
 
     def member(self, name: str) -> str:
         return name if _NAME.fullmatch(name) else self.text(name)
 
 
-def _left_out(size: int) -> str:
+def _size_note(size: int) -> str:
     return f"[left out: {size} bytes]"
 
 
@@ -146,22 +146,22 @@ class Bodies:
         """Return False: there is always something to hide."""
         return False
 
-    def redact(self, text: bytes, channel: str = "") -> Redacted:
+    def redact(self, text: bytes, channel: str = "") -> RedactedText:
         """Hide the secrets and the content in a frame's text."""
         return self._both(text, channel, self._frame)
 
-    def facts(self, text: bytes, channel: str = "") -> Redacted:
+    def facts(self, text: bytes, channel: str = "") -> RedactedText:
         """Hide the content of a control frame, such as the headers of a request."""
         return self._both(text, channel, self._facts)
 
-    def _both(self, text: bytes, channel: str, hide: Callable[[bytes, str], bytes]) -> Redacted:
-        redacted = Redacted(text, text, 0) if self._redactor is None else self._redactor.redact(text, channel)
+    def _both(self, text: bytes, channel: str, hide: Callable[[bytes, str], bytes]) -> RedactedText:
+        redacted = RedactedText(text, text, 0) if self._redactor is None else self._redactor.redact(text, channel)
         matched = hide(redacted.matched, channel)
         kept = matched if redacted.matched is redacted.text else hide(redacted.text, channel)
-        return Redacted(kept, matched, redacted.hidden)
+        return RedactedText(kept, matched, redacted.hidden)
 
     def _frame(self, text: bytes, channel: str) -> bytes:
-        body = None if channel == STDERR else _parsed(text)
+        body = None if channel == STDERR else _parse_json(text)
         if isinstance(body, dict) and _is_message(body):
             return _bytes(self._message(body, channel))
         if isinstance(body, list) and body and all(isinstance(part, dict) and _is_message(part) for part in body):
@@ -175,9 +175,9 @@ class Bodies:
         if isinstance(method, str):
             if number is not None:
                 self._ask(channel, number, method)
-            clear["params"] = {"_meta": _META} | _of(method, _PARAMS, {"taskId": ID})
+            clear["params"] = {"_meta": _META} | _clear_members(method, _PARAMS, {"taskId": ID})
         else:
-            found = [_of(asked, _RESULTS, _TASK) for asked in self._answered(channel, number)]
+            found = [_clear_members(asked, _RESULTS, _TASK) for asked in self._answered_methods(channel, number)]
             clear["result"] = WHOLE if WHOLE in found else {"resultType": WORD, "_meta": _META}
             for tree in found if WHOLE not in found else ():
                 clear["result"] |= tree
@@ -191,7 +191,7 @@ class Bodies:
             if len(self._asked) > _MOST_ASKED:
                 del self._asked[next(iter(self._asked))]
 
-    def _answered(self, channel: str, number: str | None) -> list[str]:
+    def _answered_methods(self, channel: str, number: str | None) -> list[str]:
         """Return the methods that a response may answer. Each side has its own ids; a GET stream may answer a POST."""
         if number is None:
             return []
@@ -206,17 +206,17 @@ class Bodies:
             return value
         if isinstance(clear, str):
             kept = isinstance(value, (str, int, float)) and (clear == ID or _is_word(value))
-            return value if kept else self._how.hidden(value)
+            return value if kept else self._how.hide(value)
         if isinstance(value, dict):
             return dict(self._member(name, inner, clear) for name, inner in value.items())
         if isinstance(value, list):
             return [self._within(inner, clear) for inner in value]
-        return self._how.hidden(value)
+        return self._how.hide(value)
 
     def _member(self, name: str, value: Any, clear: Tree) -> tuple[str, Any]:
         if name in clear:
             return name, self._within(value, clear[name])
-        return self._how.member(name), self._how.hidden(value)
+        return self._how.member(name), self._how.hide(value)
 
     def _facts(self, text: bytes, channel: str) -> bytes:
         known, hide = frames.facts(text), self._how.text
@@ -233,7 +233,7 @@ class Bodies:
         return _bytes(known)
 
 
-def _of(method: str, trees: dict[str, Any], of_task: Tree) -> Any:
+def _clear_members(method: str, trees: dict[str, Any], of_task: Tree) -> Any:
     """Return what is in clear in the params or the result of a method."""
     return trees.get(method, {}) | of_task if method.startswith(protocol.TASK_PREFIX) else trees.get(method, {})
 
@@ -246,7 +246,7 @@ def _is_word(value: Any) -> bool:
     return not isinstance(value, str) or _WORD.fullmatch(value) is not None
 
 
-def _parsed(text: bytes) -> Any:
+def _parse_json(text: bytes) -> Any:
     """Return a text as JSON; None if it is not JSON, or nested too deep."""
     try:
         if _EXACT.search(text):

@@ -34,7 +34,7 @@ class Secret(NamedTuple):
     name: str
 
 
-def found(words: Sequence[str], is_secret: Callable[[str], bool]) -> Iterator[Secret | None]:
+def find_word_secrets(words: Sequence[str], is_secret: Callable[[str], bool]) -> Iterator[Secret | None]:
     """Yield for each word the secret that it ends with, or None."""
     before, programs = "", set[str]()
     for word in words:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from .redactor import Redactor
 
-    class Asked(Protocol):
+    class RequestLike(Protocol):
         """A request, live or recorded."""
 
         @property
@@ -59,12 +59,12 @@ def redactor(rules: Rules, most_seen: int | None = None) -> Redactor:
     return Redactor(rules.environ, *own, headers=rules.headers, known=rules.known, most_seen=most_seen)
 
 
-def hidden(text: str) -> str:
+def hide_secrets(text: str) -> str:
     """Redact a text by this process's environment, for errors that quote a URL or a server."""
-    return Discreet(Rules(environ=os.environ)).text(text)
+    return DiagnosticRedactor(Rules(environ=os.environ)).text(text)
 
 
-class Discreet:
+class DiagnosticRedactor:
     """Hides whatever a recorder of the same conversation would hide. Fails closed instead of raising."""
 
     def __init__(self, rules: Rules = _NONE) -> None:
@@ -79,14 +79,16 @@ class Discreet:
 
     def text(self, text: str) -> str:
         """Redact a remark or a name."""
-        return self._closed(lambda redactor: redactor.remark(text.encode("utf-8", "replace").decode()))
+        return self._redact_closed(lambda redactor: redactor.remark(text.encode("utf-8", "replace").decode()))
 
     def line(self, line: bytes) -> str:
         """Redact the next line of a server's stderr, where a private key may span several."""
-        return self.text(self._closed(lambda redactor: redactor.redact(line, STDERR).text.decode("utf-8", "replace")))
+        return self.text(
+            self._redact_closed(lambda redactor: redactor.redact(line, STDERR).text.decode("utf-8", "replace"))
+        )
 
     def command(self, words: Sequence[str]) -> str:
-        return self._closed(lambda redactor: " ".join(redactor.arguments(words)))
+        return self._redact_closed(lambda redactor: " ".join(redactor.arguments(words)))
 
     def remark(self, text: str) -> str:
         """Redact a text and put it on one line.
@@ -95,7 +97,7 @@ class Discreet:
         """
         return " ".join(self.text(text).split())
 
-    def call(self, asked: Asked) -> str:
+    def call(self, asked: RequestLike) -> str:
         """Redact the method and name of a request, on one line."""
         return self.remark(" ".join(filter(None, (asked.method, asked.name))))
 
@@ -106,9 +108,9 @@ class Discreet:
             text = jsontext.dumps(value).encode("utf-8", "surrogateescape")
             return jsontext.loads(redactor.redact(text).text.decode("utf-8", "surrogateescape"))
 
-        return self._closed(hide)
+        return self._redact_closed(hide)
 
-    def _closed(self, hide: Callable[[Redactor], str]) -> str:
+    def _redact_closed(self, hide: Callable[[Redactor], str]) -> str:
         """Redact. Fails closed, even if a user's function raises or a value is nested too deep."""
         try:
             if self._redactor is None:

@@ -39,17 +39,17 @@ def looks_stripped(environ: Iterable[str]) -> bool:
     return not set(environ) - _PASSED_ON - _ADDED
 
 
-def from_file(path: str) -> Pairs:
+def read_env_file(path: str) -> Pairs:
     """Return the variables of an .env file, secret or not."""
     try:
         with open(path, encoding="utf-8-sig", errors="surrogateescape") as file:
             text = file.read()
     except OSError as error:
         raise TapeError(f"cannot read the secrets to hide from {path}: {error.strerror}") from None
-    return tuple(_assigned(text))
+    return tuple(_parse_assignments(text))
 
 
-def _assigned(text: str) -> Iterator[tuple[str, str]]:
+def _parse_assignments(text: str) -> Iterator[tuple[str, str]]:
     for found in _ASSIGNED.finditer(text):
         if found["double"] is None:
             yield found["name"], found["single"] if found["single"] is not None else found["bare"]

@@ -14,12 +14,12 @@ from contextlib import suppress
 from ..light import NamedTuple, pattern
 from ..wire import jsontext, protocol, secret_names
 from ..wire.channels import STDERR
-from ..wire.jsontext import Places, Splice
+from ..wire.jsontext import PathNumbers, Splice
 from ..wire.secret_names import AMBIGUOUS_KEYS, MARK, PLACEHOLDER, fold
-from . import command_lines, rules, shapes
-from .rules import OwnRules, Rule, mark
+from . import command_lines, hiding_rules, shapes
+from .hiding_rules import OwnRules, Rule, mark
+from .literals import Literals
 from .strings import Names, StringValue, StringValues, is_json, json_within, replace_strings
-from .values import Literals
 
 TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ _LABELS = ("name", "key", "header")  # {"name": "X-Api-Key", "value": V}
 _LONGEST_LABEL = 100
 
 
-class Redacted(NamedTuple):
+class RedactedText(NamedTuple):
     """The text to store, the text that match keys are made of, and the number of hidden values."""
 
     text: bytes
@@ -98,7 +98,7 @@ class Redactor:
                 if secret_names.is_distinctive(word):
                     self._environ.add(word, f"header:{name}")
         self._seen = Literals(_MOST_SEEN if most_seen is None else most_seen)
-        self._assignments = rules.assignment_rule(self._names.__getitem__, self._may_name, self._see)
+        self._assignments = hiding_rules.assignment_rule(self._names.__getitem__, self._may_name, self._see)
         self._private_keys = shapes.PrivateKeys()
 
     def clears(self, lines: bytes) -> bool:
@@ -107,24 +107,24 @@ class Redactor:
         each_by_itself = self._private_keys or self._own.rules or len(lines) > _LONG
         return not each_by_itself and self._look(lines, in_detail=False) is None
 
-    def redact(self, text: bytes, channel: str = "", session: int = 0) -> Redacted:
+    def redact(self, text: bytes, channel: str = "", session: int = 0) -> RedactedText:
         """Redact a frame's text. `session`: its number, if one redactor serves several sessions."""
         if self._private_keys and self._private_keys.holds(text, (session, channel)):
             hidden = mark("shape:private-key").encode()
-            return Redacted(hidden, hidden, 1)
+            return RedactedText(hidden, hidden, 1)
         look = self._look(text)
         if look is None:
-            return Redacted(text, text, 0)
+            return RedactedText(text, text, 0)
         source = text.decode("utf-8", "surrogateescape")
-        static, is_document = self._hidden(source, look, channel)
+        static, is_document = self._hide_static(source, look, channel)
         if not is_document:
             self._private_keys.watch(source, (session, channel))
         stored = self._hide_seen(static, _within(channel), is_document)
         if stored == source:
-            return Redacted(text, text, 0)
+            return RedactedText(text, text, 0)
         count = max(1, stored.count(MARK) - source.count(MARK))
         kept = _bytes(stored)
-        return Redacted(kept, kept if stored is static else _bytes(static), count)
+        return RedactedText(kept, kept if stored is static else _bytes(static), count)
 
     facts = redact  # of a control frame: redacted like a message
 
@@ -132,7 +132,7 @@ class Redactor:
         """Remember the values of secret names in a text, to hide them elsewhere. Paths and patterns are not applied."""
         look = self._look(text, names_only=True)
         if look is not None:
-            self._hidden(text.decode("utf-8", "surrogateescape"), look, channel)
+            self._hide_static(text.decode("utf-8", "surrogateescape"), look, channel)
 
     def text(self, text: str) -> str:
         """Redact a diagnostic, or any other text."""
@@ -144,13 +144,13 @@ class Redactor:
         """Redact a text for display, not for parsing: keys of JSON within it are redacted too."""
         text = self.text(text)
         look = self._look(_bytes(text))
-        return self._seen.hide(rules.settle(text, look.rules)) if look else text
+        return self._seen.hide(hiding_rules.settle(text, look.rules)) if look else text
 
     def arguments(self, command: Iterable[str]) -> list[str]:
         """Redact a command line: `--api-key V`, `--api-key=V`, `K=V`, and secrets within a word."""
         words = list(command)
         out = []
-        for word, secret in zip(words, command_lines.found(words, self._names.__getitem__), strict=True):
+        for word, secret in zip(words, command_lines.find_word_secrets(words, self._names.__getitem__), strict=True):
             at, name = secret or (len(word), "")
             out.append(self.text(word[:at]) + self._under(name, word[at:]))
         return out
@@ -169,7 +169,7 @@ class Redactor:
         probe = _PAYLOADS.sub(b'""', text) if len(text) > _LONG else text
         literal = self._environ.occur(text)
         if b"\\" in probe:
-            probe = _ESCAPED_ASCII.sub(_unescaped, probe)
+            probe = _ESCAPED_ASCII.sub(_decode_escape, probe)
             # An escape that decodes to another escape: nobody writes that, and it must not be a way to hide.
             if _ESCAPED_ASCII.search(probe):
                 return self._rules(shapes.ALL, True)
@@ -177,7 +177,7 @@ class Redactor:
         named = secret_names.may_name_secrets(probe)
         if named and not in_detail:
             return _SEEN_ONLY
-        found = shapes.hinted(probe, named)
+        found = shapes.hinted_shapes(probe, named)
         own = self._own.may_name(probe) if names_only else self._own.may_hide(text, probe)
         if named or found or literal or own:
             return self._rules(found, named or own)
@@ -190,12 +190,12 @@ class Redactor:
 
     def _rules(self, found: Iterable[shapes.Shape], named: bool) -> _Look:
         # Rules that hide more go first: a token within a cookie must not split the cookie.
-        by_name = [rules.shape_rule(shape, self._see) for shape in found if shape in shapes.NAMED]
-        by_shape = [rules.shape_rule(shape) for shape in found if shape not in shapes.NAMED]
+        by_name = [hiding_rules.shape_rule(shape, self._see) for shape in found if shape in shapes.NAMED]
+        by_shape = [hiding_rules.shape_rule(shape) for shape in found if shape not in shapes.NAMED]
         exact = (self._environ.hide, *self._own.rules, *by_shape)
         return _Look((*by_name, *([self._assignments] if named else ()), *exact), (*by_name, *exact))
 
-    def _hidden(self, source: str, look: _Look, channel: str) -> tuple[str, bool]:
+    def _hide_static(self, source: str, look: _Look, channel: str) -> tuple[str, bool]:
         """Return a text without the secrets that it reveals on its own, and whether it is JSON."""
         if not is_json(source):
             return self._free_text(source, look, _within(channel)), False
@@ -205,7 +205,7 @@ class Redactor:
 
     def _document(self, source: str, look: _Look, within: Names) -> str:
         values = StringValues(source)
-        labels = self._labelled(source, values) if self._assignments in look.rules else {}
+        labels = self._find_labels(source, values) if self._assignments in look.rules else {}
         return replace_strings(
             source, values, within, lambda value, start, named: self._string(value, named, look, labels.get(start))
         )
@@ -248,32 +248,34 @@ class Redactor:
             start, end = json_within(text)
             if start < end:
                 inner = self._document(text[start:end], look, (*named, ""))
-                text = rules.settle(text[:start], look.rules) + inner + rules.settle(text[end:], look.rules)
+                text = (
+                    hiding_rules.settle(text[:start], look.rules) + inner + hiding_rules.settle(text[end:], look.rules)
+                )
             else:
-                text = rules.settle(text, look.rules)
+                text = hiding_rules.settle(text, look.rules)
                 if "{" not in text and text[:1] != "[":
                     break  # no JSON was uncovered
         return text
 
-    def _labelled(self, source: str, values: Iterable[StringValue]) -> dict[int, str]:
+    def _find_labels(self, source: str, values: Iterable[StringValue]) -> dict[int, str]:
         """Return the starts of values that a neighbour names: {"name": N, "value": V}, ["--flag", V], [N, V]."""
         if not self._may_label(source, values):
             return {}
-        places, labels = Places(), dict[int, str]()
-        for place, start, end in jsontext.walk(source, 0, places.down):
+        places, labels = PathNumbers(), dict[int, str]()
+        for place, start, end in jsontext.walk(source, 0, places.number_below):
             if not place or source[start] != '"' or end - start > _LONGEST_LABEL:
                 continue
-            within, step = places.last(place)
+            within, step = places.last_step(place)
             if step not in _LABELS and not isinstance(step, int):
                 continue
             word = jsontext.unquote(source[start:end])
             if not self._may_be_label(word):
                 continue
             if step in _LABELS:
-                labels[places.down(within, "value")] = word
+                labels[places.number_below(within, "value")] = word
             elif step == 0 or (isinstance(step, int) and secret_names.is_flag(word)):
-                labels[places.down(within, int(step) + 1)] = word
-        spans = jsontext.walk(source, 0, places.down)
+                labels[places.number_below(within, int(step) + 1)] = word
+        spans = jsontext.walk(source, 0, places.number_below)
         return {start: labels[place] for place, start, _ in spans if place in labels}
 
     def _may_label(self, source: str, values: Iterable[StringValue]) -> bool:
@@ -292,7 +294,7 @@ class Redactor:
     def _hide_places(self, source: str) -> str:
         splices: list[Splice] = []
         for place, start, end in jsontext.walk(source, self._own.outermost, self._own.within):
-            hidden = self._own.hidden_at(place) if place.names not in protocol.UNTOUCHED else None
+            hidden = self._own.placeholder_at(place) if place.names not in protocol.UNTOUCHED else None
             splices += [(start, end, jsontext.quote(hidden))] if hidden else []
         return jsontext.splice(source, splices)
 
@@ -338,7 +340,7 @@ def hidden_part(name: str, value: str) -> str | None:
     return password[1] if password and secret_names.is_distinctive(password[1]) else None
 
 
-def _unescaped(found: re.Match[bytes]) -> bytes:
+def _decode_escape(found: re.Match[bytes]) -> bytes:
     return bytes.fromhex(found[1].decode()) if found[1] else b"/"
 
 

@@ -23,19 +23,19 @@ def variable(source: str) -> str:
     return name if kind == "env" and name else PREFIX + _NO_NAME.sub("_", name or kind).strip("_").upper()
 
 
-def hidden(text: bytes) -> set[str]:
+def hidden_sources(text: bytes) -> set[str]:
     """Return the sources of the placeholders in a recorded text."""
     return set(map(source_of, PLACEHOLDER.findall(text.decode("utf-8", "replace")))) if MARK.encode() in text else set()
 
 
-def restored(text: bytes, environ: Mapping[str, str]) -> bytes:
+def restore_secrets(text: bytes, environ: Mapping[str, str]) -> bytes:
     """Return a recorded text with its secrets restored, escaped as the surrounding JSON requires."""
     if MARK.encode() not in text:
         return text
     return _document(text.decode("utf-8", "surrogateescape"), environ).encode("utf-8", "surrogateescape")
 
 
-def exposed(said: Iterable[tuple[Side, Any]], secrets: Mapping[str, str]) -> str | None:
+def find_exposed_secret(said: Iterable[tuple[Side, Any]], secrets: Mapping[str, str]) -> str | None:
     """Return the name of a secret that occurs in the recorded messages, or None."""
     for sender, body in said:
         for text in _strings(body):

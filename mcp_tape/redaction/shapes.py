@@ -260,7 +260,7 @@ _IN_RUN = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_+/=-"
 _RUN_CHARACTERS = bytes(97 if byte in _IN_RUN else 32 for byte in range(256))
 
 
-def hinted(text: bytes, named: bool) -> list[Shape]:
+def hinted_shapes(text: bytes, named: bool) -> list[Shape]:
     """Return the shapes that a text may contain, with false positives only. `named`: it may contain a secret name."""
     wire = text.decode("latin-1")  # one character per byte: `in` is several times faster on str
     signs = [sign for sign, rare in _SHORT_SIGNS.items() if rare in wire and sign in wire]
@@ -269,7 +269,7 @@ def hinted(text: bytes, named: bool) -> list[Shape]:
         found += [shape for shape in NAMED if any(sign in wire for sign in shape.signs.split())]
     if _has_run(text) and _has_run(text.replace(_NOTIFICATION, b"").replace(_META, b"")):
         marks = set(_any_sign().findall(wire))
-        found += [LONG[number] for number in sorted({number for sign in marks for number in _signed(sign)})]
+        found += [LONG[number] for number in sorted({number for sign in marks for number in _shapes_of_sign(sign)})]
         if _DISCORD_SIGN.search(wire):
             found.append(_DISCORD)
     return found
@@ -280,13 +280,13 @@ def _has_run(text: bytes) -> bool:
 
 
 @cache
-def compiled(shape: Shape) -> re.Pattern[str]:
+def compile_shape(shape: Shape) -> re.Pattern[str]:
     """Compile a shape on first use: most sessions need none."""
     return re.compile(shape.pattern, re.ASCII)
 
 
 @cache
-def _signed(sign: str) -> list[int]:
+def _shapes_of_sign(sign: str) -> list[int]:
     """Return the long shapes that a sign hints at: one sign may begin with another."""
     return [number for number, shape in enumerate(LONG) if sign.startswith(tuple(shape.signs.split()))]
 

@@ -35,14 +35,14 @@ class StringValues:
 
     def __init__(self, source: str) -> None:
         self._source = source
-        found = _escaped if "\\" in source else _unescaped
+        found = _scan_escaped if "\\" in source else _scan_unescaped
         self._found = list(found(source)) if len(source) <= _LONG else None
 
     def __iter__(self) -> Iterator[StringValue]:
-        return iter(self._found) if self._found is not None else _escaped(self._source)
+        return iter(self._found) if self._found is not None else _scan_escaped(self._source)
 
 
-def _unescaped(source: str) -> Iterator[StringValue]:
+def _scan_unescaped(source: str) -> Iterator[StringValue]:
     """Scan a text without backslashes: each quotation mark begins or ends a string."""
     parts = iter(source.split('"'))
     within: Names = ()  # the keys above the open container
@@ -60,12 +60,12 @@ def _unescaped(source: str) -> Iterator[StringValue]:
                 within = under = outer.pop()
         before, gap = gap, next(parts)
         if gap[:1] == ":" or gap.lstrip()[:1] == ":":
-            under = _joined(within, text)
+            under = _append_name(within, text)
         else:
             yield start, end, under, before not in (": ", ":") and before.strip() != ":"
 
 
-def _escaped(source: str) -> Iterator[StringValue]:
+def _scan_escaped(source: str) -> Iterator[StringValue]:
     """Scan any text."""
     within: Names = ()
     under: Names = ()
@@ -80,12 +80,12 @@ def _escaped(source: str) -> Iterator[StringValue]:
         elif kind == _IN_LIST:
             yield *piece.span(_IN_LIST), under, True
         else:
-            under = _joined(within, jsontext.unquote(piece[1]))
+            under = _append_name(within, jsontext.unquote(piece[1]))
             if kind == _UNDER_KEY:
                 yield *piece.span(_UNDER_KEY), under, False
 
 
-def _joined(names: Names, name: str) -> Names:
+def _append_name(names: Names, name: str) -> Names:
     """Return the keys above a value, with one more key."""
     if len(names) < _MOST_NAMES:
         return (*names, name)

@@ -38,15 +38,15 @@ import heapq
 from collections import deque
 from itertools import count, groupby
 
-from ..cassette.lookup.messages import START, Messages, Position, Recorded
+from ..cassette.lookup.messages import START, Messages, Position, RecordedMessage
 from ..light import NamedTuple
-from ..redaction.diagnostics import Discreet
+from ..redaction.diagnostics import DiagnosticRedactor
 from ..wire import frames, jsontext, protocol, rewrite
 from ..wire.frames import Message
-from .finder import Finder, Found
-from .report import Fact, Inexact
+from .finder import Finder, FoundRequest
+from .report import InexactDetails, ReplayEvent
 from .selection import Selection
-from .sends import MISS, NO_HEADERS, Action, Call, Hangup, Send, Silence, said
+from .sends import MISS, NO_HEADERS, Action, ClientCall, Hangup, Send, Silence, make_answer
 
 TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
@@ -90,11 +90,11 @@ class Arrival(NamedTuple):
 
     what: str
     has: str
-    recorded: Recorded | None = None  # the message on the tape that it is
-    call: Call | None = None  # that it makes
-    answer: Recorded | None = None  # to it, where that is all
+    recorded: RecordedMessage | None = None  # the message on the tape that it is
+    call: ClientCall | None = None  # that it makes
+    answer: RecordedMessage | None = None  # to it, where that is all
     reply: Send | None = None  # of a stand-in
-    cancelled: Call | None = None  # by it
+    cancelled: ClientCall | None = None  # by it
     remark: str | None = None
 
 
@@ -110,12 +110,12 @@ class Deck:
         in_recorded_order: bool = False,
         unanswered: Unanswered = "error",
         repeat_whole: bool = False,
-        report: Callable[[Fact], None] = lambda fact: None,
+        report: Callable[[ReplayEvent], None] = lambda fact: None,
         report_played: bool = True,
         of_others: Collection[int] = (),
-        pass_on: Callable[[Call], bool] = lambda call: False,
-        stand_in: Callable[[Call], Send | None] | None = None,
-        discreet: Discreet | None = None,
+        pass_on: Callable[[ClientCall], bool] = lambda call: False,
+        stand_in: Callable[[ClientCall], Send | None] | None = None,
+        discreet: DiagnosticRedactor | None = None,
     ) -> None:
         """`of_others`: sessions that other connections are there for. `unanswered`: see `_end_unanswered`."""
         self.selection = self._selection = selection
@@ -129,10 +129,10 @@ class Deck:
         self._of_others = of_others
         self._pass_on = pass_on
         self._stand_in = stand_in
-        self._discreet = discreet or Discreet()
+        self._discreet = discreet or DiagnosticRedactor()
         self._replies: list[Action] = []  # of our own, to what the tape does not have
-        self._hearing = Hearing(selection)
-        self._calls = Calls(selection)
+        self._hearing = MessageFinder(selection)
+        self._calls = LiveCalls(selection)
         self._cues = Cues(selection, self._calls)
         self._schedule = Schedule(selection, self.note, speed, in_recorded_order)
         self._playback = Playback(selection)
@@ -150,44 +150,47 @@ class Deck:
         parsed: frames.Parsed | None = None,
         headers: Headers = NO_HEADERS,
     ) -> None:
-        """Take in a frame of the client; `parsed`, if somebody has parsed it. `headers`: of MCP, over HTTP."""
+        """Take in a frame of the client; `parsed`, if it is parsed already. `headers` gives those of MCP, over HTTP."""
         self._discreet.hear(text)
         kind, messages = parsed or frames.parse(text)
         if not messages:
             if text.strip():
-                self._happen(self._malformed(text, channel), now)
+                self._follow_rule(self._look_up_malformed(text, channel), now)
             return
         texts = rewrite.elements(text) if kind == "batch" else (text,)
-        requests = [
-            self._request(message, text, part, texts[part], channel, headers)
-            for part, message in enumerate(messages)
-            if message.kind == "request"
-        ]
+        requests = []
+        for part, message in enumerate(messages):
+            if message.kind == "request":
+                requests.append(self._look_up_request(message, text, part, texts[part], channel, headers))
         for request in requests:
-            self._happen(request, now)
+            self._follow_rule(request, now)
         for message in messages if len(requests) < len(messages) else ():
             if message.kind == "response":
-                self._happen(self._response(message), now)
+                self._follow_rule(self._look_up_response(message), now)
             elif message.kind == "notification":
                 is_cancel = message.method == protocol.CANCELLED
-                self._happen(self._cancel(message, channel) if is_cancel else self._notification(message), now)
+                self._follow_rule(
+                    self._look_up_cancel(message, channel) if is_cancel else self._look_up_notification(message), now
+                )
 
-    def _happen(self, arrival: Arrival, now: float) -> None:
+    def _follow_rule(self, arrival: Arrival, now: float) -> None:
         for step in self._steps[arrival[:2]]:
             step(arrival, now)
 
-    def _request(self, message: Message, text: bytes, part: int, own: bytes, channel: str, headers: Headers) -> Arrival:
+    def _look_up_request(
+        self, message: Message, text: bytes, part: int, own: bytes, channel: str, headers: Headers
+    ) -> Arrival:
         if self._stand_in is not None:
-            call = Call(message.rpc_id, channel, None, own, message)
+            call = ClientCall(message.rpc_id, channel, None, own, message)
             answer = self._stand_in(call)
             if answer is not None:
                 return Arrival("request", "nothing, but a stand-in answers", call=call, reply=answer)
         found = self.finder.find(message, text, part, headers)
         recorded = found.recorded
-        call = Call(message.rpc_id, channel, recorded, own, message)
+        call = ClientCall(message.rpc_id, channel, recorded, own, message)
         if recorded is None or (self.is_older and self._selection.modern_result(recorded) is not None):
             return Arrival("request", "nothing", None, call)
-        self._report_found(call, recorded, found)
+        self._report_match(call, recorded, found)
         is_whole = self._repeat_whole and recorded.session in self._selection.sessions
         if found.answer is not None:
             has = "its answer, and nothing else"
@@ -200,7 +203,7 @@ class Deck:
         self._calls.begin(call, recorded, is_alone=found.answer is not None and not self._schedule.delays)
         return frames.new(Arrival, ("request", has, recorded, call, found.answer, None, None, None))
 
-    def _report_found(self, call: Call, recorded: Recorded, found: Found) -> None:
+    def _report_match(self, call: ClientCall, recorded: RecordedMessage, found: FoundRequest) -> None:
         """Report a request that was found."""
         message = call.message
         if recorded.session in self._of_others:
@@ -209,18 +212,18 @@ class Deck:
         params = message.body.get("params")
         if message.method == protocol.INITIALIZE or (type(params) is dict and "inputResponses" in params):
             then = self._selection.message(recorded).body.get("params")
-            if difference := rewrite.noteworthy(message, then):
+            if difference := rewrite.describe_ignored_difference(message, then):
                 self.note(difference)
         self.played += 1
         if self._report_played:
-            self._report(Fact("played", "", call))
+            self._report(ReplayEvent("played", "", call))
         if found.bent is not None:
             from .misses import describe_inexact
 
             text, differing = describe_inexact(self._selection, call, found.bent, self._discreet)
-            self._report(Fact("inexact", text, call, inexact=Inexact(*found.bent, differing)))
+            self._report(ReplayEvent("inexact", text, call, inexact=InexactDetails(*found.bent, differing)))
 
-    def _response(self, message: Message) -> Arrival:
+    def _look_up_response(self, message: Message) -> Arrival:
         rpc_id = message.rpc_id or ""
         asked = self._playback.take_question(rpc_id)
         if asked is not None:
@@ -232,28 +235,28 @@ class Deck:
             return Arrival("response", "the question and an answer", recorded, remark=remark)
         if self._playback.was_taken_back(rpc_id):
             return Arrival("response", "a question that was taken back")
-        recorded = self._hearing.stray_answer(message)
+        recorded = self._hearing.find_stray_answer(message)
         if recorded is not None:
             return Arrival("response", "an answer to nothing", recorded)
         return Arrival("response", "nothing", remark=f"the client answered {message.rpc_id}, which was not asked")
 
-    def _cancel(self, message: Message, channel: str) -> Arrival:
-        rpc_id = frames.cancelled(message)
+    def _look_up_cancel(self, message: Message, channel: str) -> Arrival:
+        rpc_id = frames.cancelled_request_id(message)
         call = self._calls.get(channel, rpc_id)
-        recorded = self._hearing.cancel(rpc_id, call or self._calls.answered(rpc_id))
+        recorded = self._hearing.find_cancel(rpc_id, call or self._calls.answered_call(rpc_id))
         return Arrival("cancel", "nothing" if recorded is None else "a cancel", recorded, cancelled=call)
 
-    def _notification(self, message: Message) -> Arrival:
-        recorded = self._hearing.notification(message)
+    def _look_up_notification(self, message: Message) -> Arrival:
+        recorded = self._hearing.find_notification(message)
         return Arrival("notification", "nothing" if recorded is None else "a notification", recorded)
 
-    def _malformed(self, text: bytes, channel: str) -> Arrival:
-        recorded = self._hearing.malformed(text)
+    def _look_up_malformed(self, text: bytes, channel: str) -> Arrival:
+        recorded = self._hearing.find_malformed(text)
         if recorded is None:
             remark = f"{_fault_of(text)}; the tape has no such line, and it gets no answer"
             return Arrival("malformed line", "nothing", remark=remark)
         rpc_id = frames.id_text(frames.facts(text).get("id"))
-        call = Call(rpc_id, channel, recorded, text, Message("noise", None, rpc_id, None, None, {}))
+        call = ClientCall(rpc_id, channel, recorded, text, Message("noise", None, rpc_id, None, None, {}))
         return Arrival("malformed line", "such a line", recorded, call)
 
     # -- what happens: the steps of RULE
@@ -269,7 +272,7 @@ class Deck:
                 return
             answer = self._selection.facts(answer)
         call.answers.add(answer[:3])
-        self._schedule.put(frames.new(Pending, (answer, call)), now, recorded)
+        self._schedule.put(frames.new(PendingMessage, (answer, call)), now, recorded)
 
     def _cue(self, arrival: Arrival, now: float) -> None:
         """Play what waited for it."""
@@ -299,7 +302,7 @@ class Deck:
         """Let a stand-in answer."""
         assert arrival.reply is not None
         self.played += 1
-        self._report(Fact("played", "", arrival.call))
+        self._report(ReplayEvent("played", "", arrival.call))
         self._replies.append(arrival.reply)
 
     def _miss(self, arrival: Arrival, now: float) -> None:
@@ -309,44 +312,46 @@ class Deck:
         if method == protocol.INITIALIZE and self._selection.is_modern(self._selection.sessions[0]):
             self.is_older = True  # the tape plays as far as the client's revision has words for it
         if method == protocol.PING:
-            replies.append(said(call, "result", "{}"))
+            replies.append(make_answer(call, "result", "{}"))
         elif method == protocol.DISCOVER:
-            replies.append(said(call, "error", rewrite.error(protocol.METHOD_NOT_FOUND, "Method not found")))
+            replies.append(make_answer(call, "error", rewrite.error(protocol.METHOD_NOT_FOUND, "Method not found")))
         elif not self._pass_on(call) and not self._greet(call):
             self._report_miss(call, method)
 
     # -- what the tape cannot answer
 
-    def _greet(self, call: Call) -> bool:
+    def _greet(self, call: ClientCall) -> bool:
         """Answer the handshake of a client that is older than the tape from what that knows."""
         if not self.is_older or call.message.method != protocol.INITIALIZE:
             return False
         from . import misses
 
-        self._replies.append(said(call, "result", misses.handshake(self._selection, call.message)))
+        self._replies.append(make_answer(call, "result", misses.legacy_handshake(self._selection, call.message)))
         self.note("the client is older than the tape: initialize is answered from what the tape knows")
         return True
 
-    def _report_miss(self, call: Call, method: str) -> None:
-        known = self._selection.knows(method)
+    def _report_miss(self, call: ClientCall, method: str) -> None:
+        known = self._selection.has_method(method)
         from . import misses  # only now: most replays have none, and start-up counts
 
         self.misses += 1
         taken, plan = self.finder.taken, self.finder.plan(call.message)
         why = self.finder.contradiction
-        report = misses.report(self._selection, taken, call.message, known, plan, why, self._discreet, call.recorded)
-        self._report(Fact("miss", report.text, call, report.advice))
+        report = misses.report_miss(
+            self._selection, taken, call.message, known, plan, why, self._discreet, call.recorded
+        )
+        self._report(ReplayEvent("miss", report.text, call, report.advice))
         code = MISS if known else protocol.METHOD_NOT_FOUND
-        self._replies.append(said(call, "error", rewrite.error(code, report.headline, report.data)))
+        self._replies.append(make_answer(call, "error", rewrite.error(code, report.headline, report.data)))
 
-    def _end_call(self, call: Call, arrived: int, now: float) -> None:
+    def _end_call(self, call: ClientCall, arrived: int, now: float) -> None:
         """End a call that the tape has no answer to, once all that it has of the exchange is out."""
         recorded = call.recorded
         if recorded is not None and not call.answers and self._cues.ends_without_answer(recorded, arrived):
             call.answers.add(LAST)
             self._schedule.put_last(call, now)
 
-    def _end_unanswered(self, call: Call) -> list[Action]:
+    def _end_unanswered(self, call: ClientCall) -> list[Action]:
         """End a call that was found, and has no answer on the tape: as a miss after all, or as it ended there."""
         recorded = call.recorded
         assert recorded is not None
@@ -356,67 +361,69 @@ class Deck:
             return [Hangup(ending.code or 0, call) if has_ended else Silence(call)]
         from . import misses
 
-        report = misses.unanswered(self._selection, call.message, recorded, self._discreet)
+        report = misses.report_unanswered(self._selection, call.message, recorded, self._discreet)
         if call.reached:
             self.played -= 1
             self.misses += 1
-            self._report(Fact("miss", report.text, call, report.advice))
+            self._report(ReplayEvent("miss", report.text, call, report.advice))
         self._calls.close(call)
-        return [said(call, "error", rewrite.error(MISS, report.headline))]
+        return [make_answer(call, "error", rewrite.error(MISS, report.headline))]
 
     # -- what goes out
 
     def due(self, now: float) -> Sequence[Action]:
         """Return what is to be sent now. Ask after every frame: answers then never depend on how frames arrived."""
-        return self._playback.joined(self.apart(now))
+        return self.join_batches(self.due_one_by_one(now))
 
-    def joined(self, actions: Sequence[Action]) -> Sequence[Action]:
+    def join_batches(self, actions: Sequence[Action]) -> Sequence[Action]:
         """Put batches together again, in what is to be done now."""
-        return self._playback.joined(actions)
+        return self._playback.join_batches(actions) if self._playback.has_batches else actions
 
-    def apart(self, now: float) -> list[Action]:
+    def due_one_by_one(self, now: float) -> list[Action]:
         """Return what is to be sent now, the messages of a batch one by one."""
         actions, self._replies = self._replies, []
         playback, ladder = self._playback, self.finder.ladder
-        while ready := self._schedule.take(now):
+        while True:
+            ready = self._schedule.take(now)
             for recorded, call in ready:
                 if call is not None and call.behind and (recorded is None or recorded.kind == "response"):
-                    behind, call.behind = call.behind, []
-                    ready += [Pending(row, call) for row in behind]  # this loop reaches them, too
+                    behind, call.behind = call.behind, ()
+                    ready += [PendingMessage(row, call) for row in behind]  # this loop reaches them, too
             if len(ready) > 1:
                 ready.sort(key=_place)
             for recorded, call in ready:
                 if recorded is None:
                     assert call is not None
                     actions += self._end_unanswered(call)
-                elif send := playback.send(recorded, call):
-                    actions.append(send.fitted(ladder.put_back) if ladder and ladder.put_back else send)
+                elif send := playback.make_send(recorded, call):
+                    actions.append(send.fit_text(ladder.put_back) if ladder and ladder.put_back else send)
                     if send.answers and call is not None:
                         self._calls.close(call)
+            if not playback.withdrawn:
+                return actions
             while playback.withdrawn:
                 answer = self._selection.answer(playback.withdrawn.pop(0))
                 if answer is not None:  # the client owes none any more
-                    self._happen(Arrival("response", "the question and an answer", answer), now)
-        return actions
+                    self._follow_rule(Arrival("response", "the question and an answer", answer), now)
 
     def _play_cued(
-        self, session: int, cue: int, arrived: Recorded | None, now: float, call: Call | None = None
+        self, session: int, cue: int, arrived: RecordedMessage | None, now: float, call: ClientCall | None = None
     ) -> None:
         """Let all go out that waited for a message of the client, which has arrived."""
         for pending in self._cues.due(session, cue, call, is_unasked=self.is_older):
             self._schedule.put(pending, now, arrived)
 
-    def _has_come(self, change: Recorded) -> bool:
+    def _has_come(self, change: RecordedMessage) -> bool:
         """Return whether a notification of a change is out."""
         return self._cues.has_come(change) and not self._schedule.waits_for(change)
 
     def next_at(self) -> float | None:
         """Return when something will be due, if nothing arrives before."""
-        return self._schedule.next_at()
+        return self._schedule.next_at() if self._schedule.delays else None
 
     # -- what else a transport knows
 
-    def give_back(self, call: Call) -> None:
+    def give_back(self, call: ClientCall) -> None:
         """Take note that a call never reached the server: the next one like it gets what this one would have."""
         if call.recorded is not None:
             call.reached = False
@@ -432,11 +439,7 @@ class Deck:
         self._calls.close_all(channel)
 
     def note(self, text: str) -> None:
-        self._report(Fact("note", self._discreet.remark(text)))
-
-    def overhear(self, text: bytes) -> None:
-        """Take in a message of a live server beside the tape: notes do not repeat what it calls a secret."""
-        self._discreet.hear(text)
+        self._report(ReplayEvent("note", self._discreet.remark(text)))
 
     @property
     def taken(self) -> set[Position]:
@@ -466,15 +469,15 @@ def _fault_of(text: bytes) -> str:
     return "the client sent a line that is " + ("not a JSON-RPC message" if body else "not JSON")
 
 
-def _place(pending: Pending) -> Position:
+def _place(pending: PendingMessage) -> Position:
     return pending.place
 
 
-class Pending(NamedTuple):
+class PendingMessage(NamedTuple):
     """A recorded message that is due or will be. No `recorded`: the answer that the recording does not have."""
 
-    recorded: Recorded | None
-    call: Call | None
+    recorded: RecordedMessage | None
+    call: ClientCall | None
 
     @property
     def place(self) -> Position:
@@ -483,11 +486,11 @@ class Pending(NamedTuple):
 
 # What the client has said: each on the tape is heard once ------------------------------------------------
 
-_ByName = dict[str | None, deque[Recorded]]  # by the id or the token that each names
+_ByName = dict[str | None, deque[RecordedMessage]]  # by the id or the token that each names
 _Words = tuple[str, bytes]  # of a line without a message: "JSON" or "text", and what it says
 
 
-class Hearing:
+class MessageFinder:
     """Which message on the tape one of the client is, where it is not a request: those have keys, see `finder.py`."""
 
     def __init__(self, selection: Selection) -> None:
@@ -496,17 +499,17 @@ class Hearing:
         # Not heard yet; None: not read from the tape yet.
         self._progress: _ByName | None = None
         self._strays: _ByName | None = None  # answers to nothing
-        self._lines: list[tuple[_Words, Recorded]] | None = None  # without a message
-        self._cancels: dict[str | None, list[Recorded]] | None = None
+        self._lines: list[tuple[_Words, RecordedMessage]] | None = None  # without a message
+        self._cancels: dict[str | None, list[RecordedMessage]] | None = None
         self._late_cancels: dict[Position, str | None] = {}  # of what was not open
 
-    def notification(self, message: Message) -> Recorded | None:
+    def find_notification(self, message: Message) -> RecordedMessage | None:
         """The one on the tape that a notification is, other than a cancel."""
         if message.method == protocol.PROGRESS:
             if self._progress is None:
                 rows = self._notifications(protocol.PROGRESS)
-                self._progress = _by_name(rows, lambda row: frames.progressed(self._selection.message(row)))
-            return _first(self._progress.get(frames.progressed(message)))
+                self._progress = _index_by_name(rows, lambda row: frames.progress_token(self._selection.message(row)))
+            return _take_first(self._progress.get(frames.progress_token(message)))
         for method in protocol.notification_names(message.method or ""):
             found = self._selection.next_notification(method, self._heard.get(method, START))
             if found is not None:
@@ -514,19 +517,19 @@ class Hearing:
                 return found
         return None
 
-    def stray_answer(self, message: Message) -> Recorded | None:
+    def find_stray_answer(self, message: Message) -> RecordedMessage | None:
         """The one on the tape that an answer to nothing is."""
         if self._strays is None:
             sessions = self._selection.sessions
             rows = (row for session in sessions for row in self._selection.stray_answers(session))
-            self._strays = _by_name(rows, lambda row: row.rpc_id)
-        return _first(self._strays.get(message.rpc_id))
+            self._strays = _index_by_name(rows, lambda row: row.rpc_id)
+        return _take_first(self._strays.get(message.rpc_id))
 
-    def malformed(self, text: bytes) -> Recorded | None:
+    def find_malformed(self, text: bytes) -> RecordedMessage | None:
         """The one on the tape that a line without a message is: with the same words but for the id, or no JSON both."""
         if self._lines is None:
             sessions = self._selection.sessions
-            rows = (row for session in sessions for row in self._selection.malformed(session))
+            rows = (row for session in sessions for row in self._selection.malformed_lines(session))
             self._lines = [(_words(self._selection.text(row)), row) for row in rows]
         words, left = _words(text), self._lines
         found = next((one for one in left if one[0] == words), None)
@@ -537,13 +540,13 @@ class Hearing:
         left.remove(found)
         return found[1]
 
-    def cancel(self, rpc_id: str | None, call: Call | None) -> Recorded | None:
+    def find_cancel(self, rpc_id: str | None, call: ClientCall | None) -> RecordedMessage | None:
         """The one on the tape that a cancel is: of a call, or of an id that is no call's."""
         cancels = self._cancels
         if cancels is None:
             cancels = self._cancels = self._read_cancels()
         if call is None or call.recorded is None:
-            return self._cancel_of_none(rpc_id)
+            return self._find_cancel_without_call(rpc_id)
         recorded = call.recorded
         rows = [row for row in cancels.get(recorded.rpc_id, ()) if _may_cancel(row, recorded)]
         found = rows[call.cancels] if call.cancels < len(rows) else None
@@ -552,7 +555,7 @@ class Hearing:
             self._late_cancels.pop(found.place, None)
         return found
 
-    def _cancel_of_none(self, rpc_id: str | None) -> Recorded | None:
+    def _find_cancel_without_call(self, rpc_id: str | None) -> RecordedMessage | None:
         late = self._late_cancels
         same = (place for place, named in late.items() if named == rpc_id)
         place = next(same, None) or next(iter(late), None)
@@ -561,16 +564,16 @@ class Hearing:
         del late[place]
         return self._selection.at(place)
 
-    def _read_cancels(self) -> dict[str | None, list[Recorded]]:
-        cancels: dict[str | None, list[Recorded]] = {}
+    def _read_cancels(self) -> dict[str | None, list[RecordedMessage]]:
+        cancels: dict[str | None, list[RecordedMessage]] = {}
         for row in self._notifications(protocol.CANCELLED):
-            named = frames.cancelled(self._selection.message(row))
+            named = frames.cancelled_request_id(self._selection.message(row))
             cancels.setdefault(named, []).append(row)
             if row.exchange is None:
                 self._late_cancels[row.place] = named
         return cancels
 
-    def _notifications(self, method: str) -> Iterator[Recorded]:
+    def _notifications(self, method: str) -> Iterator[RecordedMessage]:
         last, row = None, self._selection.next_notification(method, START)
         # Rows of a stranger may lead back: what does not go on ends.
         while row is not None and (last is None or row.session != last.session or row.place > last.place):
@@ -578,7 +581,7 @@ class Hearing:
             last, row = row, self._selection.next_notification(method, row.place)
 
 
-def _may_cancel(row: Recorded, request: Recorded) -> bool:
+def _may_cancel(row: RecordedMessage, request: RecordedMessage) -> bool:
     """Return whether a cancel that names the id of a request is of that request."""
     if row.exchange is not None:
         return (row.session, row.exchange) == (request.session, request.seq)
@@ -593,53 +596,53 @@ def _words(text: bytes) -> _Words:
         return "text", text.strip()
     if isinstance(value, dict):
         value.pop("id", None)
-    return "JSON", jsontext.canonical(value)
+    return "JSON", jsontext.canonical_bytes(value)
 
 
-def _by_name(rows: Iterable[Recorded], name: Callable[[Recorded], str | None]) -> _ByName:
+def _index_by_name(rows: Iterable[RecordedMessage], name: Callable[[RecordedMessage], str | None]) -> _ByName:
     found: _ByName = {}
     for row in rows:
         found.setdefault(name(row), deque()).append(row)
     return found
 
 
-def _first(rows: deque[Recorded] | None) -> Recorded | None:
+def _take_first(rows: deque[RecordedMessage] | None) -> RecordedMessage | None:
     return rows.popleft() if rows else None
 
 
 # Who has called: the live requests, and the recorded ones that they are ---------------------------------
 
-_Alike = dict[Call, None]  # in the order of their coming
+_Alike = dict[ClientCall, None]  # in the order of their coming
 
 
-class Together:
+class BatchCalls:
     """The calls that were recorded in one frame, those of a batch, each found at once however many they are."""
 
     def __init__(self) -> None:
         self.calls: _Alike = {}
         self._by_id: dict[str | None, _Alike] = {}
         self._by_token: dict[str | None, _Alike] = {}
-        self._tokens: dict[Call, str | None] = {}
-        self._unread: list[Call] = []  # whose token nobody asked for yet
+        self._tokens: dict[ClientCall, str | None] = {}
+        self._unread: list[ClientCall] = []  # whose token nobody asked for yet
 
-    def add(self, call: Call, rpc_id: str | None) -> None:
+    def add(self, call: ClientCall, rpc_id: str | None) -> None:
         self.calls[call] = None
         self._by_id.setdefault(rpc_id, {})[call] = None
         self._unread.append(call)
 
-    def remove(self, call: Call, rpc_id: str | None) -> None:
+    def remove(self, call: ClientCall, rpc_id: str | None) -> None:
         self.calls.pop(call, None)
         self._by_id.get(rpc_id, {}).pop(call, None)
         self._by_token.get(self._tokens.pop(call, None), {}).pop(call, None)
 
-    def newest(self) -> Call | None:
+    def newest(self) -> ClientCall | None:
         return _newest(self.calls)
 
-    def with_id(self, rpc_id: str | None) -> Call | None:
+    def with_id(self, rpc_id: str | None) -> ClientCall | None:
         """The newest with a recorded id."""
         return _newest(self._by_id.get(rpc_id, {}))
 
-    def with_token(self, token: str | None, token_of: Callable[[Call], str | None]) -> Call | None:
+    def with_token(self, token: str | None, token_of: Callable[[ClientCall], str | None]) -> ClientCall | None:
         """The newest whose recorded request asked for progress under a token."""
         for call in self._unread:
             if call in self.calls:
@@ -649,28 +652,28 @@ class Together:
         return _newest(self._by_token.get(token, {}))
 
 
-class Calls:
+class LiveCalls:
     """The live requests that are not answered yet, or were just now, and the recorded exchange of each."""
 
     def __init__(self, selection: Selection) -> None:
         self._selection = selection
         # Found by channel and id, as the client names them, and by the recorded request, as the tape does.
-        self._live: dict[tuple[str, str], Call] = {}  # not answered yet
-        self._recorded: dict[tuple[int, int], Together] = {}  # of a batch, several share a seq
+        self._live: dict[tuple[str, str], ClientCall] = {}  # not answered yet
+        self._recorded: dict[tuple[int, int], BatchCalls] = {}  # of a batch, several share a seq
         # Answered, but one may still be cancelled, or something may come for it.
-        self._past: dict[Position, Call] = {}  # by recorded place, the newest last
+        self._past: dict[Position, ClientCall] = {}  # by recorded place, the newest last
 
-    def begin(self, call: Call, recorded: Recorded, *, is_alone: bool) -> None:
+    def begin(self, call: ClientCall, recorded: RecordedMessage, *, is_alone: bool) -> None:
         """`is_alone`: its answer is all that there is for it, and goes out at once."""
         self._live[call.channel, call.rpc_id] = call
         if is_alone:
             return
         place = recorded[:2]
         if place not in self._recorded:
-            self._recorded[place] = Together()
+            self._recorded[place] = BatchCalls()
         self._recorded[place].add(call, recorded.rpc_id)
 
-    def close(self, call: Call) -> None:
+    def close(self, call: ClientCall) -> None:
         """Close a call that was answered: nothing of its exchange follows."""
         at, recorded, past = (call.channel, call.rpc_id), call.recorded, self._past
         if self._live.get(at) is call:  # a client may use an id again
@@ -695,21 +698,21 @@ class Calls:
             if call.recorded is not None:
                 self._past.pop(call.recorded.place, None)
 
-    def is_open(self, call: Call) -> bool:
+    def is_open(self, call: ClientCall) -> bool:
         """Return whether it was not answered."""
         return self._live.get((call.channel, call.rpc_id)) is call
 
-    def get(self, channel: str, rpc_id: str | None) -> Call | None:
+    def get(self, channel: str, rpc_id: str | None) -> ClientCall | None:
         """The call with an id: of the same channel, else, as over HTTP each message has its own, the newest."""
         live = self._live
         same = live.get((channel, rpc_id or ""))
         return same or next((call for call in reversed(live.values()) if call.rpc_id == rpc_id), None)
 
-    def answered(self, rpc_id: str | None) -> Call | None:
+    def answered_call(self, rpc_id: str | None) -> ClientCall | None:
         """The newest call with an id that was answered already."""
         return next((call for call in reversed(self._past.values()) if call.rpc_id == rpc_id), None)
 
-    def owner(self, row: Recorded) -> Call | None:
+    def owner(self, row: RecordedMessage) -> ClientCall | None:
         """The call whose exchange a recorded message belongs to."""
         together = self._recorded.get((row.session, row.exchange or 0))
         if together is None:  # the server may still take back what it asked within a call that it has answered
@@ -720,45 +723,45 @@ class Calls:
         if len(together.calls) > 1 and row.kind == "noise":
             return together.with_id(self._selection.broken_id(row)) or together.newest()
         if len(together.calls) > 1 and row.method == protocol.PROGRESS:
-            token = frames.progressed(self._selection.message(row))
+            token = frames.progress_token(self._selection.message(row))
             return together.with_token(token, self._recorded_token) or together.newest()
         return together.newest()
 
-    def of_request(self, request: Recorded) -> Call | None:
+    def of_request(self, request: RecordedMessage) -> ClientCall | None:
         """The call that a recorded request was made with, answered or not."""
         together = self._recorded.get((request.session, request.seq))
         return (together and together.with_id(request.rpc_id)) or self._past.get(request.place)
 
-    def mates(self, row: Recorded) -> list[Call]:
+    def mates(self, row: RecordedMessage) -> list[ClientCall]:
         """All calls whose exchange a recorded message may belong to: those of a batch share it."""
         together = self._recorded.get((row.session, row.exchange or 0))
         return list(together.calls) if together else []
 
-    def named_late(self, row: Recorded) -> Recorded | None:
+    def request_of_late_answer(self, row: RecordedMessage) -> RecordedMessage | None:
         """The request that was answered before, and is answered once more."""
         if row.kind != "response" or row.rpc_id is None:
             return None
-        return self._selection.asked_before(row.session, row.seq, _SOON, row.rpc_id)
+        return self._selection.request_before(row.session, row.seq, _SOON, row.rpc_id)
 
-    def _recorded_token(self, call: Call) -> str | None:
+    def _recorded_token(self, call: ClientCall) -> str | None:
         assert call.recorded is not None
-        return frames.token_asked(self._selection.message(call.recorded))
+        return frames.requested_token(self._selection.message(call.recorded))
 
 
-def _newest(calls: _Alike) -> Call | None:
+def _newest(calls: _Alike) -> ClientCall | None:
     return next(reversed(calls), None)
 
 
 # What waits for each message of the client, and what of it is out --------------------------------------
 
 
-class _Cued:
+class _CuedMessages:
     """All that one message of the client cues: the answers to its own requests, by id, and what else there is."""
 
-    def __init__(self, rows: list[Recorded], cue: int) -> None:
-        self.answers: dict[str | None, list[Recorded]] = {}
-        self.others: list[Recorded] = []
-        self.left: list[Recorded] = []  # of those, what did not go out in this round
+    def __init__(self, rows: list[RecordedMessage], cue: int) -> None:
+        self.answers: dict[str | None, list[RecordedMessage]] = {}
+        self.others: list[RecordedMessage] = []
+        self.left: list[RecordedMessage] = []  # of those, what did not go out in this round
         self.round = -1
         for row in rows:
             if row.kind == "response" and row.exchange == cue:
@@ -771,13 +774,13 @@ class _Ending(NamedTuple):
     """How an exchange ends on the client's side: the last message that it owed, and its cancels by the id they name."""
 
     last: int
-    cancels: dict[str | None, list[Recorded]]
+    cancels: dict[str | None, list[RecordedMessage]]
 
 
 class Cues:
     """The messages that wait for each one of the client."""
 
-    def __init__(self, selection: Selection, calls: Calls) -> None:
+    def __init__(self, selection: Selection, calls: LiveCalls) -> None:
         self._selection = selection
         self._calls = calls
         # A cue may come twice; what is no answer goes out once.
@@ -785,50 +788,50 @@ class Cues:
         self._come: set[Position] = set()  # notifications of changes
         self._round = 0  # rises when an exchange is to be played once more
 
-    def has_come(self, change: Recorded) -> bool:
+    def has_come(self, change: RecordedMessage) -> bool:
         return change.place in self._come
 
-    def due(self, session: int, cue: int, call: Call | None, *, is_unasked: bool) -> list[Pending]:
+    def due(self, session: int, cue: int, call: ClientCall | None, *, is_unasked: bool) -> list[PendingMessage]:
         """Return what waited for a client message. `is_unasked`: changes come to a client that did not ask for them."""
-        cued = self._cued(session, cue)
+        cued = self._read_cued(session, cue)
         due = self._own_answers(cued, call) if call is not None and call.is_of(session, cue) else []
         left = []
         is_malformed = call is not None and call.recorded is not None and call.recorded.kind == "noise"
         for row in cued.left:
             if is_malformed and row.kind == "response":
-                due.append(Pending(row, call))
+                due.append(PendingMessage(row, call))
                 continue
             if row.method in protocol.CHANGES:
                 self._come.add(row.place)  # also where the client did not want to hear of it
-            named = row if row.exchange is not None else self._calls.named_late(row)
+            named = row if row.exchange is not None else self._calls.request_of_late_answer(row)
             owner = self._owner(row, named)
             if named is not None and owner is None and not (is_unasked and row.method in protocol.CHANGES):
                 left.append(row)  # of an exchange that this client has not begun
             elif named is not row and self._waits_for_answer(owner):
                 assert owner is not None
-                owner.behind += [row] if self._is_new(row, owner) else []
+                owner.behind += (row,) if self._is_new(row, owner) else ()
             elif self._is_new(row, owner):
-                due.append(Pending(row, owner))
+                due.append(PendingMessage(row, owner))
         cued.left = left
         return due
 
-    def _owner(self, row: Recorded, named: Recorded | None) -> Call | None:
+    def _owner(self, row: RecordedMessage, named: RecordedMessage | None) -> ClientCall | None:
         if named is None:
             return None
         return self._calls.owner(row) if named is row else self._calls.of_request(named)
 
-    def _waits_for_answer(self, call: Call | None) -> bool:
+    def _waits_for_answer(self, call: ClientCall | None) -> bool:
         """Return whether no answer to a call is out or due, but for what came behind the answer."""
         if call is None or not self._calls.is_open(call):
             return False
         return call.answers <= {row.place for row in call.behind}
 
-    def forget(self, recorded: Recorded) -> None:
+    def forget(self, recorded: RecordedMessage) -> None:
         """Let the exchange of a request play once more, as a whole."""
         self._once.pop((recorded.session, recorded.seq), None)
         self._round += 1
 
-    def ends_without_answer(self, recorded: Recorded, arrived: int) -> bool:
+    def ends_without_answer(self, recorded: RecordedMessage, arrived: int) -> bool:
         """Return whether the tape ends before the answer, and the client's last message of the exchange has arrived."""
         if recorded.method == protocol.LISTEN or self._selection.answer(recorded) is not None:
             return False
@@ -837,17 +840,17 @@ class Cues:
             return False
         return arrived >= ending.last
 
-    def _own_answers(self, cued: _Cued, call: Call) -> list[Pending]:
+    def _own_answers(self, cued: _CuedMessages, call: ClientCall) -> list[PendingMessage]:
         """The answers to a call. Those to others of its batch go out with them; one made twice is answered twice."""
         assert call.recorded is not None
         rows = cued.answers.get(call.recorded.rpc_id, ())
-        return [Pending(row, call) for row in rows if self._owns(call, row) and self._is_new(row, call)]
+        return [PendingMessage(row, call) for row in rows if self._owns(call, row) and self._is_new(row, call)]
 
-    def _owns(self, call: Call, row: Recorded) -> bool:
+    def _owns(self, call: ClientCall, row: RecordedMessage) -> bool:
         owner = self._calls.owner(row)
         return owner is call or (owner is not None and owner.recorded == call.recorded)
 
-    def _is_new(self, row: Recorded, owner: Call | None) -> bool:
+    def _is_new(self, row: RecordedMessage, owner: ClientCall | None) -> bool:
         """Return whether it did not go out before; an answer, to this call."""
         if owner is not None and row.kind == "response":
             gone = owner.answers
@@ -858,33 +861,33 @@ class Cues:
         gone.add(row.place)
         return True
 
-    def _cued(self, session: int, cue: int) -> _Cued:
+    def _read_cued(self, session: int, cue: int) -> _CuedMessages:
         key = self, session, cue
-        cued: _Cued | None = self._selection.cache.get(key)
+        cued: _CuedMessages | None = self._selection.cache.get(key)
         if cued is None:
-            rows = self._selection.cued(session, cue)
-            cued = _Cued(rows, cue)
+            rows = self._selection.cued_messages(session, cue)
+            cued = _CuedMessages(rows, cue)
             if len(rows) > _FEW:
                 self._selection.cache.put(key, cued)
         if cued.round != self._round:
             cued.left, cued.round = cued.others, self._round
         return cued
 
-    def _ending(self, recorded: Recorded) -> _Ending:
+    def _ending(self, recorded: RecordedMessage) -> _Ending:
         key = _Ending, recorded.session, recorded.seq
         ending: _Ending | None = self._selection.cache.get(key)
         if ending is None:
             rows = self._selection.of_exchange(recorded)
-            ending = _Ending(max((_owed(row) for row in rows), default=0), {})
+            ending = _Ending(max((_owed_seq(row) for row in rows), default=0), {})
             for row in rows:  # those of a batch share their exchange
                 if row.sender == "client" and row.method == protocol.CANCELLED:
-                    ending.cancels.setdefault(frames.cancelled(self._selection.message(row)), []).append(row)
+                    ending.cancels.setdefault(frames.cancelled_request_id(self._selection.message(row)), []).append(row)
             if len(rows) > _FEW:
                 self._selection.cache.put(key, ending)
         return ending
 
 
-def _owed(row: Recorded) -> int:
+def _owed_seq(row: RecordedMessage) -> int:
     """The message that a client owes an exchange: an answer to a request in it, or what something waits for."""
     if row.cue is not None:
         return row.cue
@@ -909,13 +912,13 @@ class Schedule:
         self._speed = speed
         self._is_ordered = in_recorded_order
         self._numbers = count()  # so that a heap never compares what it holds
-        self._ready: list[Pending] = []
-        self._later: list[tuple[float, Position, int, Pending]] = []  # a heap
-        self._held: list[tuple[float, Pending]] = []  # back for the recorded order, since when
+        self._ready: list[PendingMessage] = []
+        self._later: list[tuple[float, Position, int, PendingMessage]] = []  # a heap
+        self._held: list[tuple[float, PendingMessage]] = []  # back for the recorded order, since when
         self._out: set[Position] = set()  # answers, for the recorded order
         self._passed: dict[int, tuple[int, int]] = {}  # by session, a stretch of the tape whose answers are all out
 
-    def put(self, pending: Pending, now: float, cue: Recorded | None) -> None:
+    def put(self, pending: PendingMessage, now: float, cue: RecordedMessage | None) -> None:
         """Let a message follow its cue, which has arrived now."""
         recorded = pending.recorded
         if not self._speed or recorded is None:
@@ -927,23 +930,25 @@ class Schedule:
             pending.call.until = max(due, pending.call.until)
         self._put_later(due, pending)
 
-    def put_last(self, call: Call, now: float) -> None:
+    def put_last(self, call: ClientCall, now: float) -> None:
         """Let the answer that the recording does not have follow all else for a call."""
         if call.until < now:
-            self._ready.append(Pending(None, call))
+            self._ready.append(PendingMessage(None, call))
         else:
-            self._put_later(call.until, Pending(None, call))
+            self._put_later(call.until, PendingMessage(None, call))
 
-    def _put_later(self, due: float, pending: Pending) -> None:
+    def _put_later(self, due: float, pending: PendingMessage) -> None:
         heapq.heappush(self._later, (due, pending.place, next(self._numbers), pending))
 
-    def take(self, now: float) -> list[Pending]:
+    def take(self, now: float) -> list[PendingMessage]:
         ready, self._ready = self._ready, []
+        if not self.delays:
+            return ready
         while self._later and self._later[0][0] <= now:
             ready.append(heapq.heappop(self._later)[-1])
-        return self._in_order(ready, now) if self._is_ordered else ready
+        return self._release_in_order(ready, now) if self._is_ordered else ready
 
-    def drop(self, goes: Callable[[Pending], bool]) -> None:
+    def drop(self, goes: Callable[[PendingMessage], bool]) -> None:
         self._ready = [pending for pending in self._ready if not goes(pending)]
         self._later = [item for item in self._later if not goes(item[-1])]
         heapq.heapify(self._later)
@@ -960,11 +965,11 @@ class Schedule:
         """Hold nothing back: no answer that is waited for will come."""
         self._held = [(float("-inf"), pending) for _, pending in self._held]
 
-    def waits_for(self, recorded: Recorded) -> bool:
+    def waits_for(self, recorded: RecordedMessage) -> bool:
         """Return whether a message is to go out later."""
         return any(pending.place == recorded.place for *_, pending in self._later)
 
-    def _in_order(self, ready: list[Pending], now: float) -> list[Pending]:
+    def _release_in_order(self, ready: list[PendingMessage], now: float) -> list[PendingMessage]:
         held = sorted([*self._held, *((now, pending) for pending in ready)], key=lambda item: item[1].place)
         self._held, out = [], []
         for since, pending in held:
@@ -979,14 +984,14 @@ class Schedule:
                 self._out.add(pending.recorded.place)
         return out
 
-    def _missing_before(self, pending: Pending) -> str | None:
+    def _missing_before(self, pending: PendingMessage) -> str | None:
         recorded, call = pending
         if recorded is None or recorded.kind != "response" or call is None or call.recorded is None:
             return None
         session, first = call.recorded[:2]
         start, end = self._passed.get(session, (first, first))
         start, end = (start, end) if start <= first <= end else (first, first)
-        for row in self._selection.answered_between(session, end, recorded.seq):
+        for row in self._selection.answers_between(session, end, recorded.seq):
             if row.place not in self._out:
                 return f"the answer to request {row.rpc_id}"
         self._passed[session] = start, max(end, recorded.seq - 1)
@@ -1001,16 +1006,16 @@ class Playback:
 
     def __init__(self, tape: Messages) -> None:
         self._tape = tape
-        self._asked: dict[str, Recorded] = {}  # questions in flight, by the id that each went out with
+        self._asked: dict[str, RecordedMessage] = {}  # questions in flight, by the id that each went out with
         self._taken_back: set[str] = set()  # ids of those that the server has cancelled
-        self.withdrawn: list[Recorded] = []  # those that were cancelled just now
-        self._has_batches = False  # sent messages of one
+        self.withdrawn: list[RecordedMessage] = []  # those that were cancelled just now
+        self.has_batches = False  # sent messages of one
 
     def is_asking(self, rpc_id: str) -> bool:
         """Return whether a question with this id waits for the client's answer."""
         return rpc_id in self._asked
 
-    def take_question(self, rpc_id: str) -> Recorded | None:
+    def take_question(self, rpc_id: str) -> RecordedMessage | None:
         """Take the question that an answer is to."""
         return self._asked.pop(rpc_id, None)
 
@@ -1020,13 +1025,11 @@ class Playback:
         self._taken_back.discard(rpc_id)
         return was
 
-    def joined(self, actions: Sequence[Action]) -> Sequence[Action]:
+    def join_batches(self, actions: Sequence[Action]) -> Sequence[Action]:
         """Put batches together again, of which all messages go out at once and to one place."""
-        if not self._has_batches:
-            return actions
-        return [done for _, together in groupby(actions, _batch_of) for done in self._batch(list(together))]
+        return [done for _, together in groupby(actions, _batch_of) for done in self._join_batch(list(together))]
 
-    def _batch(self, together: list[Action]) -> list[Action]:
+    def _join_batch(self, together: list[Action]) -> list[Action]:
         sends = [action for action in together if isinstance(action, Send)]
         recorded = sends[0].recorded if sends else None
         if recorded is None or recorded.frame_kind != "batch":
@@ -1039,12 +1042,12 @@ class Playback:
         texts = [send.text.rstrip(b"\r\n") for send in sends]
         return [sends[-1]._replace(text=rewrite.with_elements(whole.text, texts) + _eol(recorded))]
 
-    def send(self, recorded: Recorded, call: Call | None) -> Send | None:
+    def make_send(self, recorded: RecordedMessage, call: ClientCall | None) -> Send | None:
         """Return what goes out for a message; None if this client does not want it."""
         live: bytes | None
         text = recorded.text
         if recorded.frame_kind == "batch":
-            self._has_batches = True
+            self.has_batches = True
             text = self._tape.element(recorded)
         elif text is None:
             text = self._tape.text(recorded)
@@ -1060,7 +1063,7 @@ class Playback:
         sent = live + eol, call.channel if call else "", call, recorded.kind == "response", recorded
         return frames.new(Send, sent)
 
-    def _fit(self, recorded: Recorded, call: Call | None, text: bytes) -> bytes | None:
+    def _fit(self, recorded: RecordedMessage, call: ClientCall | None, text: bytes) -> bytes | None:
         """Fit a message that is no answer, or an HTTP body that refuses a request, to the live conversation."""
         if recorded.kind == "response":
             return rewrite.refusal(text, call.rpc_id) if call else text
@@ -1071,13 +1074,13 @@ class Playback:
             self._asked[live] = recorded
             return rewrite.with_id(text, recorded.rpc_id, live)
         if recorded.method == protocol.CANCELLED:
-            return self._cancelled(recorded, text)
+            return self._fit_cancel(recorded, text)
         return rewrite.notification(text, recorded.method, call.rpc_id, call.token) if call else text
 
-    def _cancelled(self, recorded: Recorded, text: bytes) -> bytes:
+    def _fit_cancel(self, recorded: RecordedMessage, text: bytes) -> bytes:
         """Cancel a request of the server's own, which may have gone out under another id, or not at all."""
         messages = frames.parse(text)[1]
-        theirs = frames.cancelled(messages[0]) if messages else None
+        theirs = frames.cancelled_request_id(messages[0]) if messages else None
         if theirs is None:
             return text
         question = self._tape.question(recorded.session, recorded.seq, theirs)
@@ -1100,6 +1103,6 @@ def _batch_of(action: Action) -> tuple[str, int]:
     return ("batch", recorded.frame) if recorded and recorded.frame_kind == "batch" else ("alone", id(action))
 
 
-def _eol(recorded: Recorded) -> bytes:
+def _eol(recorded: RecordedMessage) -> bytes:
     """As recorded; a message that was cut off before its line end gets one, noise does not."""
     return (recorded.eol or "").encode() or (b"" if recorded.kind == "noise" else b"\n")

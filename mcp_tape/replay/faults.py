@@ -16,9 +16,9 @@ from ..errors import TapeError
 from ..wire import frames, jsontext, protocol, rewrite
 from .deck import Deck
 from .matching.targets import TARGET
-from .report import Fact
+from .report import ReplayEvent
 from .selection import Selection
-from .sends import NO_HEADERS, Action, Call, Hangup, Refuse, Reset, Send, said
+from .sends import NO_HEADERS, Action, ClientCall, Hangup, Refuse, Reset, Send, make_answer
 
 if TYPE_CHECKING:
     from .sends import Headers
@@ -53,7 +53,7 @@ class Fault(NamedTuple):
     chance: float
 
 
-def parse(source: str) -> Fault:
+def parse_fault(source: str) -> Fault:
     """`TARGET=FAULT`, as in `tools/call:search@2=error:-32000:30%`; ValueError when it is none."""
     found = _SPEC.fullmatch(source)
     if found is None:
@@ -74,24 +74,24 @@ def parse(source: str) -> Fault:
 Chooser = Callable[[dict[str, Any]], str | None]  # of a live request: the fault that strikes it, as in "delay:250"
 
 
-def aimless(fault: Fault, selection: Selection) -> str | None:
+def describe_aimless(fault: Fault, selection: Selection) -> str | None:
     """Return why a fault can strike nothing that is on the tape; None if it can."""
-    if not selection.knows(fault.method):
+    if not selection.has_method(fault.method):
         there = {row.method or "" for row in selection.all_requests()}
-        return f"no session has {fault.method}; there is {_listed(there)}"
+        return f"no session has {fault.method}; there is {_list_names(there)}"
     sessions = selection.all_sessions()
     if fault.name is None or any(selection.of_name(one, fault.method, fault.name, True, 1) for one in sessions):
         return None
     there = {row.name or "" for row in selection.requests(fault.method)}
-    return f"no session has {fault.method} {fault.name}; there is {_listed(there)}"
+    return f"no session has {fault.method} {fault.name}; there is {_list_names(there)}"
 
 
-def _listed(names: Iterable[str]) -> str:
+def _list_names(names: Iterable[str]) -> str:
     every = sorted(names)
     return ", ".join(every[:_LISTED] + ([f"and {len(every) - _LISTED} more"] if len(every) > _LISTED else []))
 
 
-class Faulty:
+class FaultyPlayer:
     """A deck whose answers go wrong where they should."""
 
     def __init__(
@@ -103,25 +103,25 @@ class Faulty:
         self._functions = functions
         self._seed = seed
         self._seen = [0] * len(faults)
-        self._planned: dict[Call, Fault] = {}
+        self._planned: dict[ClientCall, Fault] = {}
         self._later: list[tuple[float, int, Send]] = []
         self._numbers = count()
         self._deck: Deck  # once it is attached
-        self._report: Callable[[Fact], None] = lambda fact: None
+        self._report: Callable[[ReplayEvent], None] = lambda fact: None
 
     def attach(self, deck: Deck) -> None:
         self._deck = deck
 
-    def listen(self, report: Callable[[Fact], None]) -> Callable[[Fact], None]:
+    def listen(self, report: Callable[[ReplayEvent], None]) -> Callable[[ReplayEvent], None]:
         """Hear of each call as it arrives, and pass it on."""
         self._report = report
 
-        def heard(fact: Fact) -> None:
+        def hear(fact: ReplayEvent) -> None:
             if fact.what == "played" and fact.call is not None:
                 self._plan(fact.call)
             report(fact)
 
-        return heard
+        return hear
 
     def receive(
         self,
@@ -137,9 +137,9 @@ class Faulty:
         out: list[Action] = []
         while self._later and self._later[0][0] <= now:
             out.append(heapq.heappop(self._later)[-1])
-        for action in self._deck.apart(now):
-            out += self._broken(action, now) if isinstance(action, Send) else [action]
-        return self._deck.joined(out)
+        for action in self._deck.due_one_by_one(now):
+            out += self._break(action, now) if isinstance(action, Send) else [action]
+        return self._deck.join_batches(out)
 
     def leave(self, now: float) -> None:
         self._deck.leave(now)
@@ -151,26 +151,26 @@ class Faulty:
         times = [at for at in (self._deck.next_at(), self._later[0][0] if self._later else None) if at is not None]
         return min(times, default=None)
 
-    def _plan(self, call: Call) -> None:
+    def _plan(self, call: ClientCall) -> None:
         message = call.message
         for number, fault in enumerate(self._faults):
             if fault.method != message.method or fault.name not in (None, message.name):
                 continue
             self._seen[number] += 1
-            if fault.nth in (None, self._seen[number]) and self._happens(number, fault):
+            if fault.nth in (None, self._seen[number]) and self._strikes(number, fault):
                 self._planned.setdefault(call, fault)
         for function in self._functions:
             chosen = function(message.body)
             if chosen is not None:
-                self._planned.setdefault(call, parse(f"{message.method}={chosen}"))
+                self._planned.setdefault(call, parse_fault(f"{message.method}={chosen}"))
         if call in self._planned and self._planned[call].kind in _UNREACHED:
             self._deck.give_back(call)
 
-    def _happens(self, number: int, fault: Fault) -> bool:
+    def _strikes(self, number: int, fault: Fault) -> bool:
         throw = sha256(f"{self._seed} {number} {self._seen[number]}".encode()).digest()[:4]
         return int.from_bytes(throw, "big") / 2**32 < fault.chance
 
-    def _broken(self, send: Send, now: float) -> list[Action]:
+    def _break(self, send: Send, now: float) -> list[Action]:
         fault = self._planned.get(send.call) if send.call is not None else None
         if fault is None or (not send.answers and fault.kind != "hang"):
             return [send]
@@ -178,26 +178,26 @@ class Faulty:
         self._struck.add(fault.source)
         if send.answers:
             del self._planned[send.call]
-            self._report(Fact("note", f"fault {fault.source}", send.call))
-        return self._applied(fault, send, send.call, now)
+            self._report(ReplayEvent("note", f"fault {fault.source}", send.call))
+        return self._apply(fault, send, send.call, now)
 
-    def _applied(self, fault: Fault, send: Send, call: Call, now: float) -> list[Action]:
+    def _apply(self, fault: Fault, send: Send, call: ClientCall, now: float) -> list[Action]:
         match fault.kind:
             case "error":
                 error = rewrite.error(int(fault.value), f"fault: {fault.source}")
-                return [_instead(send, said(call, "error", error))]
+                return [_substitute(send, make_answer(call, "error", error))]
             case "tool-error":
                 text = fault.value or f"fault: {fault.source}"
-                return [_instead(send, said(call, "result", rewrite.tool_error(text, call.message.body)))]
+                return [_substitute(send, make_answer(call, "result", rewrite.tool_error(text, call.message.body)))]
             case "delay":
                 heapq.heappush(self._later, (now + int(fault.value) / 1000, next(self._numbers), send))
                 return []
             case "duplicate":
                 return [send, send]
             case "malformed":
-                return [_alone(send, send.text.rstrip()[:-1] + b"\n")]
+                return [_separate(send, send.text.rstrip()[:-1] + b"\n")]
             case "truncate":
-                return [_alone(send, send.text[: int(fault.value)]), Hangup(0, call)]
+                return [_separate(send, send.text[: int(fault.value)]), Hangup(0, call)]
             case "noise":
                 return [Send(_NOISE, send.channel), send]
             case "disconnect":
@@ -211,13 +211,13 @@ class Faulty:
         return []  # hang, drop
 
 
-def _instead(send: Send, other: Send) -> Send:
+def _substitute(send: Send, other: Send) -> Send:
     """Another answer at the place of one in a batch."""
     in_batch = send.recorded is not None and send.recorded.frame_kind == "batch"
     return other._replace(recorded=send.recorded) if in_batch else other
 
 
-def _alone(send: Send, text: bytes) -> Send:
+def _separate(send: Send, text: bytes) -> Send:
     """A broken text, which would break all of a batch that it is put into."""
     recorded = send.recorded
     return send._replace(text=text, recorded=recorded and recorded._replace(frame_kind="message"))
@@ -246,27 +246,27 @@ class StandIns:
             raise TapeError(f"{function!r} is asynchronous: only a plain function can answer for the tape")
         self._all.insert(0, (method, name, function))
 
-    def answer(self, call: Call) -> Send | None:
+    def answer(self, call: ClientCall) -> Send | None:
         """Return the answer to a call, if a function stands in for it."""
         message = call.message
         for method, name, function in self._all:
             if method == message.method and name in (None, message.name):
-                return self._answered(call, function)
+                return self._call_function(call, function)
         return None
 
-    def _answered(self, call: Call, function: Function) -> Send:
+    def _call_function(self, call: ClientCall, function: Function) -> Send:
         params = call.message.body.get("params")
         is_tool = call.message.method == protocol.CALL
         try:
             if is_tool:
                 returned = function(**(protocol.member(params, "arguments") or {}))
-                return _said(call, _tool_result(returned, self._schema(call.message.name)))
-            return _said(call, function(params))
+                return _result_answer(call, _tool_result(returned, self._schema(call.message.name)))
+            return _result_answer(call, function(params))
         except Exception as error:  # whatever it raises is for the client
             why = str(error) or type(error).__name__
         if is_tool:
-            return _said(call, _text(why) | {"isError": True})
-        return said(call, "error", rewrite.error(protocol.INTERNAL_ERROR, why))
+            return _result_answer(call, _text_result(why) | {"isError": True})
+        return make_answer(call, "error", rewrite.error(protocol.INTERNAL_ERROR, why))
 
     def _schema(self, tool: str | None) -> Any:
         if self._schemas is None:
@@ -274,13 +274,13 @@ class StandIns:
         return self._schemas.get(tool or "")
 
 
-def _said(call: Call, result: Any) -> Send:
+def _result_answer(call: ClientCall, result: Any) -> Send:
     if isinstance(result, dict) and protocol.is_modern(call.message.body):
         result = {"resultType": "complete"} | result
-    return said(call, "result", jsontext.dumps(result))
+    return make_answer(call, "result", jsontext.dumps(result))
 
 
-def _text(text: str) -> dict[str, Any]:
+def _text_result(text: str) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": text}]}
 
 
@@ -288,7 +288,7 @@ def _tool_result(returned: Any, schema: Any) -> dict[str, Any]:
     """A whole result, made from a text or a value; clients insist on the structure that a tool has promised."""
     if isinstance(returned, dict) and "content" in returned:
         return returned
-    result = _text(returned if isinstance(returned, str) else jsontext.dumps(returned))
+    result = _text_result(returned if isinstance(returned, str) else jsontext.dumps(returned))
     if schema is None:
         return result
     # Servers whose tools return no object promise one with the single member "result".

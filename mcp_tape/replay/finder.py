@@ -5,7 +5,7 @@ A request is found by its key, with one look-up.
 
 from __future__ import annotations
 
-from ..cassette.lookup.messages import START, Next, Position, Recorded
+from ..cassette.lookup.messages import START, NextRequest, Position, RecordedMessage
 from ..light import NamedTuple
 from ..wire import match, protocol, rewrite
 from ..wire.frames import Message, new
@@ -20,34 +20,36 @@ if TYPE_CHECKING:
     from .sends import Headers
 
     Repeats = Literal["error", "last", "cycle"]
-    TurnName = bytes | tuple[bytes, match.Stated]  # equal requests; those of them that were asked for alike
+    TurnName = bytes | tuple[bytes, match.StatedFacts]  # equal requests; those of them that were asked for alike
     Compare = Callable[[Any, Any], str | None]  # of a recorded and a live message: how they differ, None if not
 else:
     Repeats, Compare = str, object  # only type checkers ask
 
 
-_Turns = dict[Position | None, Recorded]  # equal requests: before all of them, and behind the place of each, the next
+_Turns = dict[
+    Position | None, RecordedMessage
+]  # equal requests: before all of them, and behind the place of each, the next
 
 
 if TYPE_CHECKING:
 
-    class Ladder(Protocol):
+    class LooserMatching(Protocol):
         """The rungs below exact matching, as `matching/ladder.py` has them."""
 
         put_back: Callable[[bytes, bytes], bytes] | None
 
         def find(
-            self, message: Message, params: Any, choose: Callable[[str, list[Recorded]], Found]
-        ) -> Found | None: ...
+            self, message: Message, params: Any, choose: Callable[[str, list[RecordedMessage]], FoundRequest]
+        ) -> FoundRequest | None: ...
 
         def plan(self, method: str, name: str | None) -> Any: ...
 
-        def hear(self, asked: Recorded, recorded: dict[str, Any], live: dict[str, Any]) -> bool: ...
+        def hear(self, asked: RecordedMessage, recorded: dict[str, Any], live: dict[str, Any]) -> bool: ...
 
-        def contradiction(self, message: Message, row: Recorded) -> str | None: ...
+        def contradiction(self, message: Message, row: RecordedMessage) -> str | None: ...
 
 
-class Turn(NamedTuple):
+class TakenTurn(NamedTuple):
     """A request that was found: its place, True if for the first time, whose turn it was, and how far that was played.
 
     `was_bent`: before, a looser rung had made use of it.
@@ -60,23 +62,23 @@ class Turn(NamedTuple):
     was_bent: bool = False
 
 
-class Bent(NamedTuple):
+class RungMatch(NamedTuple):
     """The rung that found an answer which is not exact, and how similar the request is, where that counts."""
 
     rung: str
     similarity: float | None = None
 
 
-class Found(NamedTuple):
+class FoundRequest(NamedTuple):
     """The recorded request that a live one is; `again` if it was found before and is only repeated.
 
     `answer`: where that is all that plays. `plays_anew`: its exchange was played before, but not for it.
     """
 
-    recorded: Recorded | None
+    recorded: RecordedMessage | None
     again: bool = False
-    answer: Recorded | None = None
-    bent: Bent | None = None  # by which rung, where it is not exact
+    answer: RecordedMessage | None = None
+    bent: RungMatch | None = None  # by which rung, where it is not exact
     plays_anew: bool = False
 
 
@@ -86,22 +88,11 @@ class Playthrough:
     def __init__(self) -> None:
         self.taken: set[Position] = set()  # those that were played
         self.last: dict[TurnName, Position] = {}  # how far equal requests were played
-        self.newest: Turn | None = None  # the one that was found last
+        self.newest: TakenTurn | None = None  # the one that was found last
         self.given_back: set[Position] = set()  # asked for, but their answers stay on the tape
         self.early: set[Position] = set()  # those asked for before their time
         self.rounds: dict[Position, int] = {}  # of what is repeated in turn, by the first of it
         self.bent: set[Position] = set()  # those that so far only looser rungs have made use of
-
-
-class _Asked(NamedTuple):
-    """A live request, its key and its headers; the recorded ones that rules take for it, if there are rules."""
-
-    key: bytes
-    method: str
-    params: object
-    message: Message
-    headers: Headers
-    accepted: list[Recorded] | None
 
 
 class Finder:
@@ -112,7 +103,7 @@ class Finder:
         selection: Selection,
         repeats: Repeats = "error",
         rules: Sequence[Compare] = (),
-        ladder: Callable[[Playthrough], Ladder] | None = None,
+        ladder: Callable[[Playthrough], LooserMatching] | None = None,
     ) -> None:
         """`ladder`: for what may bend."""
         self._selection = selection
@@ -121,11 +112,11 @@ class Finder:
         self._rules = rules
         self.ladder = ladder(self._played) if ladder else None
         self._has_index = bool(rules) or selection.stale  # else one look at the stored keys finds a request
-        self._has_come: Callable[[Recorded], bool] = lambda row: True
+        self._has_come: Callable[[RecordedMessage], bool] = lambda row: True
         self._note: Callable[[str], None] = lambda text: None
         self._indexes: dict[str, dict[bytes, _Turns]] = {}  # by method, where stored keys do not serve
-        self._hidden: dict[str, list[Recorded]] = {}  # by method, the recorded requests with redactions
-        self._stated: dict[tuple[bytes, match.Stated | None], _Turns] = {}  # equal requests that were asked for alike
+        self._hidden: dict[str, list[RecordedMessage]] = {}  # by method, the recorded requests with redactions
+        self._stated: dict[tuple[bytes, match.StatedFacts], _Turns] = {}  # equal requests that were asked for alike
 
     @property
     def taken(self) -> set[Position]:
@@ -137,95 +128,99 @@ class Finder:
         """Those whose calls never reached the server, so that their answers stay on the tape."""
         return self._played.given_back
 
-    def listen(self, has_come: Callable[[Recorded], bool], note: Callable[[str], None]) -> None:
+    def listen(self, has_come: Callable[[RecordedMessage], bool], note: Callable[[str], None]) -> None:
         """Learn who knows whether a message of the server has come to the client, and who takes notes."""
         self._has_come, self._note = has_come, note
 
-    def find(self, message: Message, text: bytes, part: int, headers: Headers = NO_HEADERS) -> Found:
+    def find(self, message: Message, text: bytes, part: int, headers: Headers = NO_HEADERS) -> FoundRequest:
         """Find the recorded request and take its turn.
 
         One that is exactly the same comes first, whether or not a looser rung made use of it before. Of several, it is
         one that was asked for with the same protocol version and headers.
         """
-        method, played = message.method or "", self._played
+        method, played, params = message.method or "", self._played, message.body.get("params")
         played.newest = None
-        params = message.body.get("params")
         key = match.plain_key(method, params)
         if key is None:
             params = match.exact_params(message, text, part)
             key = match.request_key(method, params)
-        accepted = self._accepted(message) if self._rules else None
-        found = self._exact(new(_Asked, (key, method, params, message, headers, accepted)))
+        accepted = self._accepted_requests(message) if self._rules else None
+        found = self._find_exact(key, params, message, headers, accepted)
         if found.recorded is not None:
             return found
         if accepted:
-            found = self._choose(method, accepted)._replace(bent=Bent("match_on"))
+            found = self._choose(method, accepted)._replace(bent=RungMatch("match_on"))
         if found.recorded is None and self.ladder is not None:
             found = self.ladder.find(message, params, self._choose) or found
         if found.bent and found.recorded and not found.again:
             played.bent.add(found.recorded.place)
         return found
 
-    def _exact(self, asked: _Asked) -> Found:
-        """Find a request that is exactly the same, but for hidden secrets, and take its turn."""
-        method = asked.method
-        turn, last, found = self._next(asked)
-        if found is None and asked.accepted is None and (hidden := self._redacted(method, asked.params)):
-            found = Next(hidden)
+    def _find_exact(
+        self, key: bytes, params: object, message: Message, headers: Headers, accepted: list[RecordedMessage] | None
+    ) -> FoundRequest:
+        """Find a request that is exactly the same, but for hidden secrets, and take its turn.
+
+        `accepted`: the recorded ones that rules take for it, if there are rules.
+        """
+        method, played = message.method or "", self._played
+        turns = self._turns(key, method, accepted) if self._has_index else None
+        turn, last, found = self._find_next(key, message, headers, turns)
+        if found is None and accepted is None and (hidden := self._find_redacted(method, params)):
+            found = NextRequest(hidden)
         if found is not None and last is not None and self._is_early(method, last, found.recorded):
-            return Found(self._selection.at(last), True)
+            return FoundRequest(self._selection.at(last), True)
         if found is None and last is not None and self._repeats == "cycle":
-            _, _, found = self._next(asked, again=True)
+            _, _, found = self._find_next(key, message, headers, turns, again=True)
         if found is not None:
             recorded, answer, _ = found
-            played, place = self._played, recorded[:3]
+            place = recorded[:3]
             was_bent, is_new = place in played.bent, place not in played.taken
-            played.newest = new(Turn, (place, is_new, turn, played.last.get(turn), was_bent))
+            played.newest = new(TakenTurn, (place, is_new, turn, played.last.get(turn), was_bent))
             played.taken.add(place)
             if was_bent:
                 played.bent.remove(place)
             played.last[turn] = place
             again, plays_anew = not is_new and not was_bent, was_bent or place in played.given_back
-            return new(Found, (recorded, again, answer, None, plays_anew))
+            return new(FoundRequest, (recorded, again, answer, None, plays_anew))
         if last is not None and (self._repeats == "last" or protocol.is_housekeeping(method)):
-            return Found(self._selection.at(last), True)
-        if last is None and asked.accepted is None and method in (protocol.INITIALIZE, protocol.DISCOVER):
-            return Found(self._greeting(method), True)
-        return Found(None)
+            return FoundRequest(self._selection.at(last), True)
+        if last is None and accepted is None and method in (protocol.INITIALIZE, protocol.DISCOVER):
+            return FoundRequest(self._greeting(method), True)
+        return FoundRequest(None)
 
-    def _next(self, asked: _Asked, *, again: bool = False) -> tuple[TurnName, Position | None, Next | None]:
+    def _find_next(
+        self, key: bytes, message: Message, headers: Headers, turns: _Turns | None, *, again: bool = False
+    ) -> tuple[TurnName, Position | None, NextRequest | None]:
         """Return the name of the turn, how far it was played, and the next request. `again`: from the start."""
-        turn: TurnName = asked.key
-        last, turns = self._played.last.get(turn), self._turns(asked) if self._has_index else None
+        last = self._played.last.get(key)
         if turns is None:
-            after = START if again or last is None else last
-            found = self._selection.next_request(asked.key, asked.message, after)
+            found = self._selection.next_request(key, message, START if again or last is None else last)
         else:
-            found = _behind(turns, None if again else last)
+            found = _next_turn(turns, None if again else last)
         if found is not None and not found.is_one_of_several:
-            return turn, last, found
-        stated = match.stated(asked.message, asked.headers)
-        alike = None if stated is None else self._alike(asked, stated, turns)
-        if stated is not None and alike:
-            turn = asked.key, stated
-            last = self._played.last.get(turn)
-            found = _behind(alike, None if again else last)
-        return turn, last, found
+            return key, last, found
+        stated = match.stated_facts(message, headers())
+        alike = None if stated is None else self._alike_requests(key, stated, turns)
+        if stated is None or not alike:
+            return key, last, found
+        last = self._played.last.get((key, stated))
+        return (key, stated), last, _next_turn(alike, None if again else last)
 
-    def _alike(self, asked: _Asked, live: match.Stated | None, turns: _Turns | None) -> _Turns:
+    def _alike_requests(self, key: bytes, live: match.StatedFacts, turns: _Turns | None) -> _Turns:
         """Those of equal requests that were asked for as the live one is; none where that tells nothing apart."""
-        known = self._stated.get((asked.key, live))
-        if known is not None and asked.accepted is None:
+        known = self._stated.get((key, live))
+        if known is not None and not self._rules:
             return known
-        rows = self._selection.all_of_key(asked.key) if turns is None else [*turns.values()]
-        stated = [self._selection.stated(row) for row in rows]
+        rows = self._selection.requests_with_key(key) if turns is None else [*turns.values()]
+        stated = [self._selection.request_context(row) for row in rows]
         fitting = [_fitness(one, live) for one in stated]
         best = max(fitting, default=0)
         alike = [row for row, fits in zip(rows, fitting, strict=True) if fits == best]
-        found = self._stated[asked.key, live] = _in_turn(alike if len(alike) < len(rows) else ())
+        found = self._stated[key, live] = _chain_turns(alike if len(alike) < len(rows) else ())
         return found
 
-    def _is_early(self, method: str, last: Position, found: Recorded) -> bool:
+    def _is_early(self, method: str, last: Position, found: RecordedMessage) -> bool:
         """Return whether a request was made again only because the server had said that the answer changed.
 
         Until it says so this time, the answer before is the right one.
@@ -243,11 +238,11 @@ class Finder:
             self._note(f"{name} was asked for once more before {change}: the answer before that is repeated")
         return True
 
-    def _uri(self, row: Recorded) -> object:
+    def _uri(self, row: RecordedMessage) -> object:
         """The resource that was updated."""
         return protocol.member(self._selection.message(row).body.get("params"), "uri")
 
-    def _greeting(self, method: str) -> Recorded | None:
+    def _greeting(self, method: str) -> RecordedMessage | None:
         """From another session; but one that speaks for another era than the tape's would mislead about it."""
         found = self._selection.newest(method)
         if method == protocol.INITIALIZE and self._selection.is_modern(self._selection.sessions[0]):
@@ -257,21 +252,21 @@ class Finder:
         answer = self._selection.answer(found)
         return found if answer is not None and answer.status in ("error", "refused") else None
 
-    def different_answer(self, asked: Recorded, live: Message, recorded: Recorded) -> str | None:
+    def different_answer(self, asked: RecordedMessage, live: Message, recorded: RecordedMessage) -> str | None:
         """Describe how the client's answer to a request of the server differs from the recorded one."""
         then = self._selection.message(recorded)
         is_same = self.ladder is not None and self.ladder.hear(asked, then.body, live.body)
-        return None if is_same else rewrite.different_answer(live, then)
+        return None if is_same else rewrite.describe_answer_difference(live, then)
 
     def plan(self, message: Message) -> Any:
         """Return how matching bends for a request, where it does."""
         return self.ladder.plan(message.method or "", message.name) if self.ladder else None
 
-    def contradiction(self, message: Message, row: Recorded) -> str | None:
+    def contradiction(self, message: Message, row: RecordedMessage) -> str | None:
         """Describe why a recording that is equal but for what is normalized does not answer a request."""
         return self.ladder.contradiction(message, row) if self.ladder else None
 
-    def give_back(self, recorded: Recorded) -> None:
+    def give_back(self, recorded: RecordedMessage) -> None:
         """Give back the turn that was taken last: the same request is found again the next time."""
         self._played.given_back.add(recorded.place)
         turn, played = self._played.newest, self._played
@@ -287,7 +282,7 @@ class Finder:
         elif turn.name is not None:
             del played.last[turn.name]
 
-    def unplayed(self) -> Iterator[Recorded]:
+    def unplayed_requests(self) -> Iterator[RecordedMessage]:
         """The recorded requests that nobody made. Of a session that extends another, the handshake is none."""
         first, handshake = self._selection.sessions[0], (protocol.INITIALIZE, protocol.DISCOVER)
         for row in self._selection.all_requests():
@@ -295,63 +290,66 @@ class Finder:
             if not asked and (row.session == first or row.method not in handshake):
                 yield row
 
-    def _accepted(self, message: Message) -> list[Recorded]:
+    def _accepted_requests(self, message: Message) -> list[RecordedMessage]:
         """The requests that the rules take for a live one."""
         rows = ((row, self._selection.message(row).body) for row in self._selection.requests(message.method or ""))
         return [row for row, body in rows if not any(rule(body, message.body) for rule in self._rules)]
 
-    def _choose(self, method: str, like: list[Recorded]) -> Found:
+    def _choose(self, method: str, like: list[RecordedMessage]) -> FoundRequest:
         """Take the turn of the first of equal requests that was not played, or repeat one that was."""
         played = self._played
         if not like:
-            return Found(None)
+            return FoundRequest(None)
         found = next((row for row in like if row.place not in played.taken), None)
         before = like[like.index(found) - 1] if found is not None and found is not like[0] else None
         if found is not None and before is not None and self._is_early(method, before.place, found):
-            return Found(before, True)
+            return FoundRequest(before, True)
         if found is not None:
-            played.newest = Turn(found.place, True, None, None)
+            played.newest = TakenTurn(found.place, True, None, None)
             played.taken.add(found.place)
-            return Found(found, plays_anew=found.place in played.given_back)
+            return FoundRequest(found, plays_anew=found.place in played.given_back)
         if self._repeats == "cycle":
             rounds = played.rounds[like[0].place] = played.rounds.get(like[0].place, -1) + 1
-            return Found(like[rounds % len(like)], True)
-        return Found(like[-1], True) if self._repeats == "last" or protocol.is_housekeeping(method) else Found(None)
+            return FoundRequest(like[rounds % len(like)], True)
+        return (
+            FoundRequest(like[-1], True)
+            if self._repeats == "last" or protocol.is_housekeeping(method)
+            else FoundRequest(None)
+        )
 
-    def _turns(self, asked: _Asked) -> _Turns | None:
+    def _turns(self, key: bytes, method: str, accepted: list[RecordedMessage] | None) -> _Turns | None:
         """Return the equal requests in their order; None where the stored keys give them."""
-        key, method = asked.key, asked.method
-        if asked.accepted is not None:
-            return _in_turn(row for row in asked.accepted if match.request_key(method, self._params(row)) == key)
+        if accepted is not None:
+            return _chain_turns(row for row in accepted if match.request_key(method, self._params(row)) == key)
         return self._index(method).get(key, {}) if self._selection.stale else None
 
     def _index(self, method: str) -> dict[bytes, _Turns]:
         """Keys made anew from the messages of one method."""
         index = self._indexes.get(method)
         if index is None:
-            rows: dict[bytes, list[Recorded]] = {}
+            rows: dict[bytes, list[RecordedMessage]] = {}
             for row in self._selection.requests(method):
                 key = match.request_key(method, self._params(row))
                 rows.setdefault(key, []).append(row._replace(text=None))
-            index = self._indexes[method] = {key: _in_turn(same) for key, same in rows.items()}
+            index = self._indexes[method] = {key: _chain_turns(same) for key, same in rows.items()}
         return index
 
-    def _redacted(self, method: str, live: object) -> Recorded | None:
+    def _find_redacted(self, method: str, live: object) -> RecordedMessage | None:
         """A recording whose secrets were hidden still matches where the environment lacks them."""
         if method not in self._hidden:
             self._hidden[method] = self._selection.requests(method, redacted=True)
-        asked = protocol.identifying(method, live)
+        asked = protocol.identifying_params(method, live)
         for row in self._hidden[method]:
             is_free = row.place not in self._played.taken or row.place in self._played.bent
-            if is_free and match.fits_redacted(protocol.identifying(method, self._params(row)), asked):
+            if is_free and match.fits_redacted(protocol.identifying_params(method, self._params(row)), asked):
                 return row
         return None
 
-    def _params(self, row: Recorded) -> object:
+    def _params(self, row: RecordedMessage) -> object:
         return match.exact_params(self._selection.message(row), self._selection.text(row), row.part)
 
 
-def _in_turn(rows: Iterable[Recorded]) -> _Turns:
+def _chain_turns(rows: Iterable[RecordedMessage]) -> _Turns:
     turns: _Turns = {}
     last = None
     for row in rows:
@@ -360,12 +358,12 @@ def _in_turn(rows: Iterable[Recorded]) -> _Turns:
     return turns
 
 
-def _behind(turns: _Turns, last: Position | None) -> Next | None:
+def _next_turn(turns: _Turns, last: Position | None) -> NextRequest | None:
     found = turns.get(last)
-    return None if found is None else Next(found, None, len(turns) > 1)
+    return None if found is None else NextRequest(found, None, len(turns) > 1)
 
 
-def _fitness(recorded: match.Stated | None, live: match.Stated | None) -> int:
+def _fitness(recorded: match.StatedFacts | None, live: match.StatedFacts | None) -> int:
     """How much of what a client states is the same: above all its protocol version."""
     if recorded is None or live is None:
         return 0

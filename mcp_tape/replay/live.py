@@ -25,19 +25,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..errors import ServerError, count
 from ..wire import frames, protocol, rewrite
 from ..wire.frames import Message
-from .sends import MISS, Call, Refuse, Send, said
+from .sends import MISS, ClientCall, Refuse, Send, make_answer
 
 if TYPE_CHECKING:
     from .deck import Deck
     from .opening import Opening
 
 
-class ToLive(NamedTuple):
+class LiveMessage(NamedTuple):
     """A message for the live server."""
 
     text: bytes
     origin: Any = None  # of the client's frame: its headers, over HTTP
-    call: Call | None = None  # the miss, if it is one
+    call: ClientCall | None = None  # the miss, if it is one
     begins: bool = False  # it has to be through before anything else is sent
     awaits: str | None = None  # the id of the answer that all else waits for
     is_earlier: bool = False  # a call that the tape has answered: not to be recorded
@@ -48,7 +48,7 @@ class Episodes:
 
     def __init__(
         self,
-        start: Callable[[Call], None],
+        start: Callable[[ClientCall], None],
         note: Callable[[str], None],
         overhear: Callable[[bytes], None] = lambda text: None,
         *,
@@ -65,17 +65,19 @@ class Episodes:
         self._overhear = overhear
         self._strays = strays
         self._origin: Any = None
-        self._handshake: list[ToLive] = []  # of the client
+        self._handshake: list[LiveMessage] = []  # of the client
         self._prefix = prefix
-        self._earlier: list[ToLive] = []  # calls since the last miss, which the tape has answered or is about to miss
+        self._earlier: list[
+            LiveMessage
+        ] = []  # calls since the last miss, which the tape has answered or is about to miss
         self._remembered = 0
-        self._awaited: ToLive | None = None  # what the live server has yet to answer before all else
+        self._awaited: LiveMessage | None = None  # what the live server has yet to answer before all else
         self._live = False
         self._gone = False  # ended, or never started
         self.failed: ServerError | None = None
-        self._held: deque[ToLive] = deque()  # until the live server has answered what it had to
-        self._to_live: list[ToLive] = []
-        self._calls: dict[Call, None] = {}  # at the live server
+        self._held: deque[LiveMessage] = deque()  # until the live server has answered what it had to
+        self._to_live: list[LiveMessage] = []
+        self._calls: dict[ClientCall, None] = {}  # at the live server
         self._questions = Questions()
         self._to_client: list[Send | Refuse] = []
         self.passed_on = 0
@@ -85,7 +87,7 @@ class Episodes:
         self._questions.deck = deck
 
     @property
-    def seen(self) -> str:
+    def prelude_text(self) -> str:
         """What the live server knows of the conversation before its first call."""
         if not self._held:
             return "only the handshake was replayed to it; earlier calls never reached it"
@@ -99,16 +101,16 @@ class Episodes:
         return self._calls.keys() <= {message.call for message in self._held}
 
     @property
-    def idle(self) -> bool:
+    def is_idle(self) -> bool:
         """True if the live server owes nothing."""
         return not self._calls and not self._held
 
-    def to_live(self) -> list[ToLive]:
+    def take_for_live(self) -> list[LiveMessage]:
         """Take the messages for the live server, in order."""
         messages, self._to_live = self._to_live, []
         return messages
 
-    def to_client(self) -> list[Send | Refuse]:
+    def take_for_client(self) -> list[Send | Refuse]:
         """Take the actions for the client, in order."""
         actions, self._to_client = self._to_client, []
         return actions
@@ -118,7 +120,7 @@ class Episodes:
     def hear(self, text: bytes, origin: Any = None, parsed: frames.Parsed | None = None) -> bytes | None:
         """Return what of a client's frame is for the deck; None if nothing is."""
         self._origin = origin
-        parts = taken_apart(text, parsed)
+        parts = split_frame(text, parsed)
         left = [part for message, part in parts if not self._takes(message, part)]
         if len(left) == len(parts):
             return text
@@ -129,23 +131,25 @@ class Episodes:
         if message.kind == "response":
             answer = self._questions.answer(message, text)
             if answer is not None:
-                self._send(ToLive(answer, self._origin))
+                self._send(LiveMessage(answer, self._origin))
             return answer is not None
         is_last = message.method in protocol.INITIALIZED_NAMES
         if message.kind == "notification" and self._live:
-            named = frames.cancelled(message)
+            named = frames.cancelled_request_id(message)
             is_cancel = message.method == protocol.CANCELLED
             concerns = not is_cancel or any(call.rpc_id == named for call in self._calls)
             if concerns:
-                self._send(ToLive(text, self._origin, begins=is_last))  # a strict server takes no call before the last
+                self._send(
+                    LiveMessage(text, self._origin, begins=is_last)
+                )  # a strict server takes no call before the last
             return is_cancel and concerns
         if message.method == protocol.INITIALIZE or is_last:
-            self._handshake.append(ToLive(text, self._origin, begins=True))
+            self._handshake.append(LiveMessage(text, self._origin, begins=True))
         elif self._prefix and not self._gone and message.kind == "request":
             self._remember(message, text)
         return False
 
-    def _take_earlier(self, call: Call) -> list[ToLive]:
+    def _take_earlier(self, call: ClientCall) -> list[LiveMessage]:
         """Take the calls before a miss. It was kept with them, perhaps before others of its batch, and is left out."""
         texts = [rewrite.with_id(call.text, call.rpc_id, kept.awaits or "") for kept in self._earlier]
         same = [at for at, kept in enumerate(self._earlier) if kept.text == texts[at]]
@@ -160,9 +164,9 @@ class Episodes:
             self._remembered += 1
             own = f'"earlier-{self._remembered}"'
             renamed = rewrite.with_id(text, message.rpc_id, own)
-            self._earlier.append(ToLive(renamed, self._origin, begins=True, awaits=own, is_earlier=True))
+            self._earlier.append(LiveMessage(renamed, self._origin, begins=True, awaits=own, is_earlier=True))
 
-    def pass_on(self, call: Call) -> bool:
+    def pass_on(self, call: ClientCall) -> bool:
         """Pass a miss on to the live server; False if there is none."""
         if self._gone:
             return False
@@ -179,17 +183,17 @@ class Episodes:
             self._greet(call)
         elif earlier:
             self._note(f"calls of the tape that are made to the live server first: {len(earlier)}")
-            self._next()
+            self._send_next()
         self.passed_on += 1
         self._note(f"passed on to the live server: {' '.join(filter(None, (call.message.method, call.message.name)))}")
         self._calls[call] = None
-        self._send(ToLive(call.text, self._origin, call, begins=call.message.method == protocol.INITIALIZE))
+        self._send(LiveMessage(call.text, self._origin, call, begins=call.message.method == protocol.INITIALIZE))
         return True
 
-    def _send(self, message: ToLive) -> None:
+    def _send(self, message: LiveMessage) -> None:
         (self._held if self._awaited is not None else self._to_live).append(message)
 
-    def _greet(self, call: Call) -> None:
+    def _greet(self, call: ClientCall) -> None:
         first = frames.parse(self._handshake[0].text)[1][0] if self._handshake else None
         if call.message.method == protocol.INITIALIZE:
             self._handshake.clear()  # the miss is the handshake
@@ -197,23 +201,23 @@ class Episodes:
         elif first is not None and first.method == protocol.INITIALIZE:
             self._await(self._handshake.pop(0)._replace(awaits=first.rpc_id))
         else:
-            self._next()
+            self._send_next()
 
-    def _await(self, message: ToLive) -> None:
+    def _await(self, message: LiveMessage) -> None:
         self._awaited = message
         self._to_live.append(message)
 
     # -- the live server's side
 
-    def passed(self, rpc_id: str) -> None:
+    def settle_awaited(self, rpc_id: str) -> None:
         """The live server has answered what was awaited, or never will: the next may follow."""
         if self._awaited is not None and self._awaited.awaits == rpc_id:
             self._awaited = None
             self._to_live += self._handshake
             self._handshake.clear()
-            self._next()
+            self._send_next()
 
-    def _next(self) -> None:
+    def _send_next(self) -> None:
         """Send what waits, up to the next call that has to be answered before more is sent."""
         while self._held and self._awaited is None:
             message = self._held.popleft()
@@ -222,13 +226,13 @@ class Episodes:
             else:
                 self._await(message)
 
-    def from_live(self, text: bytes, eol: bytes = b"\n", call: Call | None = None) -> None:
+    def hear_live(self, text: bytes, eol: bytes = b"\n", call: ClientCall | None = None) -> None:
         """A frame of the live server; the messages of a batch reach the client one by one.
 
         `call`: the one whose stream it came on, where each has one.
         """
         self._overhear(text)
-        parts = taken_apart(text)
+        parts = split_frame(text)
         if self.is_catching_up:
             self._hear_earlier(parts)
             return
@@ -245,14 +249,14 @@ class Episodes:
         """Hear what comes of an earlier call. The client has had its answer, and cannot be asked within it again."""
         for message, _ in parts:
             if message.kind == "response":
-                self.passed(message.rpc_id or "null")
+                self.settle_awaited(message.rpc_id or "null")
             elif message.kind == "request":
                 refusal = rewrite.error_response(message.rpc_id, protocol.METHOD_NOT_FOUND, "mcp-tape: asked before")
-                self._to_live.append(ToLive(refusal, self._awaited and self._awaited.origin, is_earlier=True))
+                self._to_live.append(LiveMessage(refusal, self._awaited and self._awaited.origin, is_earlier=True))
 
-    def _answer(self, answer: Message, text: bytes, eol: bytes, call: Call | None) -> None:
+    def _answer(self, answer: Message, text: bytes, eol: bytes, call: ClientCall | None) -> None:
         if self._awaited is not None and answer.rpc_id == self._awaited.awaits:
-            self.passed(answer.rpc_id or "null")
+            self.settle_awaited(answer.rpc_id or "null")
             return
         if call is None or call.rpc_id != answer.rpc_id:
             call = next((one for one in self._calls if one.rpc_id == answer.rpc_id), call)
@@ -263,28 +267,30 @@ class Episodes:
         if call is not None or self._strays:
             self._to_client.append(Send(text + eol, call.channel if call else "", call, True))
 
-    def refuse(self, call: Call, status: int, content_type: str, body: bytes) -> None:
+    def refuse(self, call: ClientCall, status: int, content_type: str, body: bytes) -> None:
         """An HTTP error of the live server in place of an answer."""
         self._calls.pop(call, None)
         self._to_client.append(Refuse(status, call, body, content_type))
 
-    def unanswered(self, call: Call) -> None:
+    def leave_unanswered(self, call: ClientCall) -> None:
         """The live server will not answer a call, unless it has: the client gets an error."""
         if call in self._calls:
             del self._calls[call]
-            self._to_client.append(said(call, "error", rewrite.error(MISS, "the live server ended before the answer")))
+            self._to_client.append(
+                make_answer(call, "error", rewrite.error(MISS, "the live server ended before the answer"))
+            )
 
-    def live_ended(self) -> None:
+    def lose_live(self) -> None:
         """The live server is gone, with all that it still owes."""
         self._live, self._gone = False, True
         self._held.clear()
         if self._calls:
             self._note(f"the live server ended without an answer to {len(self._calls)} of its calls")
         for call in list(self._calls):
-            self.unanswered(call)
+            self.leave_unanswered(call)
 
 
-def taken_apart(text: bytes, parsed: frames.Parsed | None = None) -> list[tuple[Message, bytes]]:
+def split_frame(text: bytes, parsed: frames.Parsed | None = None) -> list[tuple[Message, bytes]]:
     """The messages of a frame, each with its text."""
     kind, messages = parsed or frames.parse(text)
     return list(zip(messages, rewrite.elements(text) if kind == "batch" else [text] * len(messages), strict=True))
@@ -309,7 +315,7 @@ class Questions:
             self._asked[live] = theirs
             return rewrite.with_id(text, theirs, live)
         if message.method == protocol.CANCELLED:
-            theirs = frames.cancelled(message) or ""
+            theirs = frames.cancelled_request_id(message) or ""
             own = next((live for live, asked in self._asked.items() if asked == theirs), None)
             if own is not None:
                 del self._asked[own]

@@ -6,8 +6,8 @@ import shlex
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from ..cassette.lookup.messages import Position, Recorded
-from ..redaction.diagnostics import Discreet
+from ..cassette.lookup.messages import Position, RecordedMessage
+from ..redaction.diagnostics import DiagnosticRedactor
 from ..wire import channels, jsontext, match, protocol
 from ..wire.frames import Message
 from ..wire.jsonpath import path_text
@@ -16,9 +16,9 @@ from .selection import Selection
 from .sends import UNANSWERED
 
 if TYPE_CHECKING:
-    from .finder import Bent
-    from .matching.ladder import Plan
-    from .sends import Call
+    from .finder import RungMatch
+    from .matching.ladder import MatchingPlan
+    from .sends import ClientCall
 
 _NEAREST = 3
 _LOOKED_AT = 300  # recordings compared at the most: a report may not take seconds
@@ -45,22 +45,22 @@ class Advice(NamedTuple):
     value: str = ""
 
 
-class Report(NamedTuple):
+class MissReport(NamedTuple):
     headline: str
     text: str
     data: dict[str, Any]
     advice: tuple[Advice, ...] = ()
 
 
-class _Near(NamedTuple):
+class _NearRecording(NamedTuple):
     distance: tuple[bool, int]
-    recorded: Recorded
+    recorded: RecordedMessage
     played: bool
     asked: Any
     differing: list[tuple[Path, Any, Any]]
 
 
-class Difference(NamedTuple):
+class RequestDifference(NamedTuple):
     """As it is shown: without secrets, and cut only then."""
 
     path: str
@@ -68,29 +68,29 @@ class Difference(NamedTuple):
     live: str
 
 
-_Shown = tuple[_Near, list[Difference]]
+_Shown = tuple[_NearRecording, list[RequestDifference]]
 
 
-def handshake(selection: Selection, asked: Message) -> str:
+def legacy_handshake(selection: Selection, asked: Message) -> str:
     """The result of `initialize` from what a tape of the modern era knows.
 
     Its revision is the client's. Declared is what a client of the legacy era can ask this tape for: that era's
     subscriptions and log levels are requests of their own, which the modern era does not have.
     https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#initialization
     """
-    known = _discovered(selection)
+    known = _discovery(selection)
     offered = protocol.member(asked.body.get("params"), "protocolVersion")
     names = selection.names(selection.sessions[0])
     server = known.get("serverInfo") or protocol.member(known.get("_meta"), protocol.META_SERVER)
     result = {
         "protocolVersion": offered if offered in protocol.LEGACY_VERSIONS else protocol.LAST_LEGACY_VERSION,
-        "capabilities": protocol.legacy_capabilities(known.get("capabilities"), selection.knows),
+        "capabilities": protocol.legacy_capabilities(known.get("capabilities"), selection.has_method),
         "serverInfo": server or {"name": names.server_name or "", "version": names.server_version or ""},
     }
-    return jsontext.compact(result | {key: known[key] for key in ("instructions",) if key in known})
+    return jsontext.compact_text(result | {key: known[key] for key in ("instructions",) if key in known})
 
 
-def _discovered(selection: Selection) -> dict[str, Any]:
+def _discovery(selection: Selection) -> dict[str, Any]:
     """What the server said of itself, if it was asked."""
     found = selection.newest(protocol.DISCOVER)
     answer = selection.answer(found) if found else None
@@ -98,53 +98,53 @@ def _discovered(selection: Selection) -> dict[str, Any]:
     return result if isinstance(result, dict) else {}
 
 
-def report(
+def report_miss(
     selection: Selection,
     taken: set[Position],
     message: Message,
     known: bool,
-    plan: Plan | None,
-    contradiction: Callable[[Message, Recorded], str | None],
-    discreet: Discreet,
-    found: Recorded | None = None,
-) -> Report:
+    plan: MatchingPlan | None,
+    contradiction: Callable[[Message, RecordedMessage], str | None],
+    discreet: DiagnosticRedactor,
+    found: RecordedMessage | None = None,
+) -> MissReport:
     """Report why a live request has no answer on the tape, without its secrets.
 
     `found`: it is there, but the client's older revision has no words for the answer.
     """
     try:
         if found is not None:
-            return _beyond(selection, message, found, discreet)
-        return _report(selection, taken, message, known, plan, contradiction, discreet)
+            return _report_newer_answer(selection, message, found, discreet)
+        return _build_report(selection, taken, message, known, plan, contradiction, discreet)
     except Exception:  # whatever a stranger's recordings are: writing this may not fail the request
-        return _in_short(selection, message, discreet)
+        return _short_report(selection, message, discreet)
 
 
-def _in_short(selection: Selection, message: Message, discreet: Discreet) -> Report:
+def _short_report(selection: Selection, message: Message, discreet: DiagnosticRedactor) -> MissReport:
     """For a tape whose recordings cannot be compared."""
     call = discreet.call(message)
     headline = f"{call} is not on the tape"
     why = f"  {headline}; the nearest request cannot be determined\n    mcp-tape check {shlex.quote(selection.path)}"
-    return Report(headline, f"miss: {call}\n{why}", {"cassette": selection.path, "nearest": []})
+    return MissReport(headline, f"miss: {call}\n{why}", {"cassette": selection.path, "nearest": []})
 
 
-def _report(
+def _build_report(
     selection: Selection,
     taken: set[Position],
     message: Message,
     known: bool,
-    plan: Plan | None,
-    contradiction: Callable[[Message, Recorded], str | None],
-    discreet: Discreet,
-) -> Report:
+    plan: MatchingPlan | None,
+    contradiction: Callable[[Message, RecordedMessage], str | None],
+    discreet: DiagnosticRedactor,
+) -> MissReport:
     call = discreet.call(message)
     if not known:
         method = discreet.remark(message.method or "")
         headline = _unknown_method(selection, method)
-        advice = _recorded(selection, message, selection.sessions[0])
-        text = in_words(f"miss: {call}\n  {headline}", advice, _typed(selection))
-        return Report(headline, text, {"cassette": selection.path, "method": method}, advice)
-    near = _shown(_nearest(selection, taken, message, plan), message, discreet)
+        advice = _recording_advice(selection, message, selection.sessions[0])
+        text = add_advice(f"miss: {call}\n  {headline}", advice, _command_phraser(selection))
+        return MissReport(headline, text, {"cassette": selection.path, "method": method}, advice)
+    near = _show_nearest(_nearest_recordings(selection, taken, message, plan), message, discreet)
     contradicted = contradiction(message, near[0][0].recorded) if near and plan is not None else None
     is_played_out = near and not near[0][0].differing and near[0][0].played and not contradicted
     headline = f"{call} is played out" if is_played_out else f"{call} is not on the tape with these params"
@@ -153,50 +153,56 @@ def _report(
     lines = [f"miss: {call}", f"  {headline}", f"  {selection.path}, played so far: {len(taken)}"]
     if contradicted:
         lines.append(f"  {discreet.remark(contradicted)}")
-    lines += [line for one in near for line in _described(selection, one, discreet)]
-    elsewhere = _elsewhere(selection, message)
+    lines += [line for one in near for line in _describe_nearest(selection, one, discreet)]
+    elsewhere = _session_elsewhere(selection, message)
     if elsewhere is not None and _is_of_other_era(selection, elsewhere):
         lines.append(f"  session {elsewhere} has it, but is of the other era: its answers are not for this client")
         elsewhere = None
     session = elsewhere or (near[0][0].recorded.session if near else selection.sessions[0])
-    record = _recorded(selection, message, session)
+    record = _recording_advice(selection, message, session)
     is_bent = contradicted and not near[0][0].differing  # no option lets it answer
     advice = record if is_bent else _advice(selection, message, near, plan, elsewhere, record, discreet)
     data = {"cassette": selection.path, "call": call, "nearest": [_as_data(one) for one in near]}
-    return Report(headline, in_words("\n".join(lines), advice, _typed(selection)), data, advice)
+    return MissReport(headline, add_advice("\n".join(lines), advice, _command_phraser(selection)), data, advice)
 
 
-def _beyond(selection: Selection, message: Message, recorded: Recorded, discreet: Discreet) -> Report:
+def _report_newer_answer(
+    selection: Selection, message: Message, recorded: RecordedMessage, discreet: DiagnosticRedactor
+) -> MissReport:
     kind = selection.modern_result(recorded)
     headline = f"the recorded answer is of the kind {kind}, which the client's older revision of MCP does not have"
-    return _found(selection, message, recorded, headline, discreet)
+    return _report_found(selection, message, recorded, headline, discreet)
 
 
-def unanswered(selection: Selection, message: Message, recorded: Recorded, discreet: Discreet) -> Report:
+def report_unanswered(
+    selection: Selection, message: Message, recorded: RecordedMessage, discreet: DiagnosticRedactor
+) -> MissReport:
     """Report a request that is on the tape without its answer."""
-    return _found(selection, message, recorded, _why_unanswered(selection, recorded), discreet)
+    return _report_found(selection, message, recorded, _why_unanswered(selection, recorded), discreet)
 
 
-def _found(selection: Selection, message: Message, recorded: Recorded, headline: str, discreet: Discreet) -> Report:
+def _report_found(
+    selection: Selection, message: Message, recorded: RecordedMessage, headline: str, discreet: DiagnosticRedactor
+) -> MissReport:
     """Report a request that is on the tape, with nothing to answer it."""
     call = discreet.call(message)
-    advice = (*_anew(selection), _show(selection, recorded.session))
+    advice = (*_rewrite_advice(selection), _show_advice(selection, recorded.session))
     why = f"miss: {call}\n  {headline}: {selection.place(recorded)} in {selection.path}"
     data = {"cassette": selection.path, "call": call, "session": recorded.session, "seq": recorded.seq}
-    return Report(headline, in_words(why, advice, _typed(selection)), data, advice)
+    return MissReport(headline, add_advice(why, advice, _command_phraser(selection)), data, advice)
 
 
-def _why_unanswered(selection: Selection, recorded: Recorded) -> str:
+def _why_unanswered(selection: Selection, recorded: RecordedMessage) -> str:
     key = _why_unanswered, recorded.session, recorded.seq  # all calls of a batch have one exchange
     known: tuple[set[str | None], str] | None = selection.cache.get(key)
     if known is None:
         noise = (row for row in selection.of_exchange(recorded) if row.kind == "noise")
-        known = {selection.broken_id(row) for row in noise}, _how_it_ended(selection, recorded)
+        known = {selection.broken_id(row) for row in noise}, _describe_ending(selection, recorded)
         selection.cache.put(key, known)
     return "the recorded answer is not valid JSON" if recorded.rpc_id in known[0] else known[1]
 
 
-def _how_it_ended(selection: Selection, recorded: Recorded) -> str:
+def _describe_ending(selection: Selection, recorded: RecordedMessage) -> str:
     by, code = selection.ending(recorded)
     if by == "server":
         how = "closed the connection" if code is None else f"exited with code {code}"
@@ -206,7 +212,7 @@ def _how_it_ended(selection: Selection, recorded: Recorded) -> str:
     return UNANSWERED if by is None else "the recorded client left before the answer"
 
 
-def in_words(text: str, advice: Iterable[Advice], words: Callable[[Advice], str]) -> str:
+def add_advice(text: str, advice: Iterable[Advice], words: Callable[[Advice], str]) -> str:
     """Return the report of a miss with its advice in the words of whoever is to follow it."""
     lines = [f"\n    # {each.why}\n    {words(each)}" for each in advice]
     return text.partition(_TO_DO)[0] + (_TO_DO + "".join(lines) if lines else "")
@@ -215,41 +221,43 @@ def in_words(text: str, advice: Iterable[Advice], words: Callable[[Advice], str]
 def as_argument(advice: Advice) -> str:
     """Return advice as an argument of a Python function."""
     value = [advice.value] if advice.what in ("ignore", "normalize") else advice.value
-    return f"{advice.what}={jsontext.compact(value)}"
+    return f"{advice.what}={jsontext.compact_text(value)}"
 
 
 def _unknown_method(selection: Selection, method: str) -> str:
-    if method == protocol.INITIALIZE and selection.knows(protocol.DISCOVER):
+    if method == protocol.INITIALIZE and selection.has_method(protocol.DISCOVER):
         return f"Method not found: {_OTHER_ERA}"
     return f"Method not found: no session on {selection.path} has {method}"
 
 
-def _nearest(selection: Selection, taken: set[Position], message: Message, plan: Plan | None) -> list[_Near]:
-    live = match.asked(message.method or "", message.body.get("params"))
-    near: list[_Near] = []
-    for row, asked in _looked_at(selection, message):
+def _nearest_recordings(
+    selection: Selection, taken: set[Position], message: Message, plan: MatchingPlan | None
+) -> list[_NearRecording]:
+    live = match.request_identity(message.method or "", message.body.get("params"))
+    near: list[_NearRecording] = []
+    for row, asked in _compared_recordings(selection, message):
         differing = list(match.differences(asked, live, ("params",)))
         played = row.place in taken
         if plan is not None:
             differing = [found for found in differing if _differs(plan, played, *found)]
-        near.append(_Near((row.name != message.name, len(differing)), row, played, asked, differing))
+        near.append(_NearRecording((row.name != message.name, len(differing)), row, played, asked, differing))
     # Of equal distance, one that is still to be played says more than one that was.
     return sorted(near, key=lambda one: (*one.distance, one.played))[:_NEAREST]
 
 
-def _differs(plan: Plan, played: bool, path: Path, recorded: Any, live: Any) -> bool:
+def _differs(plan: MatchingPlan, played: bool, path: Path, recorded: Any, live: Any) -> bool:
     """Return whether values differ in what counts; of a recording that was played, in what is not normalized, too."""
     if plan.counts is not None and not plan.counts(path):
         return False
     if not played or plan.form is None or any(map(match.is_absent, (recorded, live))):
         return True
-    return plan.form.same(recorded, live, str(path[-1])) is None
+    return plan.form.pair_leaves(recorded, live, str(path[-1])) is None
 
 
-def _looked_at(selection: Selection, message: Message) -> list[tuple[Recorded, Any]]:
+def _compared_recordings(selection: Selection, message: Message) -> list[tuple[RecordedMessage, Any]]:
     """The recordings that are compared, and what each asked for; kept, as one miss seldom comes alone."""
-    key = _looked_at, message.method, message.name
-    found: list[tuple[Recorded, Any]] | None = selection.cache.get(key)
+    key = _compared_recordings, message.method, message.name
+    found: list[tuple[RecordedMessage, Any]] | None = selection.cache.get(key)
     if found is None:
         found, read = [], 0
         for row in _requests_like(selection, message):
@@ -257,23 +265,23 @@ def _looked_at(selection: Selection, message: Message) -> list[tuple[Recorded, A
             read += len(whole.text)
             if read > _READ and found:
                 break
-            found.append((row, match.asked(row.method or "", selection.message(row).body.get("params"))))
+            found.append((row, match.request_identity(row.method or "", selection.message(row).body.get("params"))))
         selection.cache.put(key, found)
     return found
 
 
-def _requests_like(selection: Selection, message: Message) -> list[Recorded]:
+def _requests_like(selection: Selection, message: Message) -> list[RecordedMessage]:
     """The recorded requests with the same method, those with the same name first."""
-    found: list[Recorded] = []
+    found: list[RecordedMessage] = []
     for is_same in (True, False):
         for session in selection.sessions:
             left = _LOOKED_AT - len(found)
             rows = selection.of_name(session, message.method or "", message.name, is_same, left)
-            found += filter(selection.counts, rows)
+            found += filter(selection.is_on_tape, rows)
     return found
 
 
-def _elsewhere(selection: Selection, message: Message) -> int | None:
+def _session_elsewhere(selection: Selection, message: Message) -> int | None:
     """The newest session that does not play and has a request with the same key."""
     playing = set(selection.sessions)
     others = [session for session in selection.all_sessions() if session not in playing]
@@ -289,19 +297,19 @@ def _is_of_other_era(selection: Selection, session: int) -> bool:
     return selection.is_modern(first) and selection.is_legacy(session)
 
 
-def _shown(near: list[_Near], message: Message, discreet: Discreet) -> list[_Shown]:
+def _show_nearest(near: list[_NearRecording], message: Message, discreet: DiagnosticRedactor) -> list[_Shown]:
     method = message.method or ""
-    live = match.asked(method, message.body.get("params"))
-    return [(one, shown(method, one.asked, live, one.differing[:_SHOWN_PATHS], discreet)) for one in near]
+    live = match.request_identity(method, message.body.get("params"))
+    return [(one, show_differences(method, one.asked, live, one.differing[:_SHOWN_PATHS], discreet)) for one in near]
 
 
-def shown(
-    method: str, recorded: Any, live: Any, differing: Iterable[tuple[Path, Any, Any]], discreet: Discreet
-) -> list[Difference]:
+def show_differences(
+    method: str, recorded: Any, live: Any, differing: Iterable[tuple[Path, Any, Any]], discreet: DiagnosticRedactor
+) -> list[RequestDifference]:
     """Return differences between two requests as they may be shown: without secrets, and cut."""
-    then, now = _request(method, recorded, discreet), _request(method, live, discreet)
+    then, now = _hidden_request(method, recorded, discreet), _hidden_request(method, live, discreet)
     return [
-        Difference(
+        RequestDifference(
             path_text([discreet.text(step) if isinstance(step, str) else step for step in path]),
             "nothing" if match.is_absent(old) else _cut(_value_at(then, path), discreet),
             "nothing" if match.is_absent(new) else _cut(_value_at(now, path), discreet),
@@ -310,7 +318,7 @@ def shown(
     ]
 
 
-def _request(method: str | None, asked: Any, discreet: Discreet) -> Any:
+def _hidden_request(method: str | None, asked: Any, discreet: DiagnosticRedactor) -> Any:
     """A whole request: rules may go by where a value stands, and by what it stands under."""
     return discreet.document({"jsonrpc": "2.0", "method": method, "params": asked})
 
@@ -324,12 +332,12 @@ def _value_at(hidden: Any, path: Path) -> Any:
     return hidden
 
 
-def _described(selection: Selection, shown: _Shown, discreet: Discreet) -> list[str]:
+def _describe_nearest(selection: Selection, shown: _Shown, discreet: DiagnosticRedactor) -> list[str]:
     one, differing = shown
     row = one.recorded
     played = ", already played" if one.played else ""
     lines = [f"  nearest: {selection.place(row)} {discreet.call(row)}{played}"]
-    lines += [f"    {in_line(found)}" for found in differing]
+    lines += [f"    {difference_line(found)}" for found in differing]
     if len(one.differing) > _SHOWN_PATHS:
         lines.append(f"    and {len(one.differing) - _SHOWN_PATHS} more differences")
     answer = selection.answer(row)
@@ -338,11 +346,11 @@ def _described(selection: Selection, shown: _Shown, discreet: Discreet) -> list[
     return lines
 
 
-def in_line(found: Difference) -> str:
+def difference_line(found: RequestDifference) -> str:
     return f"{found.path}  recorded {found.recorded}, live {found.live}"
 
 
-def _answer_line(selection: Selection, answer: Recorded, discreet: Discreet) -> str:
+def _answer_line(selection: Selection, answer: RecordedMessage, discreet: DiagnosticRedactor) -> str:
     body = selection.message(answer).body
     if not body:  # a refusal in words
         return _cut(selection.text(answer).decode("utf-8", "replace"), discreet)
@@ -356,20 +364,20 @@ _ALL_ANEW = Advice("to record all anew, as this tool may change what others answ
 _MISSING = Advice("to record the missing call", "mode", "new_episodes")
 
 
-def _recorded(selection: Selection, message: Message, session: int) -> tuple[Advice, ...]:
+def _recording_advice(selection: Selection, message: Message, session: int) -> tuple[Advice, ...]:
     """Return how to record it: what a tool that writes has done is in no answer that the tape has already."""
-    anew = _anew(selection, _ALL_ANEW) if may_write(selection, message) else ()
+    anew = _rewrite_advice(selection, _ALL_ANEW) if may_write(selection, message) else ()
     missing = (_MISSING,) if selection.is_writable else ()
-    return *anew, *missing, _show(selection, session)
+    return *anew, *missing, _show_advice(selection, session)
 
 
-def _anew(selection: Selection, advice: Advice = _ANEW) -> tuple[Advice, ...]:
+def _rewrite_advice(selection: Selection, advice: Advice = _ANEW) -> tuple[Advice, ...]:
     """Return how to record all anew, if that replaces nothing else: a server without a name is not told from others."""
     own = selection.names(selection.sessions[0]).label
     return (advice,) if selection.is_writable and (own is not None or len(selection.labels) < 2) else ()
 
 
-def _show(selection: Selection, session: int) -> Advice:
+def _show_advice(selection: Selection, session: int) -> Advice:
     return Advice("to see the recorded calls", "show", str(session) if selection.is_of_several() else "")
 
 
@@ -377,27 +385,27 @@ def _advice(
     selection: Selection,
     message: Message,
     near: list[_Shown],
-    plan: Plan | None,
+    plan: MatchingPlan | None,
     elsewhere: int | None,
     record: tuple[Advice, ...],
-    discreet: Discreet,
+    discreet: DiagnosticRedactor,
 ) -> tuple[Advice, ...]:
     if elsewhere is not None:
         if len(selection.labels) > 1 and "--server" not in selection.given:
             return Advice(f"session {elsewhere} has it: to play that", "session", str(elsewhere)), *record
         return Advice(f"session {elsewhere} has it: to play every session", "session", "all"), *record
     if near and near[0][1]:
-        return *_bending(selection, message, plan, *near[0], discreet), *record
+        return *_rung_advice(selection, message, plan, *near[0], discreet), *record
     return (Advice("to repeat the last answer", "repeats", "last"), *record) if near else record
 
 
-def _bending(
+def _rung_advice(
     selection: Selection,
     message: Message,
-    plan: Plan | None,
-    near: _Near,
-    differing: list[Difference],
-    discreet: Discreet,
+    plan: MatchingPlan | None,
+    near: _NearRecording,
+    differing: list[RequestDifference],
+    discreet: DiagnosticRedactor,
 ) -> list[Advice]:
     from .matching.ladder import rungs
 
@@ -420,14 +428,14 @@ def may_write(selection: Selection, message: Message) -> bool:
     return message.name not in readers
 
 
-def _typed(selection: Selection) -> Callable[[Advice], str]:
+def _command_phraser(selection: Selection) -> Callable[[Advice], str]:
     """Return what puts advice as a command line."""
     is_stdio = selection.controls.transport(selection.sessions[0]) == channels.STDIO
 
     def words(advice: Advice) -> str:
         if advice.what == "show":
-            return shown_by(selection.path, advice)
-        given = _given(selection, advice)
+            return show_command(selection.path, advice)
+        given = _replay_options(selection, advice)
         if advice.what == "mode":
             server = ["--", "SERVER"] if is_stdio else ["--url", "URL"]
             return shlex.join(["mcp-tape", "use", selection.path, "--mode", advice.value, *given, *server])
@@ -436,7 +444,7 @@ def _typed(selection: Selection) -> Callable[[Advice], str]:
     return words
 
 
-def _given(selection: Selection, advice: Advice) -> list[str]:
+def _replay_options(selection: Selection, advice: Advice) -> list[str]:
     """Return the options that a command needs to play and match what this replay does."""
     pairs = list(zip(selection.given[::2], selection.given[1::2], strict=True))
     instead = f"--{advice.what}" if advice.what in ("session", "repeats") else None
@@ -449,7 +457,7 @@ def _given(selection: Selection, advice: Advice) -> list[str]:
     return given
 
 
-def shown_by(path: str, advice: Advice) -> str:
+def show_command(path: str, advice: Advice) -> str:
     """Return the command that shows what advice is about."""
     return shlex.join(["mcp-tape", "show", path, *(("--session", advice.value) if advice.value else ())])
 
@@ -460,25 +468,28 @@ def _as_data(shown: _Shown) -> dict[str, Any]:
     return {"session": one.recorded.session, "seq": one.recorded.seq, "already_played": one.played, "differing": rows}
 
 
-def _cut(value: Any, discreet: Discreet) -> str:
+def _cut(value: Any, discreet: DiagnosticRedactor) -> str:
     """A hidden value as text. What a recording must not touch, such as a tool's name, is hidden here."""
-    text = discreet.text(jsontext.compact(value))
+    text = discreet.text(jsontext.compact_text(value))
     return text if len(text) <= _SHOWN_TEXT else text[:_SHOWN_TEXT] + "…"
 
 
 def describe_inexact(
-    selection: Selection, call: Call, bent: Bent, discreet: Discreet
-) -> tuple[str, tuple[Difference, ...]]:
+    selection: Selection, call: ClientCall, bent: RungMatch, discreet: DiagnosticRedactor
+) -> tuple[str, tuple[RequestDifference, ...]]:
     """Describe an answer that a looser rung found, and how its request differs. Without secrets."""
     recorded = call.recorded
     assert recorded is not None
     method, now = call.message.method or "", call.message.body.get("params")
     then = selection.message(recorded).body.get("params")
-    one, other = (match.asked(method, params) for params in (then, now))
+    one, other = (match.request_identity(method, params) for params in (then, now))
     differing = list(match.differences(one, other, ("params",)))
-    seen = tuple(shown(method, one, other, differing[:_SHOWN_PATHS], discreet))
+    seen = tuple(show_differences(method, one, other, differing[:_SHOWN_PATHS], discreet))
     how = _RUNGS.get(bent.rung) or f"the nearest ({bent.similarity:.2f})"
-    lines = [f"{discreet.call(call.message)} was answered by {selection.place(recorded)}, {how}", *map(in_line, seen)]
+    lines = [
+        f"{discreet.call(call.message)} was answered by {selection.place(recorded)}, {how}",
+        *map(difference_line, seen),
+    ]
     if len(differing) > _SHOWN_PATHS:
         lines.append(f"and {len(differing) - _SHOWN_PATHS} more differences")
     return "\n  ".join(lines), seen

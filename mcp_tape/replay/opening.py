@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from .deck import Deck
     from .selection import Selection
-    from .sends import Action, Call, Headers, Player
+    from .sends import Action, ClientCall, Headers, Player
 
     class Clients(Protocol):
         """Numbers the clients of a run, which may be the recorded one; None where nobody can."""
@@ -38,7 +38,12 @@ if TYPE_CHECKING:
         is_rehearsing: bool
 
         def deck(
-            self, pass_on: Callable[[Call], bool], *, legacy: bool | None, nth: int | None, first: int | None = None
+            self,
+            pass_on: Callable[[ClientCall], bool],
+            *,
+            legacy: bool | None,
+            nth: int | None,
+            first: int | None = None,
         ) -> tuple[Player, Deck]: ...
 
         def era_of(self, message: frames.Message) -> bool | None: ...
@@ -56,7 +61,7 @@ _MOST_BYTES = 1 << 20  # of them
 class Opening:
     """A player that begins with the first request. One that only probes is not counted as a client yet."""
 
-    def __init__(self, stage: Decks, clients: Clients | None, pass_on: Callable[[Call], bool]) -> None:
+    def __init__(self, stage: Decks, clients: Clients | None, pass_on: Callable[[ClientCall], bool]) -> None:
         self._stage = stage
         self._clients = clients
         self._pass_on = pass_on
@@ -65,7 +70,7 @@ class Opening:
         self._is_counted = False
         self._player: Player | None = None
         self._deck: Deck | None = None
-        self._begun: _Begun | None = None  # as long as another session may fit better
+        self._begun: _ClientHistory | None = None  # as long as another session may fit better
 
     def receive(
         self,
@@ -129,9 +134,6 @@ class Opening:
     def note(self, text: str) -> None:
         self.playing.note(text)
 
-    def overhear(self, text: bytes) -> None:
-        self.playing.overhear(text)
-
     @property
     def playing(self) -> Deck:
         assert self._deck is not None
@@ -162,13 +164,13 @@ class Opening:
         self._player, self._deck = self._stage.deck(self._pass_on, legacy=legacy, nth=nth)
         self._deck.played += before.played if before else 0
         mates = self._stage.mates(self._deck)
-        self._begun = _Begun(self._deck.selection, mates) if len(mates) > 1 else None
+        self._begun = _ClientHistory(self._deck.selection, mates) if len(mates) > 1 else None
 
     # -- its session
 
-    def _move(self, begun: _Begun) -> None:
+    def _move(self, begun: _ClientHistory) -> None:
         """Go on with the session that fits best, if that is not the one that plays."""
-        better = begun.better()
+        better = begun.better_session()
         if better is None or self._deck is None or self._chosen is None:
             return
         player, deck, heard = self._rehearse(better, begun.said, *self._chosen)
@@ -200,7 +202,7 @@ class Opening:
         return player, deck, heard
 
 
-class _Begun:
+class _ClientHistory:
     """What a client has said and heard so far, and the sessions of the run that it may be."""
 
     def __init__(self, selection: Selection, mates: Sequence[int]) -> None:
@@ -221,7 +223,7 @@ class _Begun:
         """True if it has said so much that it is known, or never will be."""
         return len(self._asked) >= _FIRST_CALLS or sum(len(said[0]) for said in self.said) > _MOST_BYTES
 
-    def better(self) -> int | None:
+    def better_session(self) -> int | None:
         """The session that fits better than the one that plays."""
         if self.is_like(self.home):
             return None
@@ -243,7 +245,7 @@ class _Begun:
     def _knows(self, session: int, key: bytes) -> bool:
         known = self._has.get((session, key))
         if known is None:
-            own = self._selection.together(session)
+            own = self._selection.session_group(session)
             known = self._has[session, key] = any(self._selection.has_key(one, key) for one in own)
         return known
 

@@ -10,7 +10,7 @@ import errno
 import os
 
 from ..light import NamedTuple
-from ..redaction.diagnostics import Discreet
+from ..redaction.diagnostics import DiagnosticRedactor
 from ..wire import jsontext
 
 TYPE_CHECKING = False  # as in the package's __init__
@@ -18,36 +18,42 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any, Literal
 
-    from ..cassette.lookup.messages import Recorded
-    from .misses import Advice, Difference
-    from .sends import Call
+    from ..cassette.lookup.messages import RecordedMessage
+    from .misses import Advice, RequestDifference
+    from .sends import ClientCall
 
 _SHOWN = 10  # unplayed requests that are reported to a person one by one
 
 
-class Inexact(NamedTuple):
+class InexactDetails(NamedTuple):
     """What is reported of an answer that is not exact: by which rung, how similar its request is, what differs."""
 
     rung: str
     similarity: float | None
-    differing: tuple[Difference, ...]
+    differing: tuple[RequestDifference, ...]
 
 
-class Fact(NamedTuple):
+class ReplayEvent(NamedTuple):
     """Something that happened, for reports."""
 
     what: Literal["played", "inexact", "miss", "note", "refused"]
     text: str = ""
-    call: Call | None = None
+    call: ClientCall | None = None
     advice: tuple[Advice, ...] = ()  # on a miss
-    inexact: Inexact | None = None
+    inexact: InexactDetails | None = None
 
 
 class Reporter:
     """The destinations of a replay's facts."""
 
     def __init__(
-        self, say: Callable[[str], None], file: str | None, run: str | None, discreet: Discreet, *, quiet: bool = False
+        self,
+        say: Callable[[str], None],
+        file: str | None,
+        run: str | None,
+        discreet: DiagnosticRedactor,
+        *,
+        quiet: bool = False,
     ) -> None:
         """Quiet: misses are only in the file, whose reader shows them."""
         self._say = say
@@ -58,7 +64,7 @@ class Reporter:
         if file is not None:
             self._file = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
 
-    def report(self, fact: Fact) -> None:
+    def report(self, fact: ReplayEvent) -> None:
         if fact.what == "played" and self._file < 0:
             return
         text = fact.text
@@ -74,32 +80,34 @@ class Reporter:
         self._write(
             {
                 "what": fact.what,
-                "method": self._hidden(call.message.method),
-                "name": self._hidden(call.message.name),
-                "id": self._hidden(jsontext.loads(call.rpc_id)),
+                "method": self._redact(call.message.method),
+                "name": self._redact(call.message.name),
+                "id": self._redact(jsontext.loads(call.rpc_id)),
                 "session": recorded.session if recorded else None,
                 "seq": recorded.seq if recorded else None,
             }
             | ({"text": text} if text else {})
             | ({"advice": [advice._asdict() for advice in fact.advice]} if fact.advice else {})
-            | (_how(fact.inexact) if fact.inexact else {})
+            | (_inexact_fields(fact.inexact) if fact.inexact else {})
         )
 
     def fail(self, why: str) -> None:
         """Report an error that is raised as well."""
-        self._write({"what": "error", "text": self._hidden(why)})
+        self._write({"what": "error", "text": self._redact(why)})
 
-    def grew(self, calls: int, stale: int) -> None:
+    def report_growth(self, calls: int, stale: int) -> None:
         """Report how many calls went to the live server, and how many answers after one are older than it."""
         self._write({"what": "grew", "calls": calls, "stale": stale})
 
-    def unstruck(self, fault: str, cassette: str) -> None:
+    def report_unstruck(self, fault: str, cassette: str) -> None:
         """Report a fault that has broken nothing."""
         text = f"the fault {self._discreet.remark(fault)} has struck nothing on {cassette}"
         self._say(text)
         self._write({"what": "unstruck", "text": text})
 
-    def unplayed(self, rows: Iterable[Recorded], place: Callable[[Recorded], str], *, loud: bool) -> int:
+    def report_unplayed(
+        self, rows: Iterable[RecordedMessage], place: Callable[[RecordedMessage], str], *, loud: bool
+    ) -> int:
         """Report the recorded requests that nobody made, each with its place on the tape; return how many."""
         count = 0
         for row in rows:
@@ -113,12 +121,12 @@ class Reporter:
             self._say(f"unplayed: and {count - _SHOWN} more")
         return count
 
-    def _hidden(self, value: Any) -> Any:
+    def _redact(self, value: Any) -> Any:
         return self._discreet.text(value) if self._file >= 0 and isinstance(value, str) else value
 
     def _write(self, row: dict[str, Any]) -> None:
         if self._file >= 0:
-            from ..cassette.text.lines import json_line  # only where there is a report
+            from ..cassette.text.safe_lines import json_line  # only where there is a report
 
             text = json_line({"pid": os.getpid(), "run": self._run} | row)
             try:
@@ -130,5 +138,5 @@ class Reporter:
                 self._say(f"the report is not whole, as it cannot be written: {error.strerror}; the replay goes on")
 
 
-def _how(inexact: Inexact) -> dict[str, Any]:
+def _inexact_fields(inexact: InexactDetails) -> dict[str, Any]:
     return inexact._asdict() | {"differing": [found._asdict() for found in inexact.differing]}

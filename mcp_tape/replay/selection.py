@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..cassette.lookup import sessions
-from ..cassette.lookup.messages import START, Messages, Next, Position, Recorded
+from ..cassette.lookup import playable_sessions
+from ..cassette.lookup.messages import START, Messages, NextRequest, Position, RecordedMessage
 from ..cassette.reader import Cassette, Session
-from ..errors import CassetteError, pasted
+from ..errors import CassetteError, quote_path
 from ..wire import channels, frames, match, protocol
 
 TYPE_CHECKING = False  # as in the package's __init__
@@ -29,75 +29,76 @@ class Selection(Messages):
     def __init__(self, cassette: Cassette, numbers: Sequence[int], until: int | None = None) -> None:
         """`until`: the newest session that counts; what is recorded while this plays does not."""
         super().__init__(cassette)
-        self._until = sessions.newest(cassette) if until is None else until
+        self._until = playable_sessions.newest_session(cassette) if until is None else until
         self.sessions = list(numbers)
-        self.stale = bool(sessions.made_by_other_rules(cassette, self.sessions))
-        self._added = sessions.extending(cassette, self.sessions)
+        self.stale = bool(playable_sessions.sessions_with_other_keys(cassette, self.sessions))
+        self._added = playable_sessions.extending_sessions(cassette, self.sessions)
         self._places = {session: at for at, session in enumerate(self.sessions)}
 
     # -- across the sessions
 
-    def next_request(self, key: bytes, message: frames.Message, after: Position = START) -> Next | None:
+    def next_request(self, key: bytes, message: frames.Message, after: Position = START) -> NextRequest | None:
         """The next request of the client with the key of a message."""
-        for session in self.sessions[self._places.get(after[0], 0) :]:
+        sessions = self.sessions
+        for session in sessions if after is START else sessions[self._places.get(after[0], 0) :]:
             found = self.next_of_key(session, key, after, message)
-            while found is not None and self._added and not self.counts(found.recorded):
+            while found is not None and self._added and not self.is_on_tape(found.recorded):
                 found = self.next_of_key(session, key, found.recorded.place, message)
             if found is not None:
-                return found if len(self.sessions) == 1 else found._replace(is_one_of_several=True)  # there may be more
+                return found if len(sessions) == 1 else found._replace(is_one_of_several=True)  # there may be more
         return None
 
-    def all_of_key(self, key: bytes) -> list[Recorded]:
-        return [row for session in self.sessions for row in self.of_key(session, key) if self.counts(row)]
+    def requests_with_key(self, key: bytes) -> list[RecordedMessage]:
+        return [row for session in self.sessions for row in self.of_key(session, key) if self.is_on_tape(row)]
 
-    def stated(self, request: Recorded) -> match.Stated | None:
+    def request_context(self, request: RecordedMessage) -> match.StatedFacts | None:
         """What the client stated besides a request: its protocol version, and headers of MCP."""
         channel = self.facts(request).channel or ""
         is_http = channels.is_http(channel)
         headers = self.controls.request_headers(request.session, channel, request.seq) if is_http else {}
-        return match.stated(self.message(request), headers)
+        return match.stated_facts(self.message(request), headers)
 
-    def next_notification(self, method: str, after: Position = START) -> Recorded | None:
+    def next_notification(self, method: str, after: Position = START) -> RecordedMessage | None:
         """The next notification of the client with a method."""
         sessions = self.sessions[self._places.get(after[0], 0) :]
         rows = (self.next_of_method(session, method, after) for session in sessions)
         return next((row for row in rows if row is not None), None)
 
-    def requests(self, method: str, *, redacted: bool = False) -> list[Recorded]:
+    def requests(self, method: str, *, redacted: bool = False) -> list[RecordedMessage]:
         rows = (row for session in self.sessions for row in self.of_method(session, method, redacted=redacted))
-        return [row for row in rows if self.counts(row)]
+        return [row for row in rows if self.is_on_tape(row)]
 
-    def all_requests(self) -> Iterator[Recorded]:
-        return (row for session in self.sessions for row in self.of_session(session) if self.counts(row))
+    def all_requests(self) -> Iterator[RecordedMessage]:
+        return (row for session in self.sessions for row in self.of_session(session) if self.is_on_tape(row))
 
     # -- sessions that may not play
 
-    def newest(self, method: str) -> Recorded | None:
+    def newest(self, method: str) -> RecordedMessage | None:
         """The first answered request with a method in the newest session that has one."""
-        rows = (self.first_answered(session, method) for session in self.all_sessions())
+        rows = (self.first_answered_request(session, method) for session in self.all_sessions())
         return next((row for row in rows if row is not None), None)
 
-    def knows(self, method: str) -> bool:
+    def has_method(self, method: str) -> bool:
         """Return whether any session of the cassette has a request with a method."""
-        return sessions.know(self._cassette, method, self._until)
+        return playable_sessions.knows_method(self._cassette, method, self._until)
 
     def all_sessions(self) -> list[int]:
         """Every session of the cassette, newest first."""
-        return [number for number, _ in sessions.numbered(self._cassette, self._until)]
+        return [number for number, _ in playable_sessions.numbered_sessions(self._cassette, self._until)]
 
-    def together(self, session: int) -> list[int]:
+    def session_group(self, session: int) -> list[int]:
         """A session, and those that play and add to it."""
         return [session, *(number for number, base in self._added.items() if base == session)]
 
     # -- eras
 
     def is_legacy(self, session: int) -> bool:
-        return sessions.is_legacy(self._cassette, session)
+        return playable_sessions.is_legacy(self._cassette, session)
 
     def is_modern(self, session: int) -> bool:
-        return sessions.is_modern(self._cassette, session)
+        return playable_sessions.is_modern(self._cassette, session)
 
-    def modern_result(self, request: Recorded) -> str | None:
+    def modern_result(self, request: RecordedMessage) -> str | None:
         """The kind of result that answers a request, if clients of the legacy era cannot read such."""
         answer = self.answer(request)
         return protocol.modern_result(self.message(answer).body.get("result")) if answer else None
@@ -111,7 +112,7 @@ class Selection(Messages):
     @property
     def labels(self) -> list[str | None]:
         """The names of all servers on the cassette."""
-        return sessions.labels(self._cassette)
+        return playable_sessions.labels(self._cassette)
 
     @property
     def is_writable(self) -> bool:
@@ -120,15 +121,15 @@ class Selection(Messages):
 
     def is_of_several(self) -> bool:
         """Return whether the cassette has other sessions, of any server: the number of a message alone is ambiguous."""
-        return sessions.are_several(self._cassette)
+        return playable_sessions.are_several(self._cassette)
 
-    def place(self, row: Recorded) -> str:
+    def place(self, row: RecordedMessage) -> str:
         """The number of a message, with that of its session where there are several."""
         return f"#{row.seq} of session {row.session}" if self.is_of_several() else f"#{row.seq}"
 
     # -- requests without an answer
 
-    def was_left(self, request: Recorded) -> bool:
+    def was_left(self, request: RecordedMessage) -> bool:
         """Return whether the client cancelled by leaving, as over HTTP it does in the modern era.
 
         Before, "disconnection SHOULD NOT be interpreted as the client cancelling its request":
@@ -138,17 +139,17 @@ class Selection(Messages):
         left = channel != channels.STDIO and self.controls.was_left(request.session, channel, request.seq)
         return left and self._is_modern(request)
 
-    def ending(self, request: Recorded) -> Ending:
+    def ending(self, request: RecordedMessage) -> Ending:
         """How the recorded channel of a request ended after it."""
         return self.controls.ending(request.session, self.facts(request).channel or "", request.seq)
 
-    def broken_id(self, noise: Recorded) -> str | None:
+    def broken_id(self, noise: RecordedMessage) -> str | None:
         """The id of an answer that is no valid JSON."""
         text = self.text(noise)
         span = frames.id_of_broken_answer(text)
         return None if span is None else text[slice(*span)].decode()
 
-    def _is_modern(self, request: Recorded) -> bool:
+    def _is_modern(self, request: RecordedMessage) -> bool:
         """Return whether a request says so itself; those of both eras may share a session."""
         messages = self.frame_text(request).messages[request.part :]
         return not self.is_legacy(request.session) or any(protocol.is_modern(one.body) for one in messages[:1])
@@ -157,7 +158,7 @@ class Selection(Messages):
         """The session, if it was recorded later to add to another; else 0."""
         return session if session in self._added else 0
 
-    def counts(self, request: Recorded) -> bool:
+    def is_on_tape(self, request: RecordedMessage) -> bool:
         """Return whether a request is on the tape: one that was added and never answered is not.
 
         Its server may have crashed, or its client gone. The next time it is a miss again, so that the live server can
@@ -169,7 +170,7 @@ class Selection(Messages):
         if request.method == protocol.LISTEN:
             return any(row.sender == "server" for row in mates)
         cancelled = any(row.sender == "client" and row.method == protocol.CANCELLED for row in mates)
-        return cancelled or (self.was_left(request) and self.went_on(request))
+        return cancelled or (self.was_left(request) and self.client_went_on(request))
 
 
 def select(
@@ -179,7 +180,7 @@ def select(
     if which == "all":
         _expect_one_server(cassette)
     chosen = choose(cassette, which, legacy, nth, until)
-    if empty := sessions.without_bodies(cassette, chosen):
+    if empty := playable_sessions.without_bodies(cassette, chosen):
         raise CassetteError(
             f"session {min(empty)} of {cassette.path} was recorded with --bodies hash or none: it has no message "
             "bodies, so it cannot be played; it can be shown, compared and counted"
@@ -195,10 +196,10 @@ def choose(
     For the `nth` client of a run, the latest is what the nth client said when the run was recorded. `until`: the newest
     session that counts, so that what is recorded meanwhile does not change what plays.
     """
-    last = sessions.newest(cassette) if until is None else until
-    rows = sessions.numbered(cassette, last)
+    last = playable_sessions.newest_session(cassette) if until is None else until
+    rows = playable_sessions.numbered_sessions(cassette, last)
     if which == "all":
-        chosen = _of_era(cassette, rows, legacy)
+        chosen = _sessions_of_era(cassette, rows, legacy)
     elif which == "latest":
         _expect_one_server(cassette)
         chosen = _latest(cassette, rows, legacy, nth, last)
@@ -209,25 +210,27 @@ def choose(
     return chosen
 
 
-def _of_era(cassette: Cassette, rows: _Numbered, legacy: bool | None) -> list[int]:
+def _sessions_of_era(cassette: Cassette, rows: _Numbered, legacy: bool | None) -> list[int]:
     """All of one pool: answers of two eras differ in shape, so a client gets those of its own."""
-    fitting = [number for number, extends in rows if _fits(cassette, extends or number, legacy)]
+    fitting = [number for number, extends in rows if _fits_era(cassette, extends or number, legacy)]
     return fitting or [number for number, _ in rows]
 
 
 def _latest(cassette: Cassette, rows: _Numbered, legacy: bool | None, nth: int | None, last: int) -> list[int]:
     # One that is still being recorded, or only a probe, plays where there is no other.
     own = [number for number, extends in rows if extends is None]
-    unfinished = (number for number in own if sessions.has_an_exchange(cassette, number))
+    unfinished = (number for number in own if playable_sessions.has_an_exchange(cassette, number))
     of_era = (
-        n for n in sessions.finished(cassette, last) if legacy is not None and sessions.is_legacy(cassette, n) == legacy
+        n
+        for n in playable_sessions.finished_sessions(cassette, last)
+        if legacy is not None and playable_sessions.is_legacy(cassette, n) == legacy
     )
-    whole = sessions.finished(cassette, last)
+    whole = playable_sessions.finished_sessions(cassette, last)
     base = next(of_era, None) or next(whole, None) or next(unfinished, None) or next(iter(own), None)
     if base is None:
         return []
-    run = sessions.run_of(cassette, base, last) if nth is not None else None
-    mates = [number for number in run.sessions if _fits(cassette, number, legacy)] if run else []
+    run = playable_sessions.run_of(cassette, base, last) if nth is not None else None
+    mates = [number for number in run.sessions if _fits_era(cassette, number, legacy)] if run else []
     mates = mates or [base]
     first = mates[(nth or 0) % len(mates)]  # a process may do the same again
     chosen = [first, *(number for number in mates if number != first)]
@@ -237,33 +240,37 @@ def _latest(cassette: Cassette, rows: _Numbered, legacy: bool | None, nth: int |
 
 def _expect_one_server(cassette: Cassette) -> None:
     """Refuse to guess whose newest session is meant."""
-    labels = sessions.labels(cassette) if cassette.label is None else []
+    labels = playable_sessions.labels(cassette) if cassette.label is None else []
     if len(labels) > 1:
         raise CassetteError(
-            f"{cassette.path} holds several servers: {_listed(labels)}; say which with --server NAME (of replay "
+            f"{cassette.path} holds several servers: {_list_labels(labels)}; say which with --server NAME (of replay "
             "and use) or FILE#NAME (of diff and verify), or give the number of a session"
         )
 
 
-def _listed(labels: Sequence[str | None]) -> str:
-    return ", ".join("one without a name" if label is None else pasted(label) for label in labels)
+def _list_labels(labels: Sequence[str | None]) -> str:
+    return ", ".join("one without a name" if label is None else quote_path(label) for label in labels)
 
 
 def _nothing_to_play(cassette: Cassette, rows: _Numbered) -> str:
     path = cassette.path
     if not rows and cassette.label is not None:
-        others = _listed(sessions.labels(cassette)) or "none"
-        return f"{path} has no session of a server {pasted(cassette.label)} to play; it has: {others}"
+        others = _list_labels(playable_sessions.labels(cassette)) or "none"
+        return f"{path} has no session of a server {quote_path(cassette.label)} to play; it has: {others}"
     if not rows:
-        return f"{path} has no session to play; record one with: mcp-tape record -o {pasted(path)} -- SERVER"
+        return f"{path} has no session to play; record one with: mcp-tape record -o {quote_path(path)} -- SERVER"
     number, extends = rows[0]
     return (
         f"{path} holds session {number}, which extends session {extends}, and that is not here; "
-        f"to play it alone: mcp-tape replay {pasted(path)} --session {number}"
+        f"to play it alone: mcp-tape replay {quote_path(path)} --session {number}"
     )
 
 
-def _fits(cassette: Cassette, session: int, legacy: bool | None) -> bool:
+def _fits_era(cassette: Cassette, session: int, legacy: bool | None) -> bool:
     if legacy is None:
         return True
-    return not sessions.is_modern(cassette, session) if legacy else not sessions.is_legacy(cassette, session)
+    return (
+        not playable_sessions.is_modern(cassette, session)
+        if legacy
+        else not playable_sessions.is_legacy(cassette, session)
+    )

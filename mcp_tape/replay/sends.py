@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from ..cassette.lookup.messages import Position, Recorded
+from ..cassette.lookup.messages import Position, RecordedMessage
 from ..light import NamedTuple
 from ..wire import frames, rewrite
 from ..wire.frames import Message
 
 MISS = -32010  # the code of our own error
 UNANSWERED = "the recording ends before the answer"
-NO_HEADERS: Headers = {}
+NO_HEADERS: Headers = dict
 _LONG_AGO = float("-inf")
 
 
-class Call:
+class ClientCall:
     """A live request of the client, and the recorded one that it is."""
 
     __slots__ = (
@@ -21,14 +21,14 @@ class Call:
     )  # fmt: skip
 
     def __init__(
-        self, rpc_id: str | None, channel: str, recorded: Recorded | None, text: bytes, message: Message
+        self, rpc_id: str | None, channel: str, recorded: RecordedMessage | None, text: bytes, message: Message
     ) -> None:
         self.rpc_id = rpc_id or "null"
         self.channel = channel
         self.recorded = recorded
         self.text = text
         self.answers: set[Position] = set()  # that it was given, or will be
-        self.behind: list[Recorded] = []  # what came behind the answer, and is due
+        self.behind: tuple[RecordedMessage, ...] = ()  # what came behind the answer, and is due
         self.cancels = 0  # that came for it
         self.reached = True  # the server, as far as the client can tell
         self.until = _LONG_AGO  # when the last message for it is due, of those that wait for their time
@@ -41,7 +41,7 @@ class Call:
     @property
     def token(self) -> str | None:
         """The token under which it asks for progress."""
-        return frames.token_asked(self.message)
+        return frames.requested_token(self.message)
 
 
 class Send(NamedTuple):
@@ -49,11 +49,11 @@ class Send(NamedTuple):
 
     text: bytes
     channel: str
-    call: Call | None = None
+    call: ClientCall | None = None
     answers: bool = False
-    recorded: Recorded | None = None  # what it was made from
+    recorded: RecordedMessage | None = None  # what it was made from
 
-    def fitted(self, fit: Callable[[bytes, bytes], bytes]) -> Send:
+    def fit_text(self, fit: Callable[[bytes, bytes], bytes]) -> Send:
         """Return it with what is made of its text and that of the request it belongs to; noise stays as it is."""
         if self.recorded is None or self.recorded.kind == "noise":
             return self
@@ -64,21 +64,21 @@ class Hangup(NamedTuple):
     """End the session now, with this exit code; over HTTP, where others may go on, only that call's connection."""
 
     code: int
-    call: Call | None = None
+    call: ClientCall | None = None
     lost: Send | None = None  # what it is in place of: a client that comes back may still get it
 
 
 class Silence(NamedTuple):
     """Leave a call without an answer. Over HTTP, its response begins if the recorded one did."""
 
-    call: Call
+    call: ClientCall
 
 
 class Refuse(NamedTuple):
     """Answer a call with this HTTP status, and perhaps a body that is not a message."""
 
     status: int
-    call: Call
+    call: ClientCall
     body: bytes = b""
     content_type: str = "text/plain"
 
@@ -86,7 +86,7 @@ class Refuse(NamedTuple):
 class Reset(NamedTuple):
     """Reset the connection that a call came on."""
 
-    call: Call
+    call: ClientCall
     lost: Send | None = None
 
 
@@ -98,7 +98,7 @@ if TYPE_CHECKING:  # start-up is the feature: a Protocol alone costs a milliseco
     from collections.abc import Callable, Mapping, Sequence
     from typing import Protocol
 
-    Headers = Mapping[str, str]  # names in lower case
+    Headers = Callable[[], Mapping[str, str]]  # names in lower case; most requests are found without them
 
     class Player(Protocol):
         """A deck, with or without faults and a live server behind it, as transports use it."""
@@ -116,6 +116,6 @@ if TYPE_CHECKING:  # start-up is the feature: a Protocol alone costs a milliseco
         def abandon(self, channel: str) -> None: ...
 
 
-def said(call: Call, member: str, value: str) -> Send:
+def make_answer(call: ClientCall, member: str, value: str) -> Send:
     """Answer a call with something of our own."""
     return Send(rewrite.response(call.rpc_id, member, value) + b"\n", call.channel, call, True)

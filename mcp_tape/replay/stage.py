@@ -12,24 +12,25 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
-    from ..cassette.lookup.messages import Position, Recorded
-    from ..cassette.lookup.sessions import Run
+    from ..cassette.lookup.messages import Position, RecordedMessage
+    from ..cassette.lookup.playable_sessions import RecordedRun
     from ..cassette.reader import Cassette
     from ..wire.frames import Message
     from .deck import Deck, Unanswered
-    from .faults import Chooser, Faulty
+    from .faults import Chooser, FaultyPlayer
     from .finder import Compare, Playthrough, Repeats
     from .matching.ladder import Ladder
     from .opening import Clients, Opening
-    from .report import Fact
+    from .report import ReplayEvent
     from .selection import Selection
-    from .sends import Call, Player, Send
+    from .sends import ClientCall, Player, Send
 
 
+STUBS, NAMELESS = "stubs", "unknown"  # recorders of sessions that were written by hand
 _MOST_REFUSALS = 100  # that are reported one by one
 
 
-class Replay(NamedTuple):
+class ReplayOptions(NamedTuple):
     """How to replay."""
 
     session: str = "latest"
@@ -64,7 +65,7 @@ class Replay(NamedTuple):
     words: tuple[str, ...] = ()  # of a command line that plays and matches the same, for reports
 
 
-class Played(NamedTuple):
+class ReplayOutcome(NamedTuple):
     """The outcome of a replay."""
 
     played: int
@@ -99,15 +100,15 @@ class Stage:
     def __init__(
         self,
         cassette: Cassette,
-        options: Replay,
+        options: ReplayOptions,
         say: Callable[[str], None],
-        listener: Callable[[Fact], None] | None = None,
-        stand_in: Callable[[Call], Send | None] | None = None,
-        clients: Callable[[Run], Clients] | None = None,
+        listener: Callable[[ReplayEvent], None] | None = None,
+        stand_in: Callable[[ClientCall], Send | None] | None = None,
+        clients: Callable[[RecordedRun], Clients] | None = None,
     ) -> None:
         """`clients` gives what numbers them, where what plays was recorded in a run."""
-        from ..cassette.lookup import sessions
-        from ..redaction.diagnostics import Discreet, Rules
+        from ..cassette.lookup import playable_sessions
+        from ..redaction.diagnostics import DiagnosticRedactor, Rules
         from . import report, selection
 
         self._cassette = cassette
@@ -117,7 +118,9 @@ class Stage:
         self._stand_in = stand_in
         self._say = say
         own = options.redact_keys, options.redact_paths, options.redact_values, options.redactions
-        self._discreet = Discreet(Rules(*own, options.redact_with, options.headers, os.environ, options.known))
+        self._discreet = DiagnosticRedactor(
+            Rules(*own, options.redact_with, options.headers, os.environ, options.known)
+        )
         quiet = bool(options.in_place_of)
         self._reporter = report.Reporter(say, options.report, options.run, self._discreet, quiet=quiet)
         self._grew = 0
@@ -129,21 +132,22 @@ class Stage:
         self._refused = 0
         self._refusals: set[str] = set()  # that were reported
         self.is_rehearsing = False  # a deck is told what its client has said: nothing is reported, or made anew
-        self._until = sessions.newest(cassette)
+        self._until = playable_sessions.newest_session(cassette)
         self._chosen = selection.select(cassette, options.session, until=self._until)
         first = self._chosen.sessions[0]
-        self._run = sessions.run_of(cassette, first, self._until) if options.session == "latest" else None
+        self._run = playable_sessions.run_of(cassette, first, self._until) if options.session == "latest" else None
         self._clients = clients(self._run) if clients and self._run else None
+        self._recorder = cassette.session(first).recorder
         self.struck: set[str] = set()  # faults, in their words
-        _say_incomplete(cassette, self._chosen.sessions, say)
+        _warn_of_incomplete(cassette, self._chosen.sessions, say)
         if options.faults:
-            self._note_aimless()
+            self._warn_of_aimless_faults()
         if options.session == "latest":
-            _say_of_others(cassette, first, self._until, say)
+            _warn_of_other_servers(cassette, first, self._until, say)
 
     def deck(
         self,
-        pass_on: Callable[[Call], bool] = lambda call: False,
+        pass_on: Callable[[ClientCall], bool] = lambda call: False,
         *,
         repeats: Repeats = "error",
         legacy: bool | None = None,
@@ -162,7 +166,7 @@ class Stage:
         if nth is None and self._clients is not None:
             nth = self._clients.take()
         if first is None:
-            self._note_if_over(nth)
+            self._warn_if_over(nth)
         plays = self._chosen.sessions  # to any client
         if legacy is not None or (nth is not None and self._run and self._run.sessions != plays[:1]):
             plays = selection.choose(self._cassette, options.session, legacy, nth, self._until)
@@ -170,8 +174,13 @@ class Stage:
             plays = [first, *(number for number in plays if number != first)]
         chosen = selection.Selection(self._cassette, plays, self._until)
         chosen.path, chosen.given = options.in_place_of or chosen.path, options.words
-        ladder = _ladder(chosen, options, is_shared=repeats == "cycle")
-        repeats = options.repeats or repeats
+        is_stubbed = self._recorder == STUBS
+        ladder = _ladder(chosen, options, is_shared=repeats == "cycle", is_stubbed=is_stubbed)
+        repeats = options.repeats or ("last" if is_stubbed else repeats)
+        if self._recorder in (STUBS, NAMELESS):
+            from .matching.partial import HandWritten
+
+            stand_in = HandWritten(chosen, self.note, stand_in).answer
         finder = finding.Finder(chosen, repeats, options.rules, ladder)
         faulty = self._faulty()
         report = faulty.listen(self._report) if faulty else self._report
@@ -184,8 +193,8 @@ class Stage:
             repeat_whole=repeats != "error",
             report=report,
             report_played=bool(options.report or faulty or self._listener),
-            of_others=self._of_other_connections(plays),
-            pass_on=lambda call: self.is_rehearsing or (pass_on(call) and self._went_live(call)),
+            of_others=self._sessions_of_others(plays),
+            pass_on=lambda call: self.is_rehearsing or (pass_on(call) and self._count_live_call(call)),
             stand_in=stand_in and (lambda call: None if self.is_rehearsing else stand_in(call)),
             discreet=self._discreet,
         )
@@ -195,20 +204,22 @@ class Stage:
         self._first = self._first or deck
         return faulty or deck, deck
 
-    def _faulty(self) -> Faulty | None:
+    def _faulty(self) -> FaultyPlayer | None:
         options = self._options
         if not options.faults and not options.choosers:
             return None
         from . import faults
 
-        return faults.Faulty(list(map(faults.parse, options.faults)), options.seed, options.choosers, self.struck)
+        return faults.FaultyPlayer(
+            list(map(faults.parse_fault, options.faults)), options.seed, options.choosers, self.struck
+        )
 
-    def _note_aimless(self) -> None:
+    def _warn_of_aimless_faults(self) -> None:
         """Say of each fault whose target is not on the tape that it can strike nothing: its name may be misspelt."""
         from . import faults
 
-        for fault in map(faults.parse, self._options.faults):
-            if why := faults.aimless(fault, self._chosen):
+        for fault in map(faults.parse_fault, self._options.faults):
+            if why := faults.describe_aimless(fault, self._chosen):
                 self._say(self._discreet.remark(f"the fault {fault.source} can strike nothing on {self.name}: {why}"))
 
     @property
@@ -216,16 +227,16 @@ class Stage:
         """The cassette, as reports call it."""
         return self._options.in_place_of or self._cassette.path
 
-    def _note_if_over(self, nth: int | None) -> None:
+    def _warn_if_over(self, nth: int | None) -> None:
         """Say so when a run connects more often than it did: a server with a state would not say the same again."""
         recorded = len(self._run.sessions) if self._run else 0
         if nth is not None and self._options.session == "latest" and 1 < recorded <= nth:
-            from .report import Fact
+            from .report import ReplayEvent
 
             note = f"connection {nth + 1} of a run of which {recorded} are recorded: it starts over"
-            self._report(Fact("note", note))
+            self._report(ReplayEvent("note", note))
 
-    def player(self, pass_on: Callable[[Call], bool] = lambda call: False) -> tuple[Player, Deck | Opening]:
+    def player(self, pass_on: Callable[[ClientCall], bool] = lambda call: False) -> tuple[Player, Deck | Opening]:
         """Return a player for a client of which nothing is known yet; what plays may depend on how it begins."""
         if self._is_settled():
             return self.deck(pass_on)
@@ -234,7 +245,7 @@ class Stage:
         opening = Opening(self, self._clients, pass_on)
         return opening, opening
 
-    def session(self, pass_on: Callable[[Call], bool] = lambda call: False) -> tuple[Player, Deck | Opening]:
+    def session(self, pass_on: Callable[[ClientCall], bool] = lambda call: False) -> tuple[Player, Deck | Opening]:
         """Return a player for a client of the legacy era that begins a session over HTTP."""
         from .opening import Opening
 
@@ -244,9 +255,9 @@ class Stage:
 
     def era_of(self, message: Message) -> bool | None:
         """Return whether a client that begins with a request is of the legacy era; None where it may be of either."""
-        from ..cassette.lookup import sessions
+        from ..cassette.lookup import playable_sessions
 
-        return sessions.era_of(self._cassette, message, self._until)
+        return playable_sessions.is_legacy_client(self._cassette, message, self._until)
 
     def mates(self, deck: Deck) -> list[int]:
         """The sessions that a connection of the run may be, that of a deck before all others."""
@@ -256,12 +267,12 @@ class Stage:
 
     def _is_settled(self) -> bool:
         """Return whether the same sessions play to everybody."""
-        from ..cassette.lookup import sessions
+        from ..cassette.lookup import playable_sessions
 
         run, clients = self._run, self._clients
         if run and clients and (len(run.sessions) > 1 or clients.is_of(run.id)):
             return False
-        return self._options.session.isdecimal() or not sessions.has_both_eras(self._cassette)
+        return self._options.session.isdecimal() or not playable_sessions.has_both_eras(self._cassette)
 
     def forget(self, deck: Deck) -> None:
         """Leave out a deck that another has taken the place of."""
@@ -288,7 +299,7 @@ class Stage:
         """True if a live server beside the tape is first made the calls that the tape has answered."""
         return self._options.replay_prefix
 
-    def place(self, url: str) -> tuple[str, dict[str, str]]:
+    def served_paths(self, url: str) -> tuple[str, dict[str, str]]:
         """The path for clients, the same as in the server's own URL, and what of ours is to be served there."""
         from urllib.parse import urlsplit
 
@@ -310,15 +321,15 @@ class Stage:
 
     def refuse(self, text: str) -> None:
         """Count a request that a transport refuses, and report it, once for all that are like it."""
-        from .report import Fact
+        from .report import ReplayEvent
 
         self._refused += 1
         text = self._discreet.remark(text)
         if text not in self._refusals and len(self._refusals) < _MOST_REFUSALS:
             self._refusals.add(text)
-            self._report(Fact("refused", text))
+            self._report(ReplayEvent("refused", text))
 
-    def _report(self, fact: Fact) -> None:
+    def _report(self, fact: ReplayEvent) -> None:
         if self.is_rehearsing:
             return
         self._reporter.report(fact)
@@ -332,25 +343,29 @@ class Stage:
         """Report what ends the use of a live server."""
         self._reporter.fail(str(error))
 
-    def finish(self, code: int | None) -> Played:
+    def finish(self, code: int | None) -> ReplayOutcome:
         """Report what was not played; return the outcome. A fault may have chosen the exit code."""
         options, unplayed = self._options, 0
         if options.strict or options.report:
-            unplayed = self._reporter.unplayed(self._unplayed(), self._chosen.place, loud=options.strict)
+            unplayed = self._reporter.report_unplayed(
+                self._unplayed_requests(), self._chosen.place, loud=options.strict
+            )
         totals = self._totals()
         played, misses = totals.played, totals.misses
         stale = 0 if self._before is None else played - self._before
         if self._grew:
-            self._reporter.grew(self._grew, stale)
+            self._reporter.report_growth(self._grew, stale)
         inexact = tuple(sorted(self._inexact.items()))
         unstruck = [fault for fault in dict.fromkeys(options.faults) if fault not in self.struck]
         for fault in unstruck:
-            self._reporter.unstruck(fault, self.name)
+            self._reporter.report_unstruck(fault, self.name)
         strict = options.strict and (unplayed or unstruck or self._refused)
         bad = misses or strict or (options.fail_on == "inexact" and inexact)
-        return Played(played, misses, unplayed, code or int(bool(bad)), self._grew, stale, inexact, self._refused)
+        return ReplayOutcome(
+            played, misses, unplayed, code or int(bool(bad)), self._grew, stale, inexact, self._refused
+        )
 
-    def _played(self) -> int:
+    def _played_count(self) -> int:
         return self._ended.played + sum(deck.played for deck in self._decks)
 
     def tally(self) -> dict[str, Any]:
@@ -386,26 +401,32 @@ class Stage:
             totals.add(deck)
         return totals
 
-    def _went_live(self, call: Call) -> bool:
+    def _count_live_call(self, call: ClientCall) -> bool:
         """Count a call that the live server was asked, and from when on the tape may be behind it."""
         from .misses import may_write
 
         self._grew += 1
         if self._before is None and may_write(self._chosen, call.message):
-            self._before = self._played()
+            self._before = self._played_count()
         return True
 
-    def _unplayed(self) -> Iterator[Recorded]:
+    def _unplayed_requests(self) -> Iterator[RecordedMessage]:
         """Recorded requests that no client made."""
         if self._first is None:
             self.deck(nth=self._clients.peek() if self._clients else None)
         assert self._first is not None
-        totals, of_others = self._totals(), self._of_other_connections(self._first.selection.sessions)
+        totals, of_others = self._totals(), self._sessions_of_others(self._first.selection.sessions)
         asked = totals.taken | totals.given_back
-        rows = (row for row in self._first.finder.unplayed() if row.session not in of_others)
-        return (row for row in rows if row.place not in asked)
+        rows = (row for row in self._first.finder.unplayed_requests() if row.session not in of_others)
+        rows = (row for row in rows if row.place not in asked)
+        if self._recorder != STUBS:
+            return rows
+        from ..wire import protocol
 
-    def _of_other_connections(self, plays: Sequence[int]) -> frozenset[int]:
+        ours = (protocol.INITIALIZE, *(kind.method for kind in protocol.KINDS))  # of the lock, and of no stub
+        return (row for row in rows if row.method not in ours)
+
+    def _sessions_of_others(self, plays: Sequence[int]) -> frozenset[int]:
         """Of sessions that play, those of a run that other connections are there for, and those that extend them."""
         if self._run is None or self._clients is None:
             return frozenset()
@@ -413,37 +434,45 @@ class Stage:
         return frozenset(n for n in plays if n in others or self._cassette.session(n).extends in others)
 
 
-def _ladder(selection: Selection, options: Replay, *, is_shared: bool) -> Callable[[Playthrough], Ladder] | None:
+def _ladder(
+    selection: Selection, options: ReplayOptions, *, is_shared: bool, is_stubbed: bool
+) -> Callable[[Playthrough], Ladder] | None:
     # Rules of the user's own stand in the place of what counts.
     counting = ((), ()) if options.rules else (options.ignore, options.match_on)
     asked = *counting, options.normalize, options.normalizers, options.match
-    if not any(asked):
+    if not any(asked) and not is_stubbed:
         return None
-    from .matching.ladder import Asked, Ladder
+    from .matching.ladder import Ladder, MatchingOptions
 
-    return lambda played: Ladder(selection, played, Asked(*asked, is_shared))
+    if is_stubbed:
+        from .matching.partial import PartialLadder
+
+        return lambda played: PartialLadder(selection, played, MatchingOptions(*asked, is_shared))
+
+    return lambda played: Ladder(selection, played, MatchingOptions(*asked, is_shared))
 
 
-def _say_of_others(cassette: Cassette, session: int, until: int, say: Callable[[str], None]) -> None:
+def _warn_of_other_servers(cassette: Cassette, session: int, until: int, say: Callable[[str], None]) -> None:
     """Say that a cassette holds other servers, too: the newest session plays, whichever server that is of."""
-    from ..cassette.lookup import sessions
+    from ..cassette.lookup import playable_sessions
 
-    target, others = sessions.targets_beside(cassette, session, until)
+    target, others = playable_sessions.targets_beside(cassette, session, until)
     if not others:
         return
-    from ..errors import harmless
+    from ..errors import replace_control_characters
 
-    playing = _words_of(target)
-    others = [(number, one) for number, one in others if _words_of(one) != playing]
+    playing = _target_words(target)
+    others = [(number, one) for number, one in others if _target_words(one) != playing]
     if others:
-        number, other = others[0]
+        number, target = others[0]
+        this, other = (replace_control_characters(" ".join(words)) for words in (playing, _target_words(target)))
         say(
-            f"playing session {session}, of {harmless(' '.join(playing))}; {cassette.path} also has session {number}, "
-            f"of {harmless(' '.join(_words_of(other)))}, which --session {number} plays"
+            f"playing session {session}, of {this}; {cassette.path} also has session {number}, of {other}, "
+            f"which --session {number} plays"
         )
 
 
-def _words_of(target: str) -> list[str]:
+def _target_words(target: str) -> list[str]:
     """The command of a session, or its URL. Where a program is says nothing: it may be elsewhere on each machine."""
     from ..wire import jsontext
 
@@ -457,7 +486,7 @@ def _words_of(target: str) -> list[str]:
     return [str(facts.get("url", target)) if isinstance(facts, dict) else target]
 
 
-def _say_incomplete(cassette: Cassette, sessions: Sequence[int], say: Callable[[str], None]) -> None:
+def _warn_of_incomplete(cassette: Cassette, sessions: Sequence[int], say: Callable[[str], None]) -> None:
     for session in map(cassette.session, sorted(set(sessions))):  # a look at all would take longer the more there are
         if session.incomplete:
             say(f"session {session.id} is incomplete: {session.incomplete}")

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import os
 
-from ..console import ended_by
+from ..console import report_error
 from ..errors import MisuseError, TapeError
 
 TYPE_CHECKING = False  # as in the package's __init__
@@ -39,31 +39,31 @@ def run(words: Sequence[str]) -> int | None:
     if not words or words[0] not in _COMMANDS or any(name.endswith(_COMPLETE) for name in os.environ):
         return None
     try:
-        return _carried_out(words[0], words[1:])
+        return _carry_out(words[0], words[1:])
     except MisuseError:
         return None  # click words it
     except (TapeError, KeyboardInterrupt, OSError) as error:
-        return ended_by(error)
+        return report_error(error)
 
 
-def _carried_out(name: str, words: Sequence[str]) -> int | None:
+def _carry_out(name: str, words: Sequence[str]) -> int | None:
     from .. import options
 
-    found = read(getattr(options, name.upper()), words, interspersed=name != "record")
+    found = read_options(getattr(options, name.upper()), words, interspersed=name != "record")
     if found is None:
         return None
     values, others = found
     if name == "record":
-        from .record import record
+        from .run_record import record
 
         return record(tuple(others), values)
     if not others or not others[0] or "://" in others[0]:
         return None  # nor is a URL plain
     if name == "replay":
-        from .replay import replay
+        from .run_replay import replay
 
         return replay(others[0], values) if len(others) == 1 else None
-    from .use import use
+    from .run_use import use
 
     return use(others[0], tuple(others[1:]), values)
 
@@ -71,7 +71,7 @@ def _carried_out(name: str, words: Sequence[str]) -> int | None:
 # -- the words of a command line, read by the table as click reads them; nothing where click is to be asked
 
 
-def read(rows: Sequence[Option], words: Sequence[str], *, interspersed: bool) -> Read | None:
+def read_options(rows: Sequence[Option], words: Sequence[str], *, interspersed: bool) -> Read | None:
     """Return the values of options, and the other words; None for what is not plain, or not right.
 
     Not `interspersed`: what follows the first word that is no option is no option either.
@@ -121,11 +121,11 @@ def _value(row: Option, texts: list[str]) -> Any:
     if row.kind == "flag":
         return True
     if row.multiple:
-        return row.taken(tuple(_converted(row.kind, text) for text in texts))
-    return row.taken(_converted(row.kind, texts[-1]))  # the last one counts
+        return row.convert(tuple(_convert(row.kind, text) for text in texts))
+    return row.convert(_convert(row.kind, texts[-1]))  # the last one counts
 
 
-def _converted(kind: str | tuple[str, ...], text: str) -> Any:
+def _convert(kind: str | tuple[str, ...], text: str) -> Any:
     """A text as its kind has it; ValueError where click may refuse it."""
     if kind == "integer":
         return int(text)

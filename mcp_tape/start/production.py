@@ -6,20 +6,20 @@ from typing import TYPE_CHECKING
 
 from ..console import report
 from ..errors import MisuseError
-from ..record.production.sampling import drawn, parse_share
-from ..record.production.settings import HOOK_TIMEOUT, Production
+from ..record.production.production_options import HOOK_TIMEOUT, Production
+from ..record.production.sampling import draw_sample, parse_share
 from ..wire.channels import STDIO
-from .values import around
+from .server_values import around_from
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..api import Web
     from ..options import OptionValues
-    from ..telemetry.live import Spans
+    from ..telemetry.live_spans import LiveSpans
 
 
-def asked(values: OptionValues) -> Production:
+def production_from(values: OptionValues) -> Production:
     """What was asked for. Refuse what does not go together."""
     if values.on_rotate and not (values.rotate or values.of_client):
         raise MisuseError("--on-rotate needs --rotate: a cassette that was handed on is not written again")
@@ -31,7 +31,7 @@ def asked(values: OptionValues) -> Production:
 
         words = parse(values.on_rotate)
     return Production(
-        drawn(parse_share(values.sample), values.sample_seed) if values.sample else None,
+        draw_sample(parse_share(values.sample), values.sample_seed) if values.sample else None,
         values.bodies,
         words,
         values.hook_timeout or HOOK_TIMEOUT,
@@ -40,13 +40,13 @@ def asked(values: OptionValues) -> Production:
     )
 
 
-def _spans_to(url: str) -> Callable[[Callable[[str], None]], Spans]:
-    def made(warn: Callable[[str], None]) -> Spans:
-        from ..telemetry.live import Spans  # in the recording process
+def _spans_to(url: str) -> Callable[[Callable[[str], None]], LiveSpans]:
+    def open_spans(warn: Callable[[str], None]) -> LiveSpans:
+        from ..telemetry.live_spans import LiveSpans  # in the recording process
 
-        return Spans(url, warn)
+        return LiveSpans(url, warn)
 
-    return made
+    return open_spans
 
 
 def is_left_out(asked: Production, values: OptionValues) -> bool:
@@ -60,9 +60,9 @@ def pass_on(command: tuple[str, ...], values: OptionValues, missing: tuple[str, 
     if not values.quiet:
         report("not in the sample: passed on, and not recorded")
     if values.over_stdio:
-        from .remote import pass_on_over_stdio
+        from .url_over_stdio import pass_on_over_stdio
 
         return pass_on_over_stdio(web, values.was, warn=report)
-    from ..transports.passing import become
+    from ..transports.exec_server import become
 
-    return become(command, around(values, missing))
+    return become(command, around_from(values, missing))

@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ..errors import ServerError, count
-from ..redaction.diagnostics import hidden
+from ..redaction.diagnostics import hide_secrets
 
 Json = dict[str, Any]
 PATH = "/v1/traces"
@@ -32,7 +32,7 @@ def send(url: str, documents: Iterable[Json], wait: Callable[[float], object] = 
     """Send documents of spans; return the number of spans sent, and the number refused. `wait` runs between tries."""
     taken = refused = 0
     try:
-        for spans, without in sent(url, documents, wait):
+        for spans, without in send_each(url, documents, wait):
             taken += spans
             refused += without
     except ServerError as error:
@@ -40,18 +40,18 @@ def send(url: str, documents: Iterable[Json], wait: Callable[[float], object] = 
     return taken, refused
 
 
-def sent(url: str, documents: Iterable[Json], wait: Callable[[float], object]) -> Iterator[tuple[int, int]]:
+def send_each(url: str, documents: Iterable[Json], wait: Callable[[float], object]) -> Iterator[tuple[int, int]]:
     """Send documents of spans; yield the number of spans in each, and the number refused."""
     import httpx2
 
     with httpx2.Client(timeout=_TIMEOUT, follow_redirects=False) as client:
         for document in documents:
-            answer = _taken(client, endpoint(url), encode(document), wait)
+            answer = _post_document(client, endpoint(url), encode(document), wait)
             spans = sum(len(scope["spans"]) for one in document["resourceSpans"] for scope in one["scopeSpans"])
-            yield spans, rejected(answer)
+            yield spans, count_rejected(answer)
 
 
-def _taken(client: Any, url: str, body: bytes, wait: Callable[[float], object]) -> bytes:
+def _post_document(client: Any, url: str, body: bytes, wait: Callable[[float], object]) -> bytes:
     """Send a document until the collector takes it; return the response."""
     import httpx2
 
@@ -72,7 +72,9 @@ def _taken(client: Any, url: str, body: bytes, wait: Callable[[float], object]) 
             break
         asked = response.headers.get("retry-after", "")
         delay = min(float(asked), _LONGEST) if asked.isdecimal() else delay
-    raise ServerError(hidden(f"cannot send spans to {url.partition('?')[0]}: {why}"))  # a query may hold a signature
+    raise ServerError(
+        hide_secrets(f"cannot send spans to {url.partition('?')[0]}: {why}")
+    )  # a query may hold a signature
 
 
 def encode(document: Json) -> bytes:
@@ -84,7 +86,7 @@ def encode(document: Json) -> bytes:
     return b"".join(_message(1, _resource_spans(one)) for one in document["resourceSpans"])
 
 
-def rejected(response: bytes) -> int:
+def count_rejected(response: bytes) -> int:
     """The number of refused spans, from an ExportTraceServiceResponse."""
     partial = response[2:] if response[:1] == b"\x0a" else b""
     number = 0
@@ -112,8 +114,8 @@ def _span(span: Json) -> bytes:
         _message(4, bytes.fromhex(span["parentSpanId"])) if "parentSpanId" in span else b"",
         _text(5, span["name"]),
         _number(6, span["kind"]),
-        _fixed(7, int(span["startTimeUnixNano"])),
-        _fixed(8, int(span["endTimeUnixNano"])),
+        _fixed64_field(7, int(span["startTimeUnixNano"])),
+        _fixed64_field(8, int(span["endTimeUnixNano"])),
         _attributes(9, span["attributes"]),
     ]
     if status := span.get("status"):
@@ -142,7 +144,7 @@ def _number(field: int, number: int) -> bytes:
     return _varint(field << 3) + _varint(number)
 
 
-def _fixed(field: int, number: int) -> bytes:
+def _fixed64_field(field: int, number: int) -> bytes:
     return _varint(field << 3 | 1) + number.to_bytes(8, "little")
 
 

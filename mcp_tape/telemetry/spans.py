@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from .. import __version__
 from ..cassette.query.filters import Filter
 from ..cassette.reader import Cassette, Session
-from ..formats.calls import Call, calls, server_url, started, text
+from ..formats.timed_calls import TimedCall, calls, server_url, start_time, text
 from ..wire import frames, protocol
 from ..wire.channels import STDIO
 
@@ -38,7 +38,7 @@ def documents(cassette: Cassette, sessions: Iterable[Session], kept: Filter, con
 
 def document(session: Session, spans: list[Json]) -> Json:
     """A document with spans of one session, to send."""
-    return {"resourceSpans": [_of_resource(session) | {"scopeSpans": [_SCOPE | {"spans": spans}]}]}
+    return {"resourceSpans": [_resource(session) | {"scopeSpans": [_SCOPE | {"spans": spans}]}]}
 
 
 def dump(cassette: Cassette, sessions: Iterable[Session], kept: Filter, content: bool) -> Iterator[str]:
@@ -46,7 +46,7 @@ def dump(cassette: Cassette, sessions: Iterable[Session], kept: Filter, content:
     yield '{"resourceSpans":['
     begun = ""
     for session in sessions:
-        separator = begun + f'{text(_of_resource(session))[:-1]},"scopeSpans":[{text(_SCOPE)[:-1]},"spans":['
+        separator = begun + f'{text(_resource(session))[:-1]},"scopeSpans":[{text(_SCOPE)[:-1]},"spans":['
         for span in _spans(cassette, session, kept, content):
             yield separator + text(span)
             separator, begun = ",", ","
@@ -55,12 +55,12 @@ def dump(cassette: Cassette, sessions: Iterable[Session], kept: Filter, content:
     yield "]}\n"
 
 
-def _of_resource(session: Session) -> Json:
-    return {"resource": {"attributes": _of_session(session)}}
+def _resource(session: Session) -> Json:
+    return {"resource": {"attributes": _session_attributes(session)}}
 
 
 def _spans(cassette: Cassette, session: Session, kept: Filter, content: bool) -> Iterator[Json]:
-    end, common = 0, connection(session) | _id(cassette, session)
+    end, common = 0, shared_attributes(session) | _id(cassette, session)
     if counts := cassette.counts_of(session.id, session.id).get(session.id):
         end = counts.microseconds or 0
     for call in calls(cassette, session.id, kept):
@@ -68,9 +68,9 @@ def _spans(cassette: Cassette, session: Session, kept: Filter, content: bool) ->
         yield span(session, call, common | (_content(call) if content else {}), until, content)
 
 
-def span(session: Session, call: Call, common: Json, until: int, content: bool = False) -> Json:
+def span(session: Session, call: TimedCall, common: Json, until: int, content: bool = False) -> Json:
     """Return the span of a call that ended `until` microseconds after its session began."""
-    zero = started(session)
+    zero = start_time(session)
     exchange = call.exchange
     trace, number, parent = ids(session, exchange.seq, exchange.id, exchange.params)
     made = {
@@ -78,7 +78,7 @@ def span(session: Session, call: Call, common: Json, until: int, content: bool =
         **({"parentSpanId": parent} if parent else {}),
         "name": _name(call), "kind": _CLIENT,
         "startTimeUnixNano": str((zero + call.at) * 1000), "endTimeUnixNano": str((zero + until) * 1000),
-        "attributes": _attributes(common | _of_call(call)),
+        "attributes": _attributes(common | _call_attributes(call)),
     }  # fmt: skip
     if call.status not in ("ok", "input-required"):
         message = protocol.member(exchange.error, "message")
@@ -86,7 +86,7 @@ def span(session: Session, call: Call, common: Json, until: int, content: bool =
     return made
 
 
-def _name(call: Call) -> str:
+def _name(call: TimedCall) -> str:
     """`tools/call search`: the method, and the tool or prompt; never a URI, which would make too many names."""
     exchange = call.exchange
     named = exchange.name if exchange.method in (protocol.CALL, protocol.GET_PROMPT) else None
@@ -111,12 +111,12 @@ def _digest(session: Session, *parts: str) -> str:
     return sha256("\0".join((session.started_at, str(session.id), session.target, *parts)).encode()).hexdigest()
 
 
-def _of_session(session: Session) -> list[Json]:
+def _session_attributes(session: Session) -> list[Json]:
     name = {"service.name": session.client_name or "mcp-client", "service.version": session.client_version}
     return _attributes(name)
 
 
-def connection(session: Session) -> Json:
+def shared_attributes(session: Session) -> Json:
     """The attributes that all spans of a session share."""
     version: Json = {"mcp.protocol.version": session.protocol_version}
     return _network(session) | version
@@ -144,7 +144,7 @@ def _id(cassette: Cassette, session: Session) -> Json:
     return {}
 
 
-def _of_call(call: Call) -> Json:
+def _call_attributes(call: TimedCall) -> Json:
     exchange = call.exchange
     code = protocol.member(exchange.error, "code")
     rpc_id = None if exchange.id is None else exchange.id.strip('"')
@@ -160,14 +160,14 @@ def _of_call(call: Call) -> Json:
     return found
 
 
-def _error(call: Call) -> str | None:
+def _error(call: TimedCall) -> str | None:
     """One of a few values: the error code, `tool_error` as the conventions require, or `no_response`."""
     named = {"tool-error": "tool_error", "unanswered": "no_response", "error": "_OTHER"}.get(call.status)
     code = protocol.member(call.exchange.error, "code")
     return named if code is None else str(code)
 
 
-def _content(call: Call) -> Json:
+def _content(call: TimedCall) -> Json:
     if call.exchange.method != protocol.CALL:
         return {}
     arguments = protocol.member(call.exchange.params, "arguments")

@@ -21,7 +21,7 @@ _VARIABLE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _WEB = ("http://", "https://", "${")  # beginnings of URLs
 
 
-class Entry(NamedTuple):
+class ConfiguredServer(NamedTuple):
     """A live server, as given."""
 
     command: tuple[str, ...] = ()
@@ -31,7 +31,9 @@ class Entry(NamedTuple):
     headers: Mapping[str, Any] = {}
     more: Mapping[str, Any] = {}  # other keys for clients
 
-    def replaced(self, key: str, *, command: Sequence[str] = (), url: str | None = None, live: bool) -> dict[str, Any]:
+    def client_entry(
+        self, key: str, *, command: Sequence[str] = (), url: str | None = None, live: bool
+    ) -> dict[str, Any]:
         """The entry for a client, with a tape in the server's place.
 
         A live server keeps its variables and headers, because the client may have to fill in values. A tape that plays
@@ -41,29 +43,29 @@ class Entry(NamedTuple):
         if not made.keys() & set(_KINDS):
             made[_KIND[key]] = STDIO if command else SSE if _is_sse(url) else HTTP
         made |= {"command": command[0], "args": [*command[1:]]} if command else {"url": url}
-        cwd = self.cwd if self.cwd and expanded(self.cwd, os.environ) is None else None
+        cwd = self.cwd if self.cwd and expand_variables(self.cwd, os.environ) is None else None
         kept = {"env": dict(self.env), "cwd": cwd, "headers": dict(self.headers)}
         return made | {name: value for name, value in kept.items() if value and live}
 
-    def expand(self, environ: Mapping[str, str]) -> Entry:
+    def expand(self, environ: Mapping[str, str]) -> ConfiguredServer:
         """The same server, with known variables expanded.
 
         Values with unknown variables are left out: only the client knows them.
         """
         env, headers = (
-            {name: text for name, value in values.items() if (text := expanded(value, environ)) is not None}
+            {name: text for name, value in values.items() if (text := expand_variables(value, environ)) is not None}
             for values in (self.env, self.headers)
         )
-        words = tuple(word if (text := expanded(word, environ)) is None else text for word in self.command)
-        cwd = expanded(self.cwd, environ) if self.cwd else None
-        return Entry(words, expanded(self.url, environ) or self.url, env, cwd, headers)
+        words = tuple(word if (text := expand_variables(word, environ)) is None else text for word in self.command)
+        cwd = expand_variables(self.cwd, environ) if self.cwd else None
+        return ConfiguredServer(words, expand_variables(self.url, environ) or self.url, env, cwd, headers)
 
 
 def _is_sse(url: str | None) -> bool:
     return (url or "").partition("?")[0].rstrip("/").endswith(SSE_PATH)
 
 
-def read(servers: object) -> dict[str, Entry]:
+def read_entries(servers: object) -> dict[str, ConfiguredServer]:
     """Return the given servers by name; TapeError for an invalid one."""
     if not isinstance(servers, Mapping) or not servers:
         raise TapeError('servers is a dict of at least one, as in {"git": ["mcp-server-git"], "web": "https://…/mcp"}')
@@ -78,19 +80,19 @@ def _name(name: object) -> str:
     return str(name)
 
 
-def _read(name: str, value: object) -> Entry:
+def _read(name: str, value: object) -> ConfiguredServer:
     if isinstance(value, str):
         if not value.startswith(_WEB):
             raise TapeError(f"the server {name!r} is neither a URL nor a list of words, as in {value.split()!r}")
-        return Entry(url=value)
+        return ConfiguredServer(url=value)
     if isinstance(value, Sequence) and not isinstance(value, bytes):
-        return Entry(command=_words(name, value))
+        return ConfiguredServer(command=_words(name, value))
     if not isinstance(value, Mapping):
         raise TapeError(f"the server {name!r} must be a list of words, a URL or a dict, not {type(value).__name__}")
-    return _of_mapping(name, value)
+    return _entry_of_mapping(name, value)
 
 
-def _of_mapping(name: str, value: Mapping[str, Any]) -> Entry:
+def _entry_of_mapping(name: str, value: Mapping[str, Any]) -> ConfiguredServer:
     command, url = value.get("command"), value.get("url")
     if bool(command) == bool(url):
         raise TapeError(f"the server {name!r} needs either a command or a url, and not both")
@@ -103,7 +105,7 @@ def _of_mapping(name: str, value: Mapping[str, Any]) -> Entry:
     for key in ("env", "headers"):
         if not isinstance(value.get(key) or {}, Mapping):
             raise TapeError(f"{key} of the server {name!r} must be a dict")
-    return Entry(
+    return ConfiguredServer(
         () if url else _words(name, [*first, *more]),
         url,
         value.get("env") or {},
@@ -122,7 +124,7 @@ def _words(name: str, words: Sequence[Any]) -> tuple[str, ...]:
     return tuple(texts)
 
 
-def expanded(text: Any, environ: Mapping[str, str]) -> Any:
+def expand_variables(text: Any, environ: Mapping[str, str]) -> Any:
     """A text with its variables expanded; None if one is unknown. Other values are returned unchanged."""
     if not isinstance(text, str):
         return text

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import count
-from .summary import Call
+from .terminal_summary import Call
 
 if TYPE_CHECKING:
     import pytest
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _MOST = 5  # misses to report in full
 
 
-class Use:
+class TapeUse:
     """The use of a tape by one test, or by all tests with a tape from the factory."""
 
     def __init__(
@@ -64,13 +64,13 @@ class Use:
         self._errors.update(new)
         return new
 
-    def left(self) -> list[Call]:
+    def unmade_calls(self) -> list[Call]:
         """Return the recorded requests that were not made, unless they are ignored."""
         calls = self.tape.unplayed if self.unplayed != "ignore" else []
-        return [(call.session or 0, call.seq or 0, shown(call)) for call in calls]
+        return [(call.session or 0, call.seq or 0, call_line(call)) for call in calls]
 
 
-def shown(call: Exchange) -> str:
+def call_line(call: Exchange) -> str:
     """A call on one line, with its server if there are several."""
     server = call.server and f"{call.server}:"
     return " ".join(" ".join(filter(None, (server, call.method, call.name))).split())
@@ -81,12 +81,12 @@ class Trouble(NamedTuple):
     text: str
 
 
-def command(test: str, mode: str) -> str:
+def record_command(test: str, mode: str) -> str:
     """The command that runs a test and records."""
     return f"pytest {shlex.quote(test)} --mcp-record={mode}" if test else f"pytest --mcp-record={mode}"
 
 
-def find(uses: Iterable[Use], test: Callable[[], str]) -> Trouble | None:
+def find_trouble(uses: Iterable[TapeUse], test: Callable[[], str]) -> Trouble | None:
     """Return the failures since the last call: servers that did not start, then calls that missed.
 
     `test` returns the pytest argument for the test that uses the tapes, for advice.
@@ -94,7 +94,7 @@ def find(uses: Iterable[Use], test: Callable[[], str]) -> Trouble | None:
     errors, calls, reports = [], [], []
     for use in uses:
         for tape in use.tapes:
-            tape.words = _words(use, test)
+            tape.words = _advice_writer(use, test)
         errors += use.new_errors()
         misses = use.new_misses()
         calls += [miss.title for miss in misses]
@@ -106,17 +106,17 @@ def find(uses: Iterable[Use], test: Callable[[], str]) -> Trouble | None:
     return Trouble(lines[0], "\n".join(lines)) if lines else None
 
 
-def inexact_in_words(path: str, inexact: list[Inexact]) -> str:
+def describe_inexact(path: str, inexact: list[Inexact]) -> str:
     """List inexact answers, each with its differences."""
-    from ..replay.misses import in_line
+    from ..replay.misses import difference_line
 
     lines = [f"{count(len(inexact), 'answer')} on {path} not exact:"]
     for one in inexact[:_MOST]:
-        lines += [f"  {one.title}", *(f"    {in_line(found)}" for found in one.differences)]
+        lines += [f"  {one.title}", *(f"    {difference_line(found)}" for found in one.differences)]
     return "\n".join(lines + ([f"  and {len(inexact) - _MOST} more"] if len(inexact) > _MOST else []))
 
 
-def of_inexact(texts: list[str]) -> Trouble | None:
+def inexact_reason(texts: list[str]) -> Trouble | None:
     """Return a possible reason for the failure of a test that got answers to other requests."""
     return Trouble(texts[0].partition("\n")[0].rstrip(":"), "\n".join(texts)) if texts else None
 
@@ -135,15 +135,15 @@ def explain(report: pytest.TestReport, trouble: Trouble) -> None:
         crash.message = f"{trouble.headline}; {crash.message}"
 
 
-def _words(use: Use, test: Callable[[], str]) -> Callable[[Advice], str]:
-    def words(advice: Advice) -> str:
-        from ..replay.misses import as_argument, shown_by
+def _advice_writer(use: TapeUse, test: Callable[[], str]) -> Callable[[Advice], str]:
+    def write_advice(advice: Advice) -> str:
+        from ..replay.misses import as_argument, show_command
 
         if advice.what == "mode":
-            return command(test(), advice.value)
+            return record_command(test(), advice.value)
         if advice.what == "show":
-            return shown_by(use.tape.path, advice)
+            return show_command(use.tape.path, advice)
         option = "mcp_tape_factory(..., {})" if use.is_made else "@pytest.mark.mcp_tape({})"
         return option.format(as_argument(advice))
 
-    return words
+    return write_advice

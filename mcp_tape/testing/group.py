@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..errors import TapeError
 from ..wire.frames import Exchange
-from .entries import KEYS, Entry
-from .used import Function, Inexact, Miss, Settings, UsedCassette, When
+from .entries import KEYS, ConfiguredServer
+from .used import Function, Inexact, Miss, UsedCassette, UseSettings, When
 
 if TYPE_CHECKING:
-    from .recording import Recording
+    from .recorders import RecordingTape
 
 
-class Group(UsedCassette):
+class TapeGroup(UsedCassette):
     """Tapes of several servers, used as one. Recording ones share a file, which is kept as a whole or not at all."""
 
     def __init__(
         self,
-        settings: Settings,
+        settings: UseSettings,
         doors: Mapping[str, UsedCassette],
-        entries: Mapping[str, Entry],
-        file: Recording | None,
+        entries: Mapping[str, ConfiguredServer],
+        file: RecordingTape | None,
         *,
         is_owner: bool = True,
     ) -> None:
@@ -41,13 +41,13 @@ class Group(UsedCassette):
     def config(self, key: str = "mcpServers") -> dict[str, Any]:
         if key not in KEYS:
             raise TapeError(f"there is no configuration with {key!r}; choose one of {', '.join(KEYS)}")
-        return {key: {name: self._replaced(key, name) for name in self._doors}}
+        return {key: {name: self._client_entry(key, name) for name in self._doors}}
 
-    def _replaced(self, key: str, name: str) -> dict[str, Any]:
+    def _client_entry(self, key: str, name: str) -> dict[str, Any]:
         door, entry = self._doors[name], self._entries[name]
         if entry.url:
-            return entry.replaced(key, url=door.url, live=door.is_recording)
-        return entry.replaced(key, command=door._command_for(entry.command), live=door.is_recording)
+            return entry.client_entry(key, url=door.url, live=door.is_recording)
+        return entry.client_entry(key, command=door._command_for(entry.command), live=door.is_recording)
 
     # -- connections
 
@@ -65,8 +65,8 @@ class Group(UsedCassette):
 
     # -- what happened
 
-    def _timed(self) -> list[tuple[When, Exchange]]:
-        return list(heapq.merge(*(door._timed() for door in self._doors.values()), key=lambda timed: timed[0]))
+    def _timed_calls(self) -> list[tuple[When, Exchange]]:
+        return list(heapq.merge(*(door._timed_calls() for door in self._doors.values()), key=lambda timed: timed[0]))
 
     @property
     def misses(self) -> list[Miss]:
@@ -117,9 +117,9 @@ class Group(UsedCassette):
 
     # -- its end
 
-    def another(self) -> Group:
+    def another(self) -> TapeGroup:
         doors = {name: door.another() for name, door in self._doors.items()}
-        return Group(self._settings, doors, self._entries, self._file, is_owner=False)
+        return TapeGroup(self._settings, doors, self._entries, self._file, is_owner=False)
 
     def _end(self, keep: bool) -> None:
         failed: list[TapeError] = []

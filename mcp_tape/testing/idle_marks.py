@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from .settings import refuse
+from .tape_settings import refuse
 
 _TAPES = {"mcp_tape", "mcp_tape_factory"}
 _NO_EFFECT = """the marker mcp_tape has no effect: this test uses no tape, so it talks to live servers

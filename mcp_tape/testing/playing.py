@@ -16,34 +16,34 @@ from ..replay.faults import StandIns, output_schemas
 from ..replay.stage import Stage
 from ..wire import frames, protocol
 from ..wire.frames import Exchange
-from .used import Function, Inexact, Miss, Settings, UsedCassette, When, unplayed
+from .used import Function, Inexact, Miss, UsedCassette, UseSettings, When, unplayed_exchanges
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from ..replay.deck import Deck
-    from ..replay.report import Fact
-    from ..replay.sends import Call, Player, Send
+    from ..replay.report import ReplayEvent
+    from ..replay.sends import ClientCall, Player, Send
     from ..transports.http.listen import Application
-    from ..transports.http.serve import Server
+    from ..transports.http.serve import ReplayServer
 
 
-class Playing(UsedCassette):
+class PlayingTape(UsedCassette):
     """A tape in use that plays: a deck for each client, and the facts of all."""
 
-    def __init__(self, settings: Settings, opened: Cassette) -> None:
+    def __init__(self, settings: UseSettings, opened: Cassette) -> None:
         """`opened` is for the first client: checking a cassette is most of the work of opening it."""
         super().__init__(settings)
-        self._opened, self._as_opened = opened, file.look(self.path)
+        self._opened, self._as_opened = opened, file.file_state(self.path)
         self._unused = weakref.finalize(self, opened.__exit__)
         self._lock = threading.Lock()
-        self._clients = _Count()
-        self._facts: list[tuple[float, Fact]] = []  # with the time of each
+        self._clients = _ClientCounter()
+        self._facts: list[tuple[float, ReplayEvent]] = []  # with the time of each
         self._said: list[str] = []
-        self._answers: dict[Call, bytes] = {}  # of stand-ins
+        self._answers: dict[ClientCall, bytes] = {}  # of stand-ins
         self._decks: list[Deck] = []  # of all clients
         self._stand_ins = StandIns(self._output_schemas)
-        self._server: Server | None = None
+        self._server: ReplayServer | None = None
         self._url_path = ""
 
     def _make_streams(self) -> AbstractAsyncContextManager[tuple[Any, Any]]:
@@ -72,7 +72,7 @@ class Playing(UsedCassette):
     def _player(self) -> Iterator[Player]:
         """A player for one client, in that client's thread."""
         with self._cassette() as cassette:
-            with file.at_once(cassette.connection):
+            with file.begin_snapshot(cassette.connection):
                 player, _ = self._stage(cassette).player()
             yield player
 
@@ -82,36 +82,36 @@ class Playing(UsedCassette):
 
         with self._cassette() as cassette:
             stage = self._stage(cassette)
-            self._url_path, aliases = stage.place(self._settings.web.url)
-            self._server = serve.Server(stage, stop, aliases)
+            self._url_path, aliases = stage.served_paths(self._settings.web.url)
+            self._server = serve.ReplayServer(stage, stop, aliases)
             yield self._server
 
     def _stage(self, cassette: Cassette) -> Stage:
-        hooks = self._hear, self._stand_in, lambda run: self._clients
+        hooks = self._add_event, self._stand_in, lambda run: self._clients
         return _Stage(self._decks, cassette, self._settings.replay, self._said.append, *hooks)
 
     def _cassette(self) -> Cassette:
         """The cassette that was opened for checking, once, if the file is unchanged; else a new one."""
-        if file.look(self.path) != self._as_opened:
+        if file.file_state(self.path) != self._as_opened:
             self._unused()
         return self._opened if self._unused.detach() else Cassette(self.path, self.label)
 
     # -- what happened
 
-    def _hear(self, fact: Fact) -> None:
+    def _add_event(self, fact: ReplayEvent) -> None:
         with self._lock:
             self._facts.append((time(), fact))
 
-    def _heard(self, *what: str) -> list[Fact]:
-        return [fact for _, fact in self._heard_at(*what)]
+    def _events_of(self, *what: str) -> list[ReplayEvent]:
+        return [fact for _, fact in self._timed_events(*what)]
 
-    def _heard_at(self, *what: str) -> list[tuple[float, Fact]]:
+    def _timed_events(self, *what: str) -> list[tuple[float, ReplayEvent]]:
         with self._lock:
             return [(at, fact) for at, fact in self._facts if fact.what in what]
 
-    def _timed(self) -> list[tuple[When, Exchange]]:
-        calls: dict[Call, When] = {}
-        for number, (at, fact) in enumerate(self._heard_at("played", "miss")):
+    def _timed_calls(self) -> list[tuple[When, Exchange]]:
+        calls: dict[ClientCall, When] = {}
+        for number, (at, fact) in enumerate(self._timed_events("played", "miss")):
             if fact.call is not None:
                 calls.setdefault(fact.call, (at, number))  # a miss may have been found first
         with Cassette(self.path) as cassette:
@@ -119,7 +119,9 @@ class Playing(UsedCassette):
             recorded = {(e.session, e.seq, e.id): e for number in sessions for e in cassette.exchanges(number)}
         return [(at, self._exchange(call, recorded)) for call, at in calls.items()]
 
-    def _exchange(self, call: Call, recorded: dict[tuple[int | None, int | None, str | None], Exchange]) -> Exchange:
+    def _exchange(
+        self, call: ClientCall, recorded: dict[tuple[int | None, int | None, str | None], Exchange]
+    ) -> Exchange:
         message, row = call.message, call.recorded
         then = recorded.get((row.session, row.seq, row.rpc_id)) if row else None
         if then is not None:
@@ -133,19 +135,19 @@ class Playing(UsedCassette):
     def misses(self) -> list[Miss]:
         return [
             self._miss(self._exchange(fact.call, {}), fact.text, fact.advice)
-            for fact in self._heard("miss")
+            for fact in self._events_of("miss")
             if fact.call
         ]
 
     @property
     def inexact(self) -> list[Inexact]:
         found = []
-        for fact in self._heard("inexact"):
+        for fact in self._events_of("inexact"):
             if fact.call and fact.call.recorded and fact.inexact:
                 rung, similarity, differing = fact.inexact
                 place = fact.call.recorded.session, fact.call.recorded.seq
                 found.append(
-                    Inexact(self._labelled(self._exchange(fact.call, {})), rung, similarity, *place, differing)
+                    Inexact(self._with_label(self._exchange(fact.call, {})), rung, similarity, *place, differing)
                 )
         return found
 
@@ -158,15 +160,15 @@ class Playing(UsedCassette):
         with Cassette(self.path, self.label) as cassette:
             which = self._settings.replay.session
             chosen = Selection(cassette, sessions) if sessions else select(cassette, which, nth=0)
-            return unplayed(cassette, chosen, played, self.label)
+            return unplayed_exchanges(cassette, chosen, played, self.label)
 
     @property
     def play_count(self) -> int:
-        return len(self._heard("played"))
+        return len(self._events_of("played"))
 
     @property
     def notes(self) -> list[str]:
-        misses = {fact.text for fact in self._heard("miss")}
+        misses = {fact.text for fact in self._events_of("miss")}
         return list(dict.fromkeys(text.removeprefix("note: ") for text in self._said if text not in misses))
 
     def rewind(self) -> None:
@@ -189,7 +191,7 @@ class Playing(UsedCassette):
 
         return register
 
-    def _stand_in(self, call: Call) -> Send | None:
+    def _stand_in(self, call: ClientCall) -> Send | None:
         send = self._stand_ins.answer(call)
         if send is not None:
             self._answers[call] = send.text
@@ -203,8 +205,8 @@ class Playing(UsedCassette):
             answers = [chosen.answer(row) for row in chosen.requests(protocol.TOOLS)]
             return output_schemas(chosen.message(row).body for row in answers if row)
 
-    def another(self) -> Playing:
-        return Playing(self._settings, Cassette(self.path, self.label))
+    def another(self) -> PlayingTape:
+        return PlayingTape(self._settings, Cassette(self.path, self.label))
 
     def _end(self, keep: bool) -> None:
         self._started.close()
@@ -228,7 +230,7 @@ class _Stage(Stage):
         self._known.remove(deck)
 
 
-class _Count:
+class _ClientCounter:
     """Numbers the clients of a tape."""
 
     def __init__(self) -> None:

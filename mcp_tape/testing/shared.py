@@ -8,12 +8,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..errors import TapeError, unchanged
+from ..errors import TapeError, describe_unwritten
 from ..options import REPLAYING
-from .settings import Wanted, refuse
+from .tape_settings import TapeSettings, refuse
 
 if TYPE_CHECKING:
-    from ..cassette.replace import Part
+    from ..cassette.replace import DraftFile
     from .use import UsedCassette
 
 # Options in which tests that record one cassette may differ: always, and where only the live server answers.
@@ -22,15 +22,15 @@ _OF_REPLAY = {row.keyword for row in REPLAYING}
 _TOGETHER = "those that record one cassette must run in one process: without -n, or from one file with --dist loadfile"
 
 
-class Shared:
+class SharedRecording:
     """A cassette that several tests record, each its part."""
 
-    def __init__(self, tape: UsedCassette, want: Wanted) -> None:
+    def __init__(self, tape: UsedCassette, want: TapeSettings) -> None:
         self.tape = tape
         self.tests: set[str] = set()
         self._keywords = want.keywords
 
-    def join(self, test: str, want: Wanted) -> UsedCassette:
+    def join(self, test: str, want: TapeSettings) -> UsedCassette:
         """Return the tape of one more test."""
         self.tests.add(test)
         free = _OF_PLAYING if self.tape.mode == "new_episodes" else _OF_REPLAY
@@ -44,16 +44,16 @@ class Shared:
 class Recordings:
     """The recordings of this process."""
 
-    def __init__(self, open_tape: Callable[[Path | str, Wanted], UsedCassette], *, is_alone: bool) -> None:
+    def __init__(self, open_tape: Callable[[Path | str, TapeSettings], UsedCassette], *, is_alone: bool) -> None:
         """`is_alone`: no other process runs tests of this run. Otherwise the controller decides what to keep."""
         self._open_tape = open_tape
         self._is_alone = is_alone
-        self._shared: dict[str, Shared] = {}
+        self._shared: dict[str, SharedRecording] = {}
         self._locks: dict[str, int] = {}
         self.parts: list[tuple[str, str]] = []  # recordings to keep: the path of the cassette, and of the part
         self.unfit: set[str] = set()  # cassettes with a failed or refused test
 
-    def open(self, path: Path | str, want: Wanted, test: str, *, is_shared: bool) -> UsedCassette:
+    def open(self, path: Path | str, want: TapeSettings, test: str, *, is_shared: bool) -> UsedCassette:
         """Open a tape, as a recording if there is one to make."""
         shared = self._shared.get(str(path))
         if shared is not None and want.mode != "none":
@@ -63,11 +63,11 @@ class Recordings:
             tape.finish(keep=False)
             tape = self._open_locked(path, want)
         if tape.is_recording and is_shared:
-            self._shared[str(path)] = Shared(tape, want)
+            self._shared[str(path)] = SharedRecording(tape, want)
             return self._shared[str(path)].join(test, want)
         return tape
 
-    def used_by(self, test: str, path: str) -> None:
+    def add_user(self, test: str, path: str) -> None:
         if path in self._shared:
             self._shared[path].tests.add(test)
 
@@ -78,7 +78,7 @@ class Recordings:
             bad = sorted(shared.tests & failed)
             why = "the run was stopped" if stopped else f"these failed: {', '.join(bad)}"
             if stopped or bad:
-                problems.append(f"{unchanged(path)}, because {why}")
+                problems.append(f"{describe_unwritten(path)}, because {why}")
                 self.unfit.add(path)
             shared.tape.put = None if self._is_alone else self._hand_over
             problems += finish(shared.tape, keep=not (stopped or bad))
@@ -86,11 +86,11 @@ class Recordings:
         self._shared.clear()
         return problems
 
-    def _hand_over(self, part: Part, path: str) -> None:
+    def _hand_over(self, part: DraftFile, path: str) -> None:
         """Leave the recording beside the cassette, for the controller."""
         self.parts.append((path, part.hand_over()))
 
-    def _open_locked(self, path: Path | str, want: Wanted) -> UsedCassette:
+    def _open_locked(self, path: Path | str, want: TapeSettings) -> UsedCassette:
         """Reopen a tape under a lock: another process may have recorded it meanwhile."""
         lock = _lock(path)
         if lock is None:
@@ -114,7 +114,7 @@ class Recordings:
             replace.unlock(_lock_of(path), lock)
 
 
-def put_together(parts: Sequence[tuple[str, str]], unfit: set[str], *, stopped: bool) -> list[str]:
+def keep_recordings(parts: Sequence[tuple[str, str]], unfit: set[str], *, stopped: bool) -> list[str]:
     """Keep each recording that only one process has made. Return the problems."""
     if not parts:
         return []
@@ -122,14 +122,14 @@ def put_together(parts: Sequence[tuple[str, str]], unfit: set[str], *, stopped: 
 
     problems, by_path = [], defaultdict(list)
     for path, part in parts:
-        by_path[path].append(replace.Part(part, os.path.realpath(path)))
+        by_path[path].append(replace.DraftFile(part, os.path.realpath(path)))
     for path, found in by_path.items():
         try:
             if len(found) == 1 and path not in unfit and not stopped:
                 found[0].put()
             else:
                 why = "the run was stopped" if stopped else f"not all tests that use it ran in one process; {_TOGETHER}"
-                problems.append(f"{unchanged(path)}, because {why}")
+                problems.append(f"{describe_unwritten(path)}, because {why}")
         except (TapeError, OSError) as error:
             problems.append(str(error))
         for made in found:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
+import shutil
+import tempfile
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,16 +16,16 @@ from ..cassette import schema
 from ..console import say
 from ..errors import CassetteError, TapeError
 from ..options import AROUND, MODE, REDACT, REPLAYING, USE, Option, OptionValues, is_given
-from ..redaction.diagnostics import Discreet, Rules, hidden
+from ..redaction.diagnostics import DiagnosticRedactor, Rules, hide_secrets
 from ..values import check_variable, variable
-from .used import Inexact, Miss, Settings, UsedCassette
+from .used import Inexact, Miss, UsedCassette, UseSettings
 
 if TYPE_CHECKING:
     from ..cassette.reader import Cassette
     from ..redaction.environment import Pairs
     from ..replay.faults import Chooser
     from ..replay.finder import Compare, Repeats
-    from .entries import Entry
+    from .entries import ConfiguredServer
 
 __all__ = ["Inexact", "Miss", "UsedCassette", "use_cassette"]
 
@@ -36,9 +40,11 @@ class UserFunctions(NamedTuple):
 
 
 def use_cassette(
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] = "",
     mode: modes.Mode = "once",
     *,
+    stubs: Sequence[Mapping[str, Any]] | None = None,
+    lock: str | os.PathLike[str] | None = None,
     command: Sequence[str] = (),
     url: str | None = None,
     servers: Mapping[str, Any] | None = None,
@@ -76,9 +82,15 @@ def use_cassette(
     their values are not recorded. `match_on`, `normalize` and `faults` take functions beside texts: a rule gets the
     recorded and the live request and returns None or how they differ; a normalizer gets a value and returns the value
     to compare; a fault gets the live request and returns a fault such as "delay:250", or None. Each function in
-    `redactions` gets a text and returns it without its secrets.
+    `redactions` gets a text and returns it without its secrets. `stubs` are calls with their answers, in place of a
+    cassette, and `lock` is a lock with their tools.
     """
     given = dict(locals())  # before another name is bound
+    if given.pop("stubs") is not None or lock is not None:
+        return _use_stubs(stubs, **given)
+    del given["lock"]
+    if not path:
+        raise TapeError("which cassette? Give its path, or stubs=[…]")
     if isinstance(command, str):
         raise TapeError(f"the command must be a list of words, as in {command.split()!r}")
     path, (values, functions) = os.fspath(path), _check_keywords(given)
@@ -86,24 +98,51 @@ def use_cassette(
         if command or url:
             raise TapeError(f"either servers or {'command' if command else 'url'}, not both")
         return use_servers(path, values, servers, functions, block_live=block_live)
-    settings = _settings(_absolute(path), values, functions, command)
-    opened = _to_play(settings, can_record=not block_live and bool(command or url))
+    settings = _settings(_absolute_path(path), values, functions, command)
+    opened = _open_to_play(settings, can_record=not block_live and bool(command or url))
     if opened is not None:
-        from .playing import Playing
+        from .playing import PlayingTape
 
-        return Playing(settings._replace(mode="none"), opened)
-    from .recording import Recording
+        return PlayingTape(settings._replace(mode="none"), opened)
+    from .recorders import RecordingTape
 
-    return Recording(_live(settings, block_live))
+    return RecordingTape(_live_settings(settings, block_live))
 
 
-def _absolute(path: str) -> str:
+def _use_stubs(
+    stubs: Sequence[Mapping[str, Any]] | None,
+    *,
+    path: str | os.PathLike[str],
+    lock: str | os.PathLike[str] | None,
+    mode: modes.Mode,
+    **keywords: Any,
+) -> UsedCassette:
+    """A tape that plays stubs, from a file that lasts as long as the tape: given, or those of the file at a path."""
+    from ..formats.stubs import is_stubs, lines_of
+
+    if stubs is None and not (os.fspath(path) and is_stubs(os.fspath(path))):
+        raise TapeError(f"lock goes with stubs, and {os.fspath(path) or 'no path'} is no file of these")
+    directory = tempfile.mkdtemp(prefix="mcp-tape-stubs-")
+    remove = functools.partial(shutil.rmtree, directory, ignore_errors=True)
+    try:
+        file = os.path.join(directory, "stubs.jsonl")
+        with open(file, "w", encoding="utf-8") as out:
+            out.writelines(f"{line}\n" for line in lines_of(stubs if stubs is not None else os.fspath(path), lock))
+        tape = use_cassette(file, "none", **keywords)
+    except BaseException:
+        remove()
+        raise
+    weakref.finalize(tape, remove)
+    return tape
+
+
+def _absolute_path(path: str) -> str:
     """An absolute path, or the name of a URL."""
     if not schema.is_url(path):
         return schema.absolute(path)
-    from ..fleet.remote import named  # only for remote cassettes
+    from ..fleet.stores import safe_name  # only for remote cassettes
 
-    return named(path)
+    return safe_name(path)
 
 
 def use_servers(
@@ -115,39 +154,39 @@ def use_servers(
     block_live: bool = False,
 ) -> UsedCassette:
     """A tape of several servers: each plays, or records into a common file."""
-    from .entries import read
-    from .group import Group
-    from .playing import Playing
-    from .recording import Recording
+    from .entries import read_entries
+    from .group import TapeGroup
+    from .playing import PlayingTape
+    from .recorders import RecordingTape
 
-    path, entries, functions = _absolute(path), read(servers), functions or UserFunctions()
+    path, entries, functions = _absolute_path(path), read_entries(servers), functions or UserFunctions()
     common = _settings(path, values, functions)
     several = {
-        name: _settings(path, _for_server(values, server, name), functions, server.command)
+        name: _settings(path, _values_for_server(values, server, name), functions, server.command)
         for name, server in ((name, entry.expand(os.environ)) for name, entry in entries.items())
     }
     doors: dict[str, UsedCassette] = {}
     with contextlib.ExitStack() as failing:
         for name, settings in several.items():
-            opened = _to_play(settings, can_record=not block_live)
+            opened = _open_to_play(settings, can_record=not block_live)
             if opened is not None:
-                doors[name] = Playing(settings._replace(mode="none"), opened)
+                doors[name] = PlayingTape(settings._replace(mode="none"), opened)
                 failing.callback(doors[name].finish, keep=False)
-        live = {name: _live(settings, block_live) for name, settings in several.items() if name not in doors}
+        live = {name: _live_settings(settings, block_live) for name, settings in several.items() if name not in doors}
         file = None
         if live:
             first, *others = {settings.mode for settings in live.values()}
             common = common._replace(mode="new_episodes" if others else first)
-            file = Recording(common, labels=list(live))
+            file = RecordingTape(common, labels=list(live))
             failing.callback(file.finish, keep=False)
-            doors |= {name: Recording(settings, file) for name, settings in live.items()}
+            doors |= {name: RecordingTape(settings, file) for name, settings in live.items()}
         else:
             common = common._replace(mode="none")
         failing.pop_all()
-    return Group(common, {name: doors[name] for name in entries}, entries, file)
+    return TapeGroup(common, {name: doors[name] for name in entries}, entries, file)
 
 
-def _for_server(values: OptionValues, server: Entry, label: str) -> OptionValues:
+def _values_for_server(values: OptionValues, server: ConfiguredServer, label: str) -> OptionValues:
     """The values for one of several servers: those of its entry, and the common ones."""
     values = values._replace(label=label, url=server.url)
     if server.url:
@@ -160,12 +199,12 @@ def _merge(pairs: Pairs, others: Mapping[str, str]) -> Pairs:
     return tuple((dict(pairs) | dict(others)).items())
 
 
-def _settings(path: str, values: OptionValues, functions: UserFunctions, command: Sequence[str] = ()) -> Settings:
+def _settings(path: str, values: OptionValues, functions: UserFunctions, command: Sequence[str] = ()) -> UseSettings:
     if command and values.url:
-        raise TapeError(f"either the command {command[0]} or the URL {hidden(values.url)}, not both")
+        raise TapeError(f"either the command {command[0]} or the URL {hide_secrets(values.url)}, not both")
     for row in AROUND if values.url else ():
         if is_given(row, values):
-            where = hidden(values.url or "")
+            where = hide_secrets(values.url or "")
             raise TapeError(f"{row.name} needs a command; the server at {where} is not started by mcp-tape")
     web = api.Web(url=values.url or "", headers=values.headers, cacert=values.cacert)
     replay = api.replay_options(values)._replace(
@@ -174,10 +213,10 @@ def _settings(path: str, values: OptionValues, functions: UserFunctions, command
         choosers=functions.choosers,
         redactions=functions.redactions,
     )
-    return Settings(path, values.mode, tuple(command), web, replay, values)
+    return UseSettings(path, values.mode, tuple(command), web, replay, values)
 
 
-def _live(settings: Settings, blocked: bool) -> Settings:
+def _live_settings(settings: UseSettings, blocked: bool) -> UseSettings:
     """The settings of a tape that records, if that is allowed."""
     mode, label = settings.mode, settings.replay.label
     schema.expect_local(settings.path)
@@ -196,14 +235,14 @@ def _check_keywords(keywords: Mapping[str, Any]) -> tuple[OptionValues, UserFunc
     functions: dict[str, Any] = {"redactions": tuple(keywords["redactions"])}
     for row in (MODE, *AROUND, *REPLAYING, *REDACT):
         if row.name in given:
-            given[row.name] = _checked(row, given[row.name])
+            given[row.name] = _check_value(row, given[row.name])
         if row.functions:
             functions[row.functions] = tuple(each for each in given[row.name] if not isinstance(each, str))
             given[row.name] = tuple(each for each in given[row.name] if isinstance(each, str))
     return OptionValues(**given), UserFunctions(**functions)
 
 
-def _checked(row: Option, value: Any) -> Any:
+def _check_value(row: Option, value: Any) -> Any:
     """Refuse at once what would otherwise fail when a client connects, perhaps in another thread or process."""
     if isinstance(row.kind, tuple):
         if value not in row.kind and (value, row.default) != (None, None):
@@ -211,10 +250,10 @@ def _checked(row: Option, value: Any) -> Any:
     elif row.kind == "number" and not value >= 0:
         raise TapeError(f"{row.name} {value} is less than 0")
     elif row.multiple or row.parse:
-        return _checked_list(row, value)
+        return _check_list(row, value)
     elif row.check:
         value = str(value)
-        _try(row, value, row.name)
+        _check_source(row, value, row.name)
     return value
 
 
@@ -234,27 +273,27 @@ def _variable(name: object, value: object) -> tuple[str, str]:
         raise TapeError(f"env: {error}") from None
 
 
-def _checked_list(row: Option, value: Any) -> tuple[Any, ...]:
+def _check_list(row: Option, value: Any) -> tuple[Any, ...]:
     if row.check and isinstance(value, str) and not row.may_be_one:
         raise TapeError(f"{value!r} must be in a list")
     values = (value,) if isinstance(value, str) and row.may_be_one else tuple(value)
     what = f"no {row.noun}" if row.noun else f"nothing for {row.name}"
     for source in values if row.check else ():
         if isinstance(source, str) or not row.functions:
-            _try(row, source, f"{source!r} is {what}:")
+            _check_source(row, source, f"{source!r} is {what}:")
         elif not callable(source):
             raise TapeError(f"{source!r} is neither a text nor a function")
     return values
 
 
-def _try(row: Option, source: str, refused: str) -> None:
+def _check_source(row: Option, source: str, refused: str) -> None:
     try:
-        row.checked(source)
+        row.check_text(source)
     except (ValueError, TypeError) as error:
         raise TapeError(f"{refused} {error.__cause__ or error}") from None
 
 
-def _to_play(settings: Settings, *, can_record: bool) -> Cassette | None:
+def _open_to_play(settings: UseSettings, *, can_record: bool) -> Cassette | None:
     """Open the cassette to play it; None if it must be recorded.
 
     A recording without a request plays like any other, except with `once`, which records the requests now.
@@ -262,7 +301,7 @@ def _to_play(settings: Settings, *, can_record: bool) -> Cassette | None:
     path, mode = settings.path, settings.mode
     if mode not in ("none", "once"):
         return None
-    cassette = modes.opened(path, settings.replay.label)
+    cassette = modes.open_existing(path, settings.replay.label)
     if cassette is not None:
         with contextlib.ExitStack() as failing:
             failing.enter_context(cassette)
@@ -277,12 +316,14 @@ def _to_play(settings: Settings, *, can_record: bool) -> Cassette | None:
     return None
 
 
-def _check_live(settings: Settings, mode: modes.Mode, blocked: bool) -> None:
+def _check_live(settings: UseSettings, mode: modes.Mode, blocked: bool) -> None:
     if not settings.command and not settings.web.url:
         raise TapeError(f"mode {mode} needs the live server for {settings.path}: give its command or its url")
     if "${" in settings.web.url:
-        raise TapeError(f"the URL {hidden(settings.web.url)} names a variable that is not set; it is needed to record")
+        raise TapeError(
+            f"the URL {hide_secrets(settings.web.url)} names a variable that is not set; it is needed to record"
+        )
     if blocked:
-        discreet = Discreet(Rules(environ=os.environ))
+        discreet = DiagnosticRedactor(Rules(environ=os.environ))
         server = discreet.text(settings.web.url) or discreet.command(settings.command)
         raise TapeError(f"live servers are blocked, and mode {mode} would talk to {server} for {settings.path}")

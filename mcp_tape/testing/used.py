@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
     from ..cassette.lookup.messages import Position
     from ..cassette.reader import Cassette
-    from ..cassette.replace import Part
+    from ..cassette.replace import DraftFile
     from ..options import OptionValues
-    from ..replay.misses import Advice, Difference
+    from ..replay.misses import Advice, RequestDifference
     from ..replay.selection import Selection
-    from ..replay.stage import Replay
+    from ..replay.stage import ReplayOptions
 
 Function = Callable[..., Any]
 
@@ -58,7 +58,7 @@ class Inexact(NamedTuple):
     similarity: float | None
     session: int
     seq: int
-    differences: tuple[Difference, ...]
+    differences: tuple[RequestDifference, ...]
 
     def __repr__(self) -> str:
         """Show no params in a failed assertion: they may hold secrets."""
@@ -72,19 +72,19 @@ class Inexact(NamedTuple):
         return f"{asked} by #{self.seq} of session {self.session}, {self.rung}{near}"
 
 
-class Settings(NamedTuple):
+class UseSettings(NamedTuple):
     path: str
     mode: modes.Mode
     command: tuple[str, ...]
     web: api.Web
-    replay: Replay
+    replay: ReplayOptions
     values: OptionValues  # for recorders
 
 
 class UsedCassette(ABC):
     """A cassette in use: ways to connect a client, and what happened."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: UseSettings) -> None:
         self._settings = settings
         self._started = contextlib.ExitStack()
         self._command: list[str] | None = None
@@ -93,7 +93,7 @@ class UsedCassette(ABC):
         self._ended = False
         self.path = settings.path
         self.mode = settings.mode
-        self.put: Callable[[Part, str], None] | None = None  # takes a recording instead of replacing the cassette
+        self.put: Callable[[DraftFile, str], None] | None = None  # takes a recording instead of replacing the cassette
         self.rewound = 0  # how often
         self.is_of_nothing = False  # whether the recording is kept although it has no request
         self._is_as_before = False  # whether a rewrite changed nothing, for the plugin
@@ -191,11 +191,11 @@ class UsedCassette(ABC):
     def calls(self, method: str | None = None, *, tool: str | None = None, name: str | None = None) -> list[Exchange]:
         """The requests that clients made, in order, with their answers."""
         wanted = tool or name
-        made = (call for _, call in self._timed())
+        made = (call for _, call in self._timed_calls())
         return [call for call in made if method in (None, call.method) and wanted in (None, call.name)]
 
     @abstractmethod
-    def _timed(self) -> list[tuple[When, Exchange]]:
+    def _timed_calls(self) -> list[tuple[When, Exchange]]:
         """The requests that clients made, in order, each with its time."""
 
     def expect(
@@ -212,10 +212,10 @@ class UsedCassette(ABC):
         matches. `max_duration` limits each call, as text or in seconds.
         """
         __tracebackhide__ = True
-        from ..contracts import run, terms
+        from ..contracts import breaches, terms
 
-        given = terms.made(filters, forbid, (max or {}).items(), max_duration, max_definition_bytes)
-        broken = run.report(self.path, self.calls(), given)
+        given = terms.parse_terms(filters, forbid, (max or {}).items(), max_duration, max_definition_bytes)
+        broken = breaches.report(self.path, self.calls(), given)
         if broken:
             raise AssertionError(broken)
 
@@ -230,19 +230,19 @@ class UsedCassette(ABC):
         return []
 
     def _miss(self, call: Exchange, text: str, advice: Sequence[Advice]) -> Miss:
-        from ..replay.misses import in_words
+        from ..replay.misses import add_advice
 
         if self.label is not None:
             text = text.replace("miss: ", f"miss: {self.label}: ", 1)
-        return Miss(self._labelled(call), in_words(text, advice, self.words))
+        return Miss(self._with_label(call), add_advice(text, advice, self.words))
 
-    def _labelled(self, call: Exchange) -> Exchange:
+    def _with_label(self, call: Exchange) -> Exchange:
         return call if self.label is None else call._replace(server=self.label)
 
     def _argument(self, advice: Advice) -> str:
-        from ..replay.misses import as_argument, shown_by
+        from ..replay.misses import as_argument, show_command
 
-        return shown_by(self.path, advice) if advice.what == "show" else f"use_cassette(..., {as_argument(advice)})"
+        return show_command(self.path, advice) if advice.what == "show" else f"use_cassette(..., {as_argument(advice)})"
 
     @property
     @abstractmethod
@@ -339,12 +339,14 @@ class UsedCassette(ABC):
             warnings.warn(unstruck, TapeWarning, stacklevel=3)
 
 
-def unplayed(cassette: Cassette, chosen: Selection, played: set[Position], label: str | None) -> list[Exchange]:
+def unplayed_exchanges(
+    cassette: Cassette, chosen: Selection, played: set[Position], label: str | None
+) -> list[Exchange]:
     """The exchanges of a selection that were not played, for the server with this label."""
     from ..replay.finder import Finder
 
     finder = Finder(chosen)
     finder.taken.update(played)
-    left = {(row.session, row.seq, row.rpc_id) for row in finder.unplayed()}
+    left = {(row.session, row.seq, row.rpc_id) for row in finder.unplayed_requests()}
     every = (e._replace(server=label) for number in chosen.sessions for e in cassette.exchanges(number))
     return [e for e in every if (e.session, e.seq, e.id) in left]

@@ -26,11 +26,11 @@ def headers_of_message(body: dict[str, Any], params: Mapping[Path, str]) -> dict
     name = protocol.call_name(method, asked)
     headers = {
         protocol.VERSION_HEADER: str(protocol.member(protocol.member(asked, "_meta"), protocol.META_VERSION)),
-        protocol.METHOD_HEADER: _encoded(method),
+        protocol.METHOD_HEADER: _encode(method),
     }
     if name is not None and (method in _NAMED or method.startswith(protocol.TASK_PREFIX)):
-        headers[protocol.NAME_HEADER] = _encoded(name)
-    return headers | _of_arguments(protocol.member(asked, "arguments"), params)
+        headers[protocol.NAME_HEADER] = _encode(name)
+    return headers | _argument_headers(protocol.member(asked, "arguments"), params)
 
 
 def tool_headers(body: dict[str, Any]) -> dict[str, dict[Path, str]]:
@@ -40,28 +40,28 @@ def tool_headers(body: dict[str, Any]) -> dict[str, dict[Path, str]]:
     for tool in tools if isinstance(tools, list) else ():
         name, schema = protocol.member(tool, "name"), protocol.member(tool, "inputSchema")
         if isinstance(name, str):
-            found[name] = dict(_marked(schema, ()))
+            found[name] = dict(_find_marked(schema, ()))
     return found
 
 
-def _encoded(value: str) -> str:
+def _encode(value: str) -> str:
     """Encode the value of a header, unless it is plain and does not look like an encoded one."""
     if value.isascii() and value.isprintable() and value == value.strip() and not value.startswith("=?"):
         return value
     return f"=?base64?{base64.b64encode(value.encode('utf-8', 'surrogatepass')).decode()}?="
 
 
-def _marked(schema: Any, path: Path) -> Iterator[tuple[Path, str]]:
+def _find_marked(schema: Any, path: Path) -> Iterator[tuple[Path, str]]:
     properties = protocol.member(schema, "properties")
     for name, inner in properties.items() if isinstance(properties, dict) else ():
         token = protocol.member(inner, "x-mcp-header")
         if isinstance(token, str):
             yield (*path, name), token
         elif len(path) < 10:
-            yield from _marked(inner, (*path, name))
+            yield from _find_marked(inner, (*path, name))
 
 
-def _of_arguments(arguments: Any, params: Mapping[Path, str]) -> dict[str, str]:
+def _argument_headers(arguments: Any, params: Mapping[Path, str]) -> dict[str, str]:
     headers = {}
     for path, token in params.items():
         value = arguments
@@ -69,5 +69,5 @@ def _of_arguments(arguments: Any, params: Mapping[Path, str]) -> dict[str, str]:
             value = protocol.member(value, str(step))
         if isinstance(value, (str, int, float)):
             text = str(value).lower() if isinstance(value, bool) else str(value)
-            headers[protocol.PARAM_HEADER + token.lower()] = _encoded(text)
+            headers[protocol.PARAM_HEADER + token.lower()] = _encode(text)
     return headers

@@ -33,7 +33,7 @@ class Door:
 
     def __init__(self, players: Deckplace, say: Callable[[str], None]) -> None:
         self._players, self._say = players, say
-        self._listener, self._directory = listening()
+        self._listener, self._directory = open_listener()
         self._inside: set[socket.socket] = set()
         self._threads: list[threading.Thread] = []
         self._welcoming = self._start(self._welcome)
@@ -85,7 +85,7 @@ class Door:
             self._inside.discard(client)
 
 
-def listening() -> tuple[socket.socket, str]:
+def open_listener() -> tuple[socket.socket, str]:
     """Listen on a Unix socket in a new directory that only this user can enter. Return the socket and the directory."""
     directory = tempfile.mkdtemp(prefix="mcp-tape-")
     if len(os.fsencode(directory)) + len(_SOCKET) >= _LONGEST:

@@ -30,13 +30,13 @@ async def streams(players: Callable[[], contextlib.AbstractContextManager[Player
     to_client, reads = anyio.create_memory_object_stream[Any](_NO_BOUND)
     with players() as player, to_client, reads:
         async with anyio.create_task_group() as tasks:
-            writes = _Writes(player, to_client, tasks)
+            writes = _WriteStream(player, to_client, tasks)
             writes.pass_on()
             yield reads, writes
             tasks.cancel_scope.cancel()
 
 
-class _Writes:
+class _WriteStream:
     """The stream that a client writes to. Answers are there when `send` returns; only what is due later has a task."""
 
     def __init__(self, player: Player, to_client: Any, tasks: Any) -> None:
@@ -84,7 +84,7 @@ class _Writes:
         self._closed = True
         self._hang_up()
 
-    async def __aenter__(self) -> _Writes:
+    async def __aenter__(self) -> _WriteStream:
         return self
 
     async def __aexit__(self, *_: object) -> None:

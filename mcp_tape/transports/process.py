@@ -45,7 +45,7 @@ class Around(NamedTuple):
 AS_WE_ARE = Around()
 
 
-class Server:
+class ServerProcess:
     """A stdio server, started. To be made on the main thread, before any other thread runs.
 
     A parent-death signal fires when the thread that started the child ends, see PR_SET_PDEATHSIG(2const); and we fork.
@@ -86,7 +86,7 @@ class Child:
             self.wait()
             for ours in (self.stdin, self.stdout, self.stderr):
                 os.close(ours)
-            raise ServerError(not_started(command[0], int(reported)))
+            raise ServerError(start_failure(command[0], int(reported)))
 
     def wait(self) -> None:
         """Wait for its end. `returncode` is then its exit code, or a signal's number, negative."""
@@ -133,11 +133,11 @@ def _become(
 
 def given_environment(around: Around = AS_WE_ARE) -> dict[str, str] | None:
     """The environment for a server; None if it is ours, as that was given."""
-    inherited = _without_ours()
+    inherited = _remove_coerced_locale()
     return inherited if not around.env else {**(os.environ if inherited is None else inherited), **dict(around.env)}
 
 
-def _without_ours() -> dict[str, str] | None:
+def _remove_coerced_locale() -> dict[str, str] | None:
     """Our environment without the LC_CTYPE that Python adds where the locale is C; None if it is as it was given.
 
     https://peps.python.org/pep-0538/. Only Linux keeps the environment that a process was started with; elsewhere a
@@ -259,7 +259,7 @@ def is_running(process: int) -> bool:
     return True
 
 
-def not_started(name: str, number: int) -> str:
+def start_failure(name: str, number: int) -> str:
     """Describe why a command cannot be started, by the number of the error."""
     from shutil import which
 

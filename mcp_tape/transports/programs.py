@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from types import FrameType
 
 from ..errors import ServerError, TapeError
-from .process import AS_WE_ARE, Around, die_with_parent, given_environment, not_started
+from .process import AS_WE_ARE, Around, die_with_parent, given_environment, start_failure
 from .signals import OTHERS, SIGNALS
 
 
@@ -42,7 +42,7 @@ def run(words: Sequence[str], environ: Mapping[str, str]) -> int:
             program.send_signal(number)
         code = program.wait()
     except OSError as error:
-        why = not_started(words[0], error.errno or 0).replace("the server", "the program", 1)
+        why = start_failure(words[0], error.errno or 0).replace("the server", "the program", 1)
         raise ProgramError(why) from None
     finally:
         for number, handler in before.items():
@@ -53,7 +53,7 @@ def run(words: Sequence[str], environ: Mapping[str, str]) -> int:
 # -- start a server beside other work, and talk to it: behind a replay, or in place of a client
 
 
-def start(command: Sequence[str], around: Around = AS_WE_ARE) -> subprocess.Popen[bytes]:
+def start_server(command: Sequence[str], around: Around = AS_WE_ARE) -> subprocess.Popen[bytes]:
     """Start a server with pipes to us, which dies with us."""
     around.check()
     try:
@@ -68,4 +68,4 @@ def start(command: Sequence[str], around: Around = AS_WE_ARE) -> subprocess.Pope
             preexec_fn=die_with_parent(),
         )
     except OSError as error:
-        raise ServerError(not_started(command[0], error.errno or 0)) from None
+        raise ServerError(start_failure(command[0], error.errno or 0)) from None

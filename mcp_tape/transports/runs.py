@@ -15,7 +15,7 @@ TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..cassette.lookup.sessions import Run
+    from ..cassette.lookup.playable_sessions import RecordedRun
 
 VARIABLE = "MCP_TAPE_RUN"
 # Programs that people type at, or that run one command after another: commands of one shell are unrelated.
@@ -36,18 +36,18 @@ class _Process(NamedTuple):
     began: str
 
 
-def named(given: str | None) -> str | None:
+def run_name(given: str | None) -> str | None:
     """The name of the run, as given or in the environment; empty: none."""
     return given if given is not None else os.environ.get(VARIABLE)
 
 
-def current(given: str | None) -> str | None:
+def current_run(given: str | None) -> str | None:
     """Return the run that we belong to; None if that cannot be found out."""
-    name = named(given)
-    return _of_parent() if name is None else name or None
+    name = run_name(given)
+    return _run_of_parent() if name is None else name or None
 
 
-def _of_parent() -> str | None:
+def _run_of_parent() -> str | None:
     number = os.getppid()
     while number > 1:
         process = _look_at(number)
@@ -61,12 +61,12 @@ def _of_parent() -> str | None:
 
 def _look_at(number: int) -> _Process | None:
     try:
-        return _in_proc(number) if sys.platform == "linux" else _by_ps(number)
+        return _read_proc(number) if sys.platform == "linux" else _ask_ps(number)
     except (OSError, ValueError, IndexError):
         return None  # another user's process, or gone
 
 
-def _in_proc(number: int) -> _Process:
+def _read_proc(number: int) -> _Process:
     """See proc_pid_stat(5): the command in parentheses may contain anything, so read behind the last one."""
     with open(f"/proc/{number}/stat", "rb") as file:
         fields = file.read().rpartition(b")")[2].split()
@@ -76,7 +76,7 @@ def _in_proc(number: int) -> _Process:
     return _Process(program, int(fields[1]), f"{int(fields[19])}-{boot}")
 
 
-def _by_ps(number: int) -> _Process:
+def _ask_ps(number: int) -> _Process:
     import subprocess
 
     words = ["ps", "-o", "ppid=,lstart=,comm=", "-p", str(number)]
@@ -88,11 +88,11 @@ def _by_ps(number: int) -> _Process:
 class Turns:
     """Numbers of the connections of our run that replay a recorded one."""
 
-    def __init__(self, path: str, given: str | None, recorded: Run, note: Callable[[str], None]) -> None:
+    def __init__(self, path: str, given: str | None, recorded: RecordedRun, note: Callable[[str], None]) -> None:
         self._path = path
         self._recorded = recorded
         self._note = note
-        self._run = current(given)
+        self._run = current_run(given)
 
     def is_of(self, recorded: str) -> bool:
         """Return whether our own run was recorded."""
@@ -118,7 +118,7 @@ class Turns:
         if self._run is None:
             return None
         try:
-            return _counted(self._file(), step)
+            return _add_to_count(self._file(), step)
         except OSError as error:
             self._note(f"cannot count the connections of this run ({error}): the newest session is played")
             self._run = None
@@ -134,7 +134,7 @@ class Turns:
         return os.path.join(_place(), f"{plain[:64]}-{crc32(what.encode('utf-8', 'surrogateescape')):08x}")
 
 
-def _counted(file: str, step: int) -> int:
+def _add_to_count(file: str, step: int) -> int:
     """Add to a count, under a lock, and return what it was."""
     import fcntl
 

@@ -27,23 +27,23 @@ _OURS = (
 OTHERS = frozenset(signal.valid_signals()) - {*SIGNALS, *(getattr(signal, f"SIG{name}", 0) for name in _OURS)}
 
 
-class _Stopped(BaseException):
+class _StopSignal(BaseException):
     """Raised wherever the signal finds us; no `except Exception` swallows it."""
 
 
-def until_stopped(serve: Callable[[], _T], heard: Callable[[int], object] = int) -> _T | None:
+def run_until_stopped(serve: Callable[[], _T], heard: Callable[[int], object] = int) -> _T | None:
     """Return the result of serving; None if a signal ended it, which `heard` is then given.
 
     For the main thread, where Python handles signals.
     """
 
     def stop(number: int, frame: FrameType | None) -> None:
-        raise _Stopped(number)
+        raise _StopSignal(number)
 
-    _take(stop)
+    _set_handlers(stop)
     try:
         return serve()
-    except _Stopped as stopped:
+    except _StopSignal as stopped:
         heard(int(stopped.args[0]))
         return None
     finally:
@@ -52,21 +52,21 @@ def until_stopped(serve: Callable[[], _T], heard: Callable[[int], object] = int)
                 signal.signal(number, signal.SIG_IGN)  # we are on our way out; once is enough
 
 
-def tidied_up() -> AbstractContextManager[None]:
+def exit_on_signal() -> AbstractContextManager[None]:
     """A signal leaves the block as an error would: what it began is ended, and what it put down is taken away."""
     from contextlib import contextmanager
 
-    return contextmanager(_tidied_up)()
+    return contextmanager(_exit_on_signal)()
 
 
-def _tidied_up() -> Iterator[None]:
+def _exit_on_signal() -> Iterator[None]:
     def leave(number: int, frame: FrameType | None) -> None:
         for every in SIGNALS:
             signal.signal(every, signal.SIG_IGN)  # once is enough
         sys.exit(128 + number)
 
     before = {number: signal.getsignal(number) for number in SIGNALS}
-    _take(leave)
+    _set_handlers(leave)
     try:
         yield
     finally:
@@ -75,7 +75,7 @@ def _tidied_up() -> Iterator[None]:
                 signal.signal(number, handler)
 
 
-def _take(handler: Callable[[int, FrameType | None], None]) -> None:
+def _set_handlers(handler: Callable[[int, FrameType | None], None]) -> None:
     for number in SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:  # nohup stays nohup
             signal.signal(number, handler)

@@ -8,6 +8,7 @@ know how a change is judged or shown.
     client     the recorded client, adapted to a live server: minted values, secrets, skipped requests
     play       the entry point, `verify`: starts the server behind a recorder, and runs both until the
                script ends or the server fails
+    scripted_calls  calls of one's own, to record a server without another client
     findings   findings of a play beyond the answers, as changes that `compare` can judge
     probe      starts and greets a live server, to see whether it works at all
     update     the new recording in the old one's place, or beside it for a review

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
-from ..cassette.lookup.messages import Messages, Recorded
-from ..cassette.query import calls
+from ..cassette.lookup.messages import Messages, RecordedMessage
+from ..cassette.query import recorded_requests
 from ..cassette.reader import Cassette
 from ..compare.minted.uses import Key
 from ..errors import TapeError
@@ -25,7 +25,7 @@ class NotReadyError(TapeError):
     exit_code = 2
 
 
-class Server(NamedTuple):
+class VerifyTarget(NamedTuple):
     """The server to verify: a command to start, or a URL."""
 
     command: tuple[str, ...] = ()
@@ -34,7 +34,7 @@ class Server(NamedTuple):
     cacert: str | None = None
 
 
-class Options(NamedTuple):
+class VerifyOptions(NamedTuple):
     """Options of a run. `timeout` is for each answer, `starting` for the first, which may take longer.
 
     `recording`: options for the recorder, as on the command line.
@@ -48,14 +48,14 @@ class Options(NamedTuple):
     label: str | None = None  # of the server, if a cassette has several
 
 
-class Heard(NamedTuple):
+class LiveAnswers(NamedTuple):
     """Live answers in the played sessions of a cassette, for sessions that extend them."""
 
     live: dict[Key, Any]  # by recorded answer, the live one, if a value is taken from it
     lost: set[Key]  # recorded answers whose requests were not made
 
 
-class Plan(NamedTuple):
+class PlayPlan(NamedTuple):
     """One session to play."""
 
     path: str
@@ -64,18 +64,18 @@ class Plan(NamedTuple):
     read_only: frozenset[str]  # tools, by their hints on the tape
     writes: tuple[str, ...]  # tools that it calls and that are not read-only
     needs: Mapping[str, frozenset[str]]  # by placeholder, the requests that need it
-    heard: Heard  # shared by the sessions of a cassette
+    heard: LiveAnswers  # shared by the sessions of a cassette
 
 
-def planned(path: str, options: Options) -> list[Plan]:
+def plan_sessions(path: str, options: VerifyOptions) -> list[PlayPlan]:
     with Cassette(path, options.label) as cassette:
         chosen = select(cassette, options.session).sessions
         sessions = sorted(chosen) if options.session == "all" else chosen
-        heard = Heard({}, set())
+        heard = LiveAnswers({}, set())
         return [_plan(cassette, session, options, heard) for session in sessions]
 
 
-def check(found: Iterable[Plan], options: Options, environ: Mapping[str, str]) -> None:
+def check(found: Iterable[PlayPlan], options: VerifyOptions, environ: Mapping[str, str]) -> None:
     """Raise NotReadyError with everything that is missing."""
     found = list(found)
     problems = [*_unwanted_writes(found, options), *_missing_secrets(found, environ)]
@@ -83,7 +83,7 @@ def check(found: Iterable[Plan], options: Options, environ: Mapping[str, str]) -
         raise NotReadyError("\n".join(problems))
 
 
-def _read_only(cassette: Cassette, session: int) -> frozenset[str]:
+def _read_only_tools(cassette: Cassette, session: int) -> frozenset[str]:
     """The tools that are read-only in every list of a session and of the one that it extends."""
     messages = Messages(cassette)
     said: dict[str, bool] = {}
@@ -108,35 +108,37 @@ def hints(body: Any) -> dict[str, bool]:
     }
 
 
-def title_of(row: Recorded) -> str:
+def title_of(row: RecordedMessage) -> str:
     return protocol.call_title(row.method or "", row.name)
 
 
-def _plan(cassette: Cassette, session: int, options: Options, heard: Heard) -> Plan:
-    if any(text.rstrip() == FAILED for _, text in calls.client_noise(cassette, session)):
+def _plan(cassette: Cassette, session: int, options: VerifyOptions, heard: LiveAnswers) -> PlayPlan:
+    if any(text.rstrip() == FAILED for _, text in recorded_requests.client_noise(cassette, session)):
         why = "a message of its client could not be kept"
         raise TapeError(f"session {session} of {cassette.path} cannot be played: {why}")
     messages = Messages(cassette)
-    mine, read_only = messages.of_client(session), _read_only(cassette, session)
+    mine, read_only = messages.of_client(session), _read_only_tools(cassette, session)
     writes = {row.name or "" for row in mine if row.method == protocol.CALL and row.name not in read_only}
     needs: dict[str, set[str]] = {}
-    for row, source in _hidden(cassette, session, mine):
+    for row, source in _placeholders_in(cassette, session, mine):
         if options.writes != "skip" or row.method != protocol.CALL or row.name in read_only:
             needs.setdefault(source, set()).add(title_of(row) if row.method else "an answer of the client")
     transport = messages.controls.transport(session)
     needed = {source: frozenset(where) for source, where in needs.items()}
-    return Plan(cassette.path, session, transport, read_only, tuple(sorted(writes)), needed, heard)
+    return PlayPlan(cassette.path, session, transport, read_only, tuple(sorted(writes)), needed, heard)
 
 
-def _hidden(cassette: Cassette, session: int, mine: Iterable[Recorded]) -> Iterator[tuple[Recorded, str]]:
+def _placeholders_in(
+    cassette: Cassette, session: int, mine: Iterable[RecordedMessage]
+) -> Iterator[tuple[RecordedMessage, str]]:
     """Yield the client's messages with the placeholders in them."""
-    texts = calls.redacted_texts(cassette, session)
-    hidden = {number: sorted(restore.hidden(text)) for number, text in texts.items()}
+    texts = recorded_requests.redacted_texts(cassette, session)
+    hidden = {number: sorted(restore.hidden_sources(text)) for number, text in texts.items()}
     for row in mine:
         yield from ((row, source) for source in hidden.get(row.frame, ()))
 
 
-def _unwanted_writes(found: list[Plan], options: Options) -> Iterator[str]:
+def _unwanted_writes(found: list[PlayPlan], options: VerifyOptions) -> Iterator[str]:
     if options.writes != "refuse":
         return
     by_path: dict[str, set[str]] = {}
@@ -151,7 +153,7 @@ def _unwanted_writes(found: list[Plan], options: Options) -> Iterator[str]:
             )
 
 
-def _missing_secrets(found: list[Plan], environ: Mapping[str, str]) -> Iterator[str]:
+def _missing_secrets(found: list[PlayPlan], environ: Mapping[str, str]) -> Iterator[str]:
     missing: dict[str, set[str]] = {}
     for plan in found:
         for source, where in plan.needs.items():

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from .. import __version__
 from ..errors import ServerError
 from ..transports.process import AS_WE_ARE, Around
-from ..transports.stdio.connect import Stdio
+from ..transports.stdio.connect import StdioConnection
 from ..wire import frames, jsontext, protocol
 
 if TYPE_CHECKING:
@@ -34,26 +34,26 @@ def probe(command: Sequence[str], timeout: float, around: Around = AS_WE_ARE) ->
     """Start a server, greet it in both eras, and end it."""
     begun = monotonic()
     try:
-        with Stdio(command, around=around) as server:
-            return _greeted(server, begun, begun + timeout)
+        with StdioConnection(command, around=around) as server:
+            return _greet(server, begun, begun + timeout)
     except ServerError as error:
         return Probe(monotonic() - begun, why=str(error))
 
 
 def probe_url(url: str, headers: Sequence[tuple[str, str]], timeout: float, *, sse: bool) -> Probe:
     """Greet a server at a URL. `sse`: over HTTP+SSE, even if the URL does not look like it."""
-    from ..transports.http.addresses import is_of_old
-    from ..transports.http.connect import Http  # slow to load
+    from ..transports.http.addresses import is_sse_url
+    from ..transports.http.connect import HttpConnection  # slow to load
 
     begun = monotonic()
     try:
-        with Http(url, headers, sse=sse or is_of_old(url), listen=False) as server:
-            return _greeted(server, begun, begun + timeout)
+        with HttpConnection(url, headers, sse=sse or is_sse_url(url), listen=False) as server:
+            return _greet(server, begun, begun + timeout)
     except ServerError as error:
         return Probe(monotonic() - begun, why=str(error))
 
 
-def _greeted(server: Connection, begun: float, end: float) -> Probe:
+def _greet(server: Connection, begun: float, end: float) -> Probe:
     noise: list[str] = []
     params = {"protocolVersion": protocol.LAST_LEGACY_VERSION, "capabilities": {}, "clientInfo": _CLIENT}
     modern = protocol.client_meta(protocol.MODERN_VERSION, _CLIENT, {})
@@ -71,7 +71,7 @@ def _greeted(server: Connection, begun: float, end: float) -> Probe:
             name = " ".join(str(protocol.member(info, key) or "") for key in ("name", "version")).strip()
             version = str(protocol.member(result, "protocolVersion") or protocol.MODERN_VERSION)
             return Probe(monotonic() - begun, name, version, tuple(noise), server.stderr())
-        why = f"it answers {method} with an error: {jsontext.compact(body.get('error'))}"
+        why = f"it answers {method} with an error: {jsontext.compact_text(body.get('error'))}"
     return Probe(monotonic() - begun, "", "", tuple(noise), server.stderr(), why)
 
 

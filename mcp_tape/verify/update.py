@@ -5,41 +5,41 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from ..cassette.change import edit
-from ..cassette.lookup.sessions import finished
+from ..cassette.change import replace_sessions
+from ..cassette.lookup.playable_sessions import finished_sessions
 from ..cassette.reader import Cassette
-from ..diff.review import ENDING
+from ..diff.pending import ENDING
 from ..errors import CassetteError
-from .findings import Verified
+from .play_findings import VerifiedSession
 
 
-def update(path: str, played: Sequence[Verified]) -> None:
+def update(path: str, played: Sequence[VerifiedSession]) -> None:
     """Replace the verified sessions of a cassette by their new recordings; CassetteError explains why not."""
     otherwise = f"{os.path.abspath(path)} was not changed"
-    edit.replace_sessions(path, _fit_to_replace(played, otherwise), otherwise)
+    replace_sessions.replace_sessions(path, _fit_to_replace(played, otherwise), otherwise)
     forget(path)
 
 
-def keep(path: str, played: Sequence[Verified]) -> None:
+def keep(path: str, played: Sequence[VerifiedSession]) -> None:
     """Put the new recordings beside the cassette, for a review."""
     path = os.path.abspath(path)
     otherwise = "the new recording was not kept"
-    edit.propose(path, _fit_to_replace(played, otherwise), otherwise, path + ENDING)
+    replace_sessions.propose(path, _fit_to_replace(played, otherwise), otherwise, path + ENDING)
 
 
 def forget(path: str) -> None:
-    edit.withdraw(path + ENDING)
+    replace_sessions.withdraw(path + ENDING)
 
 
-def _fit_to_replace(played: Sequence[Verified], otherwise: str) -> edit.New:
+def _fit_to_replace(played: Sequence[VerifiedSession], otherwise: str) -> replace_sessions.Replacements:
     for verified in played:
-        why = _unfit(verified)
+        why = _unfit_reason(verified)
         if why:
             raise CassetteError(f"{otherwise}: {why}")
     return {verified.session: (verified.new_path, _fit(verified)[0]) for verified in played}
 
 
-def _unfit(verified: Verified) -> str | None:
+def _unfit_reason(verified: VerifiedSession) -> str | None:
     """The reason why a recording must not replace the old one."""
     session = f"session {verified.session}"
     failures = [failure.message for failure in verified.failures if not failure.is_late]
@@ -59,7 +59,7 @@ def _unfit(verified: Verified) -> str | None:
     return None if len(_fit(verified)) == 1 else f"{session}: the new recording does not consist of one session"
 
 
-def _fit(verified: Verified) -> list[int]:
+def _fit(verified: VerifiedSession) -> list[int]:
     """The new sessions, without probes if there are others."""
     with Cassette(verified.new_path) as cassette:
-        return list(finished(cassette)) or list(verified.new_sessions)
+        return list(finished_sessions(cassette)) or list(verified.new_sessions)

@@ -20,14 +20,14 @@ from ..cassette import file as database
 from ..cassette.change.derive import hidden_keys
 from ..cassette.pages import BEFORE_ALL
 from ..cassette.query.filters import parse
-from ..cassette.query.rows import ALL_PARTS, Row, derived_until, session_rows
+from ..cassette.query.timeline import ALL_PARTS, TimelineRow, first_underived, session_rows
 from ..cassette.reader import Cassette
 from ..cassette.text.read import kind_of
-from ..compare.versions import compare, of_sessions
+from ..compare.versions import compare, version_of_sessions
 from ..wire import protocol
 from .pack import Packer, encodable
-from .page import compared
-from .tapes import Numbers, findings
+from .page import render_comparison
+from .tapes import SessionNumbers, findings
 
 _AT_ONCE = 20_000  # rows of one update
 _WITHDRAWN = parse("kind:request status:cancelled")
@@ -43,20 +43,20 @@ class Feed:
         self._begin()
 
     def _begin(self) -> None:
-        self._identities = self._found()
-        self._packer, self.numbers = Packer(), Numbers(len(self.paths) > 1)
+        self._identities = self._read_identities()
+        self._packer, self.numbers = Packer(), SessionNumbers(len(self.paths) > 1)
         self._seen: dict[int, tuple[int, int]] = {}  # frame and part of the last row of each session
         self._heads: dict[int, dict[str, Any]] = {}
         self._updates: list[bytes] = []
         self.blocks: list[bytes] = []
         self.generation += 1
 
-    def _found(self) -> list[Any]:
+    def _read_identities(self) -> list[Any]:
         return [database.identity(path) for path in self.paths]
 
-    def since(self, number: int, generation: int) -> bytes:
+    def update_after(self, number: int, generation: int) -> bytes:
         """Look at the files; return the update after this number, below a line that describes it."""
-        if self._found() != self._identities:
+        if self._read_identities() != self._identities:
             self._begin()  # another recording took its place
         if generation != self.generation:
             number = 0
@@ -74,13 +74,13 @@ class Feed:
                 found += findings(cassette, here, partial(self.numbers.of, place))
         return orjson.dumps(found)
 
-    def compared(self, old: int, new: int) -> bytes:
+    def comparison_page(self, old: int, new: int) -> bytes:
         """The page that compares two sessions."""
         sides = [self.numbers.origin(number) for number in (old, new)]
         with ExitStack() as stack:
             opened = [(stack.enter_context(Cassette(self.paths[place])), session) for place, session in sides]
-            before, after = (of_sessions(cassette, [session]) for cassette, session in opened)
-            return b"".join(compared(compare(before, after), before, after))
+            before, after = (version_of_sessions(cassette, [session]) for cassette, session in opened)
+            return b"".join(render_comparison(compare(before, after), before, after))
 
     def _look(self) -> bool:
         """Make an update of new rows. Return whether there may be more."""
@@ -90,7 +90,7 @@ class Feed:
                 heads = self._heads_of(place, cassette)
                 rows = list(islice(self._new(cassette, heads), left))
                 self.blocks += self._packer.pack(cassette, rows, partial(self.numbers.of, place))
-                withdrawn += self._withdrawn(cassette, rows, place)
+                withdrawn += self._withdrawn_requests(cassette, rows, place)
             left -= len(rows)
             mine = [facts for number, facts in heads.items() if self._heads.get(number) != facts]
             # A session stays open until its last row was seen.
@@ -113,11 +113,11 @@ class Feed:
             heads = [facts | {"open": False} for facts in heads]
         return {facts["id"]: facts for facts in heads}
 
-    def _new(self, cassette: Cassette, heads: dict[int, dict[str, Any]]) -> Iterator[Row]:
+    def _new(self, cassette: Cassette, heads: dict[int, dict[str, Any]]) -> Iterator[TimelineRow]:
         for number, facts in heads.items():
             if number in self._seen and not self._heads.get(number, {}).get("open", True):
                 continue
-            until = derived_until(cassette, facts["number"])
+            until = first_underived(cassette, facts["number"])
             after, part = self._seen.get(number, (BEFORE_ALL, ALL_PARTS))
             for row in session_rows(cassette, facts["number"], after=after, part=part):
                 if until is not None and row.seq >= until:
@@ -126,7 +126,7 @@ class Feed:
                 yield row
             self._seen.setdefault(number, (BEFORE_ALL, ALL_PARTS))
 
-    def _withdrawn(self, cassette: Cassette, rows: list[Row], place: int) -> list[Withdrawn]:
+    def _withdrawn_requests(self, cassette: Cassette, rows: list[TimelineRow], place: int) -> list[Withdrawn]:
         """Requests cancelled by one of these rows, whose own rows may have been read before."""
         numbers = {row.session for row in rows if row.method == protocol.CANCELLED}
         found = (row for number in sorted(numbers) for row in session_rows(cassette, number, _WITHDRAWN))
@@ -134,9 +134,9 @@ class Feed:
         return [(number_of(place, row.session), row.seq, row.part or 0, word(row.status)) for row in found]
 
 
-def save(paths: Sequence[str], to: str, wanted: Mapping[int, set[int]], numbers: Numbers) -> None:
+def save(paths: Sequence[str], to: str, wanted: Mapping[int, set[int]], numbers: SessionNumbers) -> None:
     """Make a cassette of some frames of others. Sessions have their numbers from the page."""
-    with build.building(to, paths[0]) as builder:
+    with build.build_cassette(to, paths[0]) as builder:
         for place, path in enumerate(paths):
             with Cassette(path) as cassette:
                 for session in cassette.each_session():

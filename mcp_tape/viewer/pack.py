@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from ..cassette.query import rows
-from ..cassette.query.rows import Row
+from ..cassette.query import timeline
+from ..cassette.query.timeline import TimelineRow
 from ..cassette.reader import Cassette
-from ..errors import harmless
-from ..formats.lines import goes_without_saying, line_of
+from ..errors import replace_control_characters
+from ..formats.row_lines import is_left_out_by_default, line_of
 from ..wire import jsontext, protocol
 from ..wire.secret_names import MARK
 
@@ -35,7 +35,7 @@ _MEMBER = re.compile(r'"(?:arguments|params|result|error)"\s*:\s*')
 _BLANK = re.compile(r'("(?:[^"\\]|\\.)*"?)|[ \n\r\t]+')
 
 Columns = dict[str, list[int | None]]
-Place = str | int | tuple[int, int] | tuple[int, int, int]  # the last: a place in JSON that is written with spaces
+LinePlace = str | int | tuple[int, int] | tuple[int, int, int]  # the last: a place in JSON that is written with spaces
 
 
 class Text(NamedTuple):
@@ -45,7 +45,7 @@ class Text(NamedTuple):
     row: int
     text: str
     size: int | None  # if it differs from the index
-    line: Place
+    line: LinePlace
 
 
 class Packer:
@@ -62,9 +62,11 @@ class Packer:
         self._texts: list[Text] = []
         self._size = 0
         self._rows_of_blocks: list[int] = []
-        self._spans: dict[int, Spans] = {}
+        self._spans: dict[int, CallSpans] = {}
 
-    def pack(self, cassette: Cassette, found: Iterable[Row], number: Callable[[int], int] = int) -> Iterator[bytes]:
+    def pack(
+        self, cassette: Cassette, found: Iterable[TimelineRow], number: Callable[[int], int] = int
+    ) -> Iterator[bytes]:
         """Take rows; yield each full block. `number` maps a session to its number on the page."""
         for row in found:
             self._add(cassette, row, number(row.session))
@@ -79,17 +81,17 @@ class Packer:
     def index(self, **facts: Any) -> bytes:
         """Return facts, words, columns and blocks since the last index."""
         facts |= {"words": self._words, "blocks": self._rows_of_blocks, "ids": self._ids}
-        taken = packed(facts, self._columns)
+        taken = pack_columns(facts, self._columns)
         self._words, self._columns, self._rows_of_blocks, self._ids = [], _columns(), [], {}
         return taken
 
-    def _add(self, cassette: Cassette, row: Row, session: int) -> None:
+    def _add(self, cassette: Cassette, row: TimelineRow, session: int) -> None:
         line = line_of(cassette, row, brief=True)
         text, is_bytes = _storable(cassette, row)
-        flags = ODD * line.odd | DIM * line.dim | PLUMBING * goes_without_saying(row) | BYTES * is_bytes
+        flags = ODD * line.odd | DIM * line.dim | PLUMBING * is_left_out_by_default(row) | BYTES * is_bytes
         flags |= REDACTED * (MARK in text)
         last_seq, last_at = self._last
-        span = self._spans.setdefault(session, Spans()).root(row, text)
+        span = self._spans.setdefault(session, CallSpans()).root(row, text)
         values = {
             "session": session, "seq": row.seq - last_seq, "part": row.part, "at": row.at - last_at,
             "client": int(row.sender == "client"), "kind": self.word(row.kind if row.is_message else None),
@@ -136,10 +138,10 @@ class Packer:
         heads = orjson.dumps({"sizes": sizes, "lines": [one.line for one in texts]})
         self._rows_of_blocks.append(len(texts))
         self._texts, self._size = [], 0
-        return deflated(heads + b"\n" + "".join(one.text for one in texts).encode())
+        return deflate(heads + b"\n" + "".join(one.text for one in texts).encode())
 
 
-def deflated(data: bytes) -> bytes:
+def deflate(data: bytes) -> bytes:
     """Compress data in zlib's format, to the smallest size."""
     packer = zlib.compressobj(9, zlib.DEFLATED, zlib.MAX_WBITS, 9)
     return packer.compress(data) + packer.flush()
@@ -150,13 +152,13 @@ def _columns() -> Columns:
     return {name: [] for name in f"{names} span".split()}
 
 
-def _storable(cassette: Cassette, row: Row) -> tuple[str, bool]:
+def _storable(cassette: Cassette, row: TimelineRow) -> tuple[str, bool]:
     """Return the whole text of a row, as base64 if it is not UTF-8, and whether it is."""
     if isinstance(row.excerpt, bytes):
         frame = cassette.frame(row.session, row.seq)
         data = row.excerpt if frame is None or row.frame_kind == "batch" else frame.text
         return b64encode(data).decode(), True
-    text = rows.whole_text(cassette, row)
+    text = timeline.whole_text(cassette, row)
     try:
         text.encode()
     except UnicodeEncodeError:  # a lone surrogate
@@ -164,11 +166,11 @@ def _storable(cassette: Cassette, row: Row) -> tuple[str, bool]:
     return text, False
 
 
-def _place(text: str, line: str, is_bytes: bool) -> Place:
+def _place(text: str, line: str, is_bytes: bool) -> LinePlace:
     """The position of a line in its text, and its length unless it is cut; or the line itself."""
     cut = line[:LONGEST_LINE]
     if is_bytes or not cut.isprintable():
-        return encodable(harmless(cut))
+        return encodable(replace_control_characters(cut))
     at, length = text.find(cut, 0, _FAR), _units(cut)
     if at >= 0:
         start = _units(text[:at])
@@ -198,19 +200,19 @@ def encodable(text: str) -> str:
 #
 # Similar bytes are adjacent, so they compress well. `packed.mjs` reads them.
 
-Column = Sequence[int | None]
+NumberColumn = Sequence[int | None]
 
 
-def packed(facts: Mapping[str, Any], columns: Mapping[str, Column]) -> bytes:
+def pack_columns(facts: Mapping[str, Any], columns: Mapping[str, NumberColumn]) -> bytes:
     """Pack facts and columns: a line of JSON with the facts and each column's width, then the columns."""
-    coded = {name: [_coded(value) for value in values] for name, values in columns.items()}
+    coded = {name: [_encode(value) for value in values] for name, values in columns.items()}
     widths = {name: (max(values, default=0).bit_length() + 7) // 8 for name, values in coded.items()}
     planes = (bytes(value >> 8 * at & 255 for value in coded[name]) for name in coded for at in range(widths[name]))
     rows = len(next(iter(coded.values()), ()))
     return orjson.dumps({**facts, "rows": rows, "widths": widths}) + b"\n" + b"".join(planes)
 
 
-def unpacked(data: bytes) -> tuple[dict[str, Any], dict[str, list[int | None]]]:
+def unpack_columns(data: bytes) -> tuple[dict[str, Any], dict[str, list[int | None]]]:
     """Return the facts and columns."""
     line, _, rest = data.partition(b"\n")
     facts = orjson.loads(line)
@@ -223,7 +225,7 @@ def unpacked(data: bytes) -> tuple[dict[str, Any], dict[str, list[int | None]]]:
     return facts, columns
 
 
-def _coded(value: int | None) -> int:
+def _encode(value: int | None) -> int:
     """Encode None as 0, then the numbers by their distance from 0: 0, -1, 1, -2."""
     if value is None:
         return 0
@@ -247,25 +249,25 @@ _ROUND, _STATE, _TASK = "inputResponses", "requestState", "taskId"
 _LONGEST = 1 << 20  # characters to parse
 
 
-class Spans:
+class CallSpans:
     """Reads the rows of a session in order, and finds the requests that continue others."""
 
     def __init__(self) -> None:
         self._roots: dict[int, int] = {}  # of requests that continue another
         self._waiting: dict[tuple[Any, ...], int] = {}  # the id or state that a later request names → the first request
 
-    def root(self, row: Row, text: str) -> int | None:
+    def root(self, row: TimelineRow, text: str) -> int | None:
         """The first request of the call that a client request continues; None for any other row."""
         if row.kind == "response" and row.sender == "server" and row.answers is not None:
-            self._answered(row, text)
+            self._note_answer(row, text)
         if row.kind != "request" or row.sender != "client":
             return None
-        found = self._continued(row, text)
+        found = self._find_root(row, text)
         if found is not None:
             self._roots[row.seq] = found
         return found
 
-    def _continued(self, row: Row, text: str) -> int | None:
+    def _find_root(self, row: TimelineRow, text: str) -> int | None:
         if row.method in _POLLS:
             return self._waiting.get((_TASK, row.name))
         if _ROUND not in text and _STATE not in text:
@@ -277,7 +279,7 @@ class Spans:
         by_state = self._waiting.get((_STATE, str(state)))
         return self._waiting.get((_ROUND, row.method, row.name)) if by_state is None else by_state
 
-    def _answered(self, row: Row, text: str) -> None:
+    def _note_answer(self, row: TimelineRow, text: str) -> None:
         asks, may_be_task = row.status == "input-required", _TASK in text
         if row.answers is None or not (asks or may_be_task) or row.method in _POLLS:
             return

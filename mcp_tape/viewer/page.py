@@ -13,17 +13,17 @@ from tempfile import SpooledTemporaryFile
 from typing import Any
 
 from .. import __version__
-from ..cassette.query.calls import Asked
 from ..cassette.query.filters import EVERYTHING, Filter
-from ..cassette.query.rows import Row
+from ..cassette.query.recorded_requests import RecordedRequest
+from ..cassette.query.timeline import TimelineRow
 from ..cassette.reader import Cassette
-from ..compare.changes import Place
+from ..compare.changes import RequestPlace
 from ..compare.judging import Comparison
 from ..compare.report import html
 from ..compare.report.wording import View
 from ..compare.versions import Version
-from .pack import Packer, deflated, encodable
-from .tapes import Numbers, Tape, findings
+from .pack import Packer, deflate, encodable
+from .tapes import PageTape, SessionNumbers, findings
 
 # In order of dependency. All share one scope, so a top-level name must be unique.
 MODULES = """text packed store filters tree content spans list copying findings details waterfall tables compare live
@@ -62,19 +62,19 @@ def page(data: Iterable[bytes], *, may_ask: bool = False, report: str = "") -> I
 
 def export(cassette: Cassette, numbers: list[int], kept: Filter, name: str) -> Iterator[bytes]:
     """Sessions of a cassette as a self-contained page."""
-    return exported([Tape(cassette, numbers, name)], kept)
+    return export_tapes([PageTape(cassette, numbers, name)], kept)
 
 
-def exported(
-    tapes: Sequence[Tape], kept: Filter = EVERYTHING, report: str = "", comparison: Comparison | None = None
+def export_tapes(
+    tapes: Sequence[PageTape], kept: Filter = EVERYTHING, report: str = "", comparison: Comparison | None = None
 ) -> Iterator[bytes]:
     """Sessions of cassettes as a self-contained page, with the report of their comparison if there is one."""
-    packer, numbers = Packer(whole=kept == EVERYTHING), Numbers(len(tapes) > 1)
+    packer, numbers = Packer(whole=kept == EVERYTHING), SessionNumbers(len(tapes) > 1)
     seen = set[tuple[int, int]]()
     with SpooledTemporaryFile(_IN_MEMORY) as blocks:
         for place, tape in enumerate(tapes):
             number = partial(numbers.of, place)
-            for block in packer.pack(tape.cassette, _watched(tape.rows(kept), number, seen), number):
+            for block in packer.pack(tape.cassette, _note_rows(tape.rows(kept), number, seen), number):
                 blocks.write(b64encode(block) + b"\n")
         for block in packer.rest():
             blocks.write(b64encode(block) + b"\n")
@@ -82,25 +82,29 @@ def exported(
         facts = _facts(tapes, numbers, kept != EVERYTHING)
         facts["findings"] = list(_findings(tapes, numbers, None if kept == EVERYTHING else seen))
         if comparison is not None:
-            facts["compared"] = aligned(comparison, numbers)
+            facts["compared"] = align_calls(comparison, numbers)
         yield from page(_elements(packer.index(**facts), blocks), report=report)
 
 
-def compared(comparison: Comparison, old: Version, new: Version, view: View = _AS_USUAL) -> Iterator[bytes]:
+def render_comparison(comparison: Comparison, old: Version, new: Version, view: View = _AS_USUAL) -> Iterator[bytes]:
     """Two versions of a server on a page: the report, and their recordings side by side."""
     report = "\n".join(html.articles([comparison], view))
     found = [version.recording for version in (old, new) if version.recording is not None]
-    tapes = [Tape(one.cassette, one.sessions, os.path.basename(one.cassette.path)) for one in found]
-    return exported(tapes, report=report, comparison=comparison)
+    tapes = [PageTape(one.cassette, one.sessions, os.path.basename(one.cassette.path)) for one in found]
+    return export_tapes(tapes, report=report, comparison=comparison)
 
 
-def _watched(rows: Iterable[Row], number: Callable[[int], int], seen: set[tuple[int, int]]) -> Iterator[Row]:
+def _note_rows(
+    rows: Iterable[TimelineRow], number: Callable[[int], int], seen: set[tuple[int, int]]
+) -> Iterator[TimelineRow]:
     for row in rows:
         seen.add((number(row.session), row.seq))
         yield row
 
 
-def _findings(tapes: Sequence[Tape], numbers: Numbers, seen: set[tuple[int, int]] | None) -> Iterator[dict[str, Any]]:
+def _findings(
+    tapes: Sequence[PageTape], numbers: SessionNumbers, seen: set[tuple[int, int]] | None
+) -> Iterator[dict[str, Any]]:
     """Yield all findings, or those of the rows in `seen`, without evidence from other rows."""
     for place, tape in enumerate(tapes):
         for finding in findings(tape.cassette, tape.sessions, partial(numbers.of, place)):
@@ -110,7 +114,7 @@ def _findings(tapes: Sequence[Tape], numbers: Numbers, seen: set[tuple[int, int]
                 yield finding | {"evidence": []}
 
 
-def _facts(tapes: Sequence[Tape], numbers: Numbers, filtered: bool) -> dict[str, Any]:
+def _facts(tapes: Sequence[PageTape], numbers: SessionNumbers, filtered: bool) -> dict[str, Any]:
     """The facts about the recordings as a whole."""
     found = [
         numbers.head(place, session, tape.name) | {"open": False}
@@ -124,14 +128,14 @@ def _facts(tapes: Sequence[Tape], numbers: Numbers, filtered: bool) -> dict[str,
 
 def _elements(index: bytes, blocks: Iterable[bytes]) -> Iterator[bytes]:
     """Yield data elements that a browser does not run: base64 cannot end an element."""
-    yield b'<script type="text/plain" id="index">' + b64encode(deflated(index)) + b"</script>\n"
+    yield b'<script type="text/plain" id="index">' + b64encode(deflate(index)) + b"</script>\n"
     for block in blocks:
         yield b'<script type="text/plain" class="block">' + block.rstrip() + b"</script>\n"
 
 
 @cache
 def _packed_code() -> str:
-    return b64encode(deflated(script().encode())).decode()
+    return b64encode(deflate(script().encode())).decode()
 
 
 def _hash(text: str) -> str:
@@ -146,7 +150,7 @@ def _read(name: str) -> str:
 # -- calls of two recordings side by side, as `diff` aligns them, for the page
 
 
-def aligned(comparison: Comparison, numbers: Numbers) -> dict[str, Any]:
+def align_calls(comparison: Comparison, numbers: SessionNumbers) -> dict[str, Any]:
     """Return pairs of requests as `[session, seq, session, seq]`, and the pairs of each change by its fingerprint.
 
     Pairs are in the order of the old recording, with null where there is no counterpart.
@@ -154,7 +158,7 @@ def aligned(comparison: Comparison, numbers: Numbers) -> dict[str, Any]:
     alignment = comparison.alignment
     if alignment is None:
         return {"pairs": [], "changes": {}}
-    calls: list[tuple[Asked | None, Asked | None]] = [*alignment.pairs]
+    calls: list[tuple[RecordedRequest | None, RecordedRequest | None]] = [*alignment.pairs]
     calls += [(asked, None) for asked in alignment.missing] + [(None, asked) for asked in alignment.added]
     places = [(old and old[:2], new and new[:2]) for old, new in calls]
     known = {place: number for number, place in enumerate(places)}
@@ -165,5 +169,5 @@ def aligned(comparison: Comparison, numbers: Numbers) -> dict[str, Any]:
     }
 
 
-def _on_page(numbers: Numbers, tape: int, place: Place | None) -> tuple[int | None, int | None]:
+def _on_page(numbers: SessionNumbers, tape: int, place: RequestPlace | None) -> tuple[int | None, int | None]:
     return (None, None) if place is None else (numbers.of(tape, place[0]), place[1])

@@ -5,29 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from ..cassette.query import sessions
+from ..cassette.query import inventory
 from ..cassette.query.filters import EVERYTHING, Filter
-from ..cassette.query.rows import Row, session_rows
+from ..cassette.query.timeline import TimelineRow, session_rows
 from ..cassette.reader import Cassette, Session
-from ..compare import rules
-from ..contracts import why
+from ..compare import rule_table
+from ..contracts import reasons
 from ..contracts.audit import audit
 from .pack import encodable
 
 
-class Tape(NamedTuple):
+class PageTape(NamedTuple):
     """Sessions of a cassette, and the name of its file."""
 
     cassette: Cassette
     sessions: Sequence[int]
     name: str
 
-    def rows(self, kept: Filter = EVERYTHING) -> Iterator[Row]:
+    def rows(self, kept: Filter = EVERYTHING) -> Iterator[TimelineRow]:
         for number in self.sessions:
             yield from session_rows(self.cassette, number, kept)
 
 
-class Numbers:
+class SessionNumbers:
     """Numbers of sessions on the page: their own, or consecutive ones for several cassettes."""
 
     def __init__(self, several: bool) -> None:
@@ -55,7 +55,7 @@ class Numbers:
         named = {key: encodable(value) if isinstance(value, str) else value for key, value in session._asdict().items()}
         return named | {
             "id": self.of(tape, session.id), "number": session.id, "file": encodable(name),
-            "server": encodable(sessions.server(session)), "open": sessions.is_open(session),
+            "server": encodable(inventory.server(session)), "open": inventory.is_open(session),
         }  # fmt: skip
 
 
@@ -64,11 +64,15 @@ class Numbers:
 
 def findings(cassette: Cassette, sessions: Sequence[int], number: Callable[[int], int]) -> Iterator[dict[str, Any]]:
     """Yield findings with rule, line and evidence. `number` maps a session to its number on the page."""
-    for reason in why.reasons(cassette, sessions):
-        facts = {"by": "why", "says": why.RULES[reason.rule], "evidence": [encodable(line) for line in reason.evidence]}
+    for reason in reasons.reasons(cassette, sessions):
+        facts = {
+            "by": "why",
+            "says": reasons.RULES[reason.rule],
+            "evidence": [encodable(line) for line in reason.evidence],
+        }
         yield facts | _place(reason.rule, reason.what, number(reason.session), reason.seq)
     for suspect in audit(cassette, sessions):
-        facts = {"by": "audit", "says": rules.RULES[suspect.rule].says, "path": encodable(suspect.path)}
+        facts = {"by": "audit", "says": rule_table.RULES[suspect.rule].says, "path": encodable(suspect.path)}
         yield facts | _place(suspect.rule, suspect.why, number(suspect.session), suspect.seq)
 
 

@@ -4,6 +4,7 @@ Owns what crosses the wire and its meaning. Must not know files, SQL, sockets, c
 
     protocol       every word of MCP: methods, revisions, headers, list kinds, what identifies a call
     channels       names of transports and channels
+    apps           the words of MCP Apps
     jsontext       verbatim JSON: parse, find, splice, compare
     smalljson      small, plain JSON texts, before orjson is loaded
     jsonpath       a small JSONPath

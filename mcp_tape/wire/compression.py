@@ -18,13 +18,13 @@ _WINDOWS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
 _RAW_DEFLATE = -15
 
 
-def readable(codings: str) -> str:
+def readable_codings(codings: str) -> str:
     """The codings in an Accept-Encoding header that `Decoder` can read, or `identity`."""
     known = [part.strip() for part in codings.split(",") if part.partition(";")[0].strip().lower() in _WINDOWS]
     return ", ".join(known) or "identity"
 
 
-class TooLargeError(ValueError):
+class BodyTooLargeError(ValueError):
     """A body that decompresses to more than the limit."""
 
 
@@ -47,7 +47,7 @@ class Decoder:
                 piece = self._body.decompress(data, _PIECE)
                 self._left -= len(piece)
                 if self._left < 0:
-                    raise TooLargeError("more than it may decompress to")
+                    raise BodyTooLargeError("more than it may decompress to")
                 yield piece
                 data, full = self._body.unconsumed_tail, len(piece) == _PIECE
                 if self._body.eof:  # another member may follow

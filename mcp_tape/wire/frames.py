@@ -64,7 +64,7 @@ class Message(NamedTuple):
     body: dict[str, Any]
 
 
-class Entry(NamedTuple):
+class LedgerEntry(NamedTuple):
     """A message, and the facts that its place on the tape implies (see ledger.py). Other messages are given by number.
 
     `answers`: the request that this one answers. Each message of a batch has its own number (see `Numbers`).
@@ -98,7 +98,7 @@ class Exchange(NamedTuple):
 Parsed = tuple[FrameKind, list[Message]]
 
 
-class Numbers:
+class FrameNumbers:
     """The numbers of a session's frames. A frame uses one number per message, so each message has its own.
 
     The response to a posted batch reserves a number for each of its messages, because it may refuse every request in
@@ -130,7 +130,7 @@ def parse(text: bytes) -> Parsed:
         return "noise", []
     except RecursionError:
         source = text.decode("utf-8", "replace")
-        body = _shallow(source, _LEVELS) if jsontext.is_well_formed(source) else None
+        body = _parse_shallow(source, _LEVELS) if jsontext.is_well_formed(source) else None
     if type(body) is dict:
         message = _message(body, text, ())
         return ("message", [message]) if message else ("noise", [])
@@ -141,7 +141,7 @@ def parse(text: bytes) -> Parsed:
     return "noise", []
 
 
-def _shallow(text: str, levels: int) -> Any:
+def _parse_shallow(text: str, levels: int) -> Any:
     """Parse the first levels of a text that is nested too deep to parse; leave everything below as text."""
     try:
         return jsontext.loads(text)
@@ -150,8 +150,8 @@ def _shallow(text: str, levels: int) -> Any:
             return text
     inner = [(path[0], text[start:end]) for path, start, end in jsontext.values(text, 1) if path]
     if text.lstrip().startswith("["):
-        return [_shallow(part, levels - 1) for _, part in inner]
-    return {name: _shallow(part, levels - 1) for name, part in inner}
+        return [_parse_shallow(part, levels - 1) for _, part in inner]
+    return {name: _parse_shallow(part, levels - 1) for name, part in inner}
 
 
 def _message(body: Any, text: bytes, at: jsontext.Path) -> Message | None:
@@ -161,8 +161,11 @@ def _message(body: Any, text: bytes, at: jsontext.Path) -> Message | None:
     # Most ids are plain integers and need no closer look.
     rpc_id = repr(value) if type(value) is int else _id_of(value, text, at)
     inner = params if params is not None or "params" in body else body.get("result")
-    if type(inner) is dict and ("_meta" in inner or "requestId" in inner or "progressToken" in inner):
-        name_exactly(body, text, at)
+    if type(inner) is dict:
+        meta = inner.get("_meta")
+        is_rounded = type(meta) is dict and float in map(type, meta.values())
+        if is_rounded or "requestId" in inner or "progressToken" in inner:
+            name_exactly(body, text, at)
     if type(method) is str:
         if rpc_id is None and "id" in body:
             return None  # "the ID MUST NOT be null", and is a string or a number: neither a request nor a notification
@@ -176,7 +179,7 @@ def _message(body: Any, text: bytes, at: jsontext.Path) -> Message | None:
 
 
 def _id_of(value: Any, text: bytes, at: jsontext.Path) -> str | None:
-    return id_text(_exact(value, text, (*at, "id")) if type(value) is float else value)
+    return id_text(_exact_value(value, text, (*at, "id")) if type(value) is float else value)
 
 
 def id_of_broken_answer(text: bytes) -> tuple[int, int] | None:
@@ -207,19 +210,19 @@ def id_text(value: Any) -> str | None:
     return jsontext.number_text(value)
 
 
-def cancelled(message: Message) -> str | None:
+def cancelled_request_id(message: Message) -> str | None:
     """The id of the request that a message cancels."""
     return id_text(protocol.member(message.body.get("params"), "requestId"))
 
 
-def progressed(message: Message) -> str | None:
+def progress_token(message: Message) -> str | None:
     """The token of a progress notification."""
     return id_text(protocol.member(message.body.get("params"), "progressToken"))
 
 
-def token_asked(message: Message) -> str | None:
+def requested_token(message: Message) -> str | None:
     """The progress token that a request asks for."""
-    token = protocol.progress_token_asked(message.body)
+    token = protocol.requested_progress_token(message.body)
     return None if token is None else id_text(token)
 
 
@@ -234,15 +237,16 @@ class _Verbatim(float):
 
 def name_exactly(body: dict[str, Any], text: str | bytes, at: jsontext.Path) -> None:
     """Restore ids and tokens that the parser could not keep exactly."""
-    for path in protocol.NAMING:
+    for path, names in protocol.NAMING:
         inner: Any = body
-        for step in path[:-1]:
+        for step in path:
             inner = inner.get(step) if type(inner) is dict else None
-        if type(inner) is dict and path[-1] in inner:
-            inner[path[-1]] = _exact(inner[path[-1]], text, (*at, *path))
+        for name in names if type(inner) is dict else ():
+            if type(inner.get(name)) is float:
+                inner[name] = _exact_value(inner[name], text, (*at, *path, name))
 
 
-def _exact(value: Any, text: str | bytes, path: jsontext.Path) -> Any:
+def _exact_value(value: Any, text: str | bytes, path: jsontext.Path) -> Any:
     """Return the value, or the text of a number that no double holds exactly."""
     if type(value) is not float or abs(value) < 2**53:
         return value

@@ -42,10 +42,17 @@ class Lines(_Buffer):
         return self._size > 0
 
     def feed(self, data: bytes) -> list[Line]:
-        lines = b"".join(self.whole(data)).split(b"\n")[:-1]
-        return [(line[:-1], b"\r\n") if line[-1:] == b"\r" else (line, b"\n") for line in lines] + self.overflow()
+        *lines, rest = data.split(b"\n")
+        if lines and self._size:
+            self._parts.append(lines[0])
+            lines[0] = self._take()
+        if rest:
+            self._parts.append(rest)
+            self._size += len(rest)
+        found = [(line[:-1], b"\r\n") if line[-1:] == b"\r" else (line, b"\n") for line in lines]
+        return found + self.overflow() if self._size >= self._limit else found
 
-    def whole(self, data: bytes) -> list[bytes]:
+    def take_complete(self, data: bytes) -> list[bytes]:
         """Take data; return the lines it completes. Complete lines that arrive together come as one piece."""
         pieces, start, end = [], 0, data.rfind(b"\n") + 1
         if self._size and end:
@@ -81,7 +88,7 @@ def _line(line: bytes) -> Line:
     return (line[:-1], b"\r\n") if line.endswith(b"\r") else (line, b"\n")
 
 
-class Whole(_Buffer):
+class WholeBody(_Buffer):
     """A body that is one frame, however it was chunked."""
 
     def feed(self, data: bytes) -> list[Line]:
@@ -144,9 +151,9 @@ class Events(_Buffer):
 
     def feed(self, data: bytes) -> list[Event]:
         events: list[Event] = []
-        start, data = 0, self._whole_breaks(data)
+        start, data = 0, self._hold_back_break(data)
         for found in _BREAK.finditer(data):
-            event = self._line(self._joined(data[start : found.start()]), found[0])
+            event = self._line(self._join_line(data[start : found.start()]), found[0])
             if event:
                 events.append(event)
             start = found.end()
@@ -160,14 +167,14 @@ class Events(_Buffer):
 
     def close(self) -> list[Event]:
         """Return the unfinished event at the end of the stream, if any."""
-        rest = self._joined(b"")
+        rest = self._join_line(b"")
         if rest:
             self._line(rest, b"")
         self._carry = b""
         event = self._event()
         return [event._replace(eol=b"")] if event else []
 
-    def _whole_breaks(self, data: bytes) -> bytes:
+    def _hold_back_break(self, data: bytes) -> bytes:
         """Hold back a trailing CR, which may be half of a CRLF.
 
         A CR that ends a blank line, and so the event, is not held back: a LF after it would only end another blank
@@ -181,7 +188,7 @@ class Events(_Buffer):
                 data, self._carry = before, b"\r"
         return data
 
-    def _joined(self, last: bytes) -> bytes:
+    def _join_line(self, last: bytes) -> bytes:
         if not self._parts:
             return last
         self._size -= sum(map(len, self._parts))  # `_line` counts the whole line

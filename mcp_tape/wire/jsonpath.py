@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from enum import Enum
 
 from ..light import pattern
-from .jsontext import Path, escaped, unquote
+from .jsontext import Path, escape_letter, unquote
 
 # One step; `..` before it means any depth.
 _STEP = pattern(
@@ -48,11 +48,11 @@ class JsonPath:
             if not isinstance(step, _Wild):
                 self._named[step] = self._named.get(step, self._any) | 1 << at
         self._end = 1 << len(steps)
-        self.start = self._past_deep(1)
+        self.start = self._skip_deep(1)
 
-    def down(self, state: int, step: str | int) -> int:
+    def next_state(self, state: int, step: str | int) -> int:
         """Return the state one step below."""
-        return self._past_deep((state & self._named.get(step, self._any)) << 1 | state & self._deep)
+        return self._skip_deep((state & self._named.get(step, self._any)) << 1 | state & self._deep)
 
     def ends(self, state: int) -> bool:
         return state & self._end != 0
@@ -60,7 +60,7 @@ class JsonPath:
     def __call__(self, path: Path) -> bool:
         state = self.start
         for step in path:
-            state = self.down(state, step)
+            state = self.next_state(state, step)
         return self.ends(state)
 
     def covers(self, path: Path) -> bool:
@@ -69,10 +69,10 @@ class JsonPath:
         for step in path:
             if self.ends(state) or not state:
                 break
-            state = self.down(state, step)
+            state = self.next_state(state, step)
         return self.ends(state)
 
-    def _past_deep(self, state: int) -> int:
+    def _skip_deep(self, state: int) -> int:
         """Skip `..`, which can match no step at all; the step after it is never a `..`."""
         return state | (state & self._deep) << 1
 
@@ -105,17 +105,17 @@ def _steps(source: str) -> tuple[_Step, ...]:
         if step is None:
             raise ValueError(f"cannot read the JSONPath {source!r} at {source[at:]!r}")
         steps += [_Wild.DEEP] if step["deep"] else []
-        steps.append(_named(step))
+        steps.append(_read_step(step))
         at = step.end()
     return tuple(steps)
 
 
-def _named(step: re.Match[str]) -> _Step:
+def _read_step(step: re.Match[str]) -> _Step:
     if step["index"] is not None:
         return int(step["index"])
     quoted = step["single"] if step["single"] is not None else step["double"]
     if quoted is not None:
-        return _ESCAPE.sub(_meant, quoted)
+        return _ESCAPE.sub(_decode_escape, quoted)
     return step["name"] or _Wild.ANY
 
 
@@ -129,17 +129,17 @@ def _step_text(step: str | int) -> str:
     if re.fullmatch(r"[\w$-]+", step):
         return f".{step}"
     quote = '"' if "'" in step and '"' not in step else "'"
-    return f"[{quote}{''.join(_written(letter, quote) for letter in step)}{quote}]"
+    return f"[{quote}{''.join(_quote_letter(letter, quote) for letter in step)}{quote}]"
 
 
-def _written(letter: str, quote: str) -> str:
+def _quote_letter(letter: str, quote: str) -> str:
     # Escape invisible characters: https://www.rfc-editor.org/rfc/rfc9535#name-normalized-paths
     if letter in ("\\", quote):
         return "\\" + letter
-    return letter if letter.isprintable() else escaped(letter)
+    return letter if letter.isprintable() else escape_letter(letter)
 
 
-def _meant(escape: re.Match[str]) -> str:
+def _decode_escape(escape: re.Match[str]) -> str:
     """Decode a JSON escape, or any other escaped character."""
     text = escape[0]
     return unquote(f'"{text}"') if text[1] in "bfnrt" or len(text) > 2 else text[1]

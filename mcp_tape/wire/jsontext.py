@@ -68,7 +68,7 @@ def loads(text: str | bytes) -> Any:
         source = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
         # The second parser accepts lone surrogates; NaN and Infinity are not JSON for either.
         value = json.loads(source, parse_constant=_refuse, parse_int=_integer)
-    return value if len(text) <= 2 * DEEPEST else not_too_deep(value, text)
+    return value if len(text) <= 2 * DEEPEST else check_depth(value, text)
 
 
 def loads_exact(text: str) -> Any:
@@ -79,17 +79,17 @@ def loads_exact(text: str) -> Any:
     import json
 
     value = json.loads(text, parse_constant=_refuse, parse_int=_integer, parse_float=_number)
-    return not_too_deep(value, text)
+    return check_depth(value, text)
 
 
 def loads_frugally(text: str, number: Callable[[str], Any] | None = None) -> Any:
     """Parse with half the memory of loads, at half its speed; `number` converts the text of each number."""
     import json
 
-    return not_too_deep(json.loads(text, parse_constant=_refuse, parse_int=number, parse_float=number), text)
+    return check_depth(json.loads(text, parse_constant=_refuse, parse_int=number, parse_float=number), text)
 
 
-def not_too_deep(value: Any, text: str | bytes) -> Any:
+def check_depth(value: Any, text: str | bytes) -> Any:
     """Refuse deep nesting: callers recurse over the value, and each Python's parser has another limit."""
     if len(text) <= 2 * DEEPEST:
         return value
@@ -110,7 +110,7 @@ def not_too_deep(value: Any, text: str | bytes) -> Any:
     return value
 
 
-def canonical(value: Any) -> bytes:
+def canonical_bytes(value: Any) -> bytes:
     """Return equal bytes for equal values: sorted keys, no white space. For comparing, not for parsing."""
     global _lost
     if _orjson is None and _lost < _LOADING:
@@ -126,10 +126,10 @@ def canonical(value: Any) -> bytes:
     except (TypeError, RecursionError):
         # Integers beyond 64 bits, lone surrogates and deep nesting: orjson writes none of them, so a value always takes
         # the same branch.
-        return "".join(_flat(value)).encode("ascii")
+        return "".join(_canonical_parts(value)).encode("ascii")
 
 
-def _flat(value: Any) -> Iterator[str]:
+def _canonical_parts(value: Any) -> Iterator[str]:
     """Yield the parts of a canonical form, without recursion."""
     import json
 
@@ -152,7 +152,7 @@ def _flat(value: Any) -> Iterator[str]:
             yield json.dumps(item)
 
 
-def compact(value: Any) -> str:
+def compact_text(value: Any) -> str:
     """Return a value on one line, keys in their order, for people."""
     import json
 
@@ -177,7 +177,7 @@ def dumps(value: Any) -> str:
 quote = dumps  # a string as a JSON token
 
 
-def escaped(letter: str) -> str:
+def escape_letter(letter: str) -> str:
     """Escape a character in printable ASCII."""
     import json
 
@@ -269,20 +269,20 @@ def values(text: str, depth: int) -> Iterator[_Found[Path]]:
     return walk(text, (), lambda path, step: (*path, step) if len(path) < depth else None)
 
 
-class Places:
+class PathNumbers:
     """Numbers for the paths of a walk: equal paths have equal numbers, and the outermost value has 0."""
 
     def __init__(self) -> None:
         self._numbers: dict[tuple[int, str | int], int] = {}
         self._steps: list[tuple[int, str | int]] = [(0, "")]
 
-    def down(self, within: int, step: str | int) -> int:
+    def number_below(self, within: int, step: str | int) -> int:
         number = self._numbers.setdefault((within, step), len(self._steps))
         if number == len(self._steps):
             self._steps.append((within, step))
         return number
 
-    def last(self, place: int) -> tuple[int, str | int]:
+    def last_step(self, place: int) -> tuple[int, str | int]:
         """Return the container's number, and the key or index in it."""
         return self._steps[place]
 

@@ -48,7 +48,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from . import channels, frames, framing, match, protocol
-from .frames import Entry, Frame, Message, new
+from .frames import Frame, LedgerEntry, Message, new
 
 TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
@@ -94,10 +94,10 @@ class Ledger:
         self.facts: dict[str, str] = {}
 
     @property
-    def still_open(self) -> int:
+    def open_exchanges(self) -> int:
         return len(self._exchanges) + len(self._asked)
 
-    def waiting(self) -> Iterator[tuple[int, bool]]:
+    def waiting_requests(self) -> Iterator[tuple[int, bool]]:
         """Yield each request that may still be answered, by number, and whether it is a listen, which stays open."""
         yield from ((e.place, e.listen) for e in self._exchanges.values() if not e.cancelled)
         yield from ((place, False) for place, *_ in self._asked.values())
@@ -106,15 +106,15 @@ class Ledger:
         """Return whether a request on this channel waits for a response, and no other stream will carry it."""
         return not self._streams.is_accepted(channel) and channel in self._posted
 
-    def derive(self, frame: Frame) -> list[Entry]:
+    def derive(self, frame: Frame) -> list[LedgerEntry]:
         """Return the entries of a frame on a cassette."""
         return self.enter(frame, frames.parse(frame.text)[1] if frame.kind in ("message", "batch") else [], frame.text)
 
-    def enter(self, frame: Frame, messages: list[Message], matched: bytes) -> list[Entry]:
+    def enter(self, frame: Frame, messages: list[Message], matched: bytes) -> list[LedgerEntry]:
         """Return one entry per message; keys are made from the text `matched`."""
         _, _, sender, channel, kind, text, eol, head, _ = frame
         if kind == "control":
-            return self._happened(frame)
+            return self._settle_event(frame)
         if sender == "server":
             if head is not None:
                 if not eol:
@@ -123,14 +123,14 @@ class Ledger:
             elif channel in self._streams.statuses:
                 return self._body(frame, messages)
             if kind == "noise":
-                return [self._of_server(frame, _NOISE, None)]  # noise is replayed too, in its place
+                return [self._enter_server(frame, _NOISE, None)]  # noise is replayed too, in its place
         elif kind == "noise" and text.strip():
             if channel == channels.STDIO:  # over HTTP it is refused at once
                 self._before, self._last_client = self._last_client, frame.seq
             self._malformed[frame.seq] = frames.id_text(frames.facts(text).get("id"))
             return []
         keyed = messages if matched is text else frames.parse(matched)[1]
-        place = self._of_client if sender == "client" else self._of_server
+        place = self._enter_client if sender == "client" else self._enter_server
         entries = []
         for part, message in enumerate(messages):
             key = match.message_key(keyed[part], matched, part) if message.kind == "request" else None
@@ -139,7 +139,7 @@ class Ledger:
 
     # -- HTTP
 
-    def _happened(self, frame: Frame) -> list[Entry]:
+    def _settle_event(self, frame: Frame) -> list[LedgerEntry]:
         """Settle requests by an HTTP event: attempts that the client repeats are dropped."""
         facts = frames.facts(frame.text)
         self._streams.learn(frame, facts)
@@ -155,11 +155,11 @@ class Ledger:
             for exchange in waiting:
                 self._drop(exchange)
                 self._forget(exchange)
-            return [Entry(_RETRY, exchange.seq, None, None, None) for exchange in waiting]
+            return [LedgerEntry(_RETRY, exchange.seq, None, None, None) for exchange in waiting]
         if event == "response" and not self._streams.asks_again(frame.channel):
             again = [seq for exchange in waiting for seq in self._refused.pop(exchange.key or b"", ())]
             self.exchanges -= len(again)
-            return [Entry(_RETRY, seq, None, None, None) for seq in again]
+            return [LedgerEntry(_RETRY, seq, None, None, None) for seq in again]
         if event == "abort" and frame.sender == "client":
             for exchange in waiting:
                 exchange.cancelled = True
@@ -171,23 +171,25 @@ class Ledger:
         while self._last_client in self._forgotten:
             self._last_client = self._forgotten[self._last_client]
 
-    def _body(self, frame: Frame, messages: list[Message]) -> list[Entry]:
+    def _body(self, frame: Frame, messages: list[Message]) -> list[LedgerEntry]:
         """Return the entries of an HTTP response. A body that answers none of its requests refuses them all."""
         if any((frame.channel, message.rpc_id) in self._exchanges for message in messages):
-            return [self._of_server(frame, message, None, n) for n, message in enumerate(messages)]
+            return [self._enter_server(frame, message, None, n) for n, message in enumerate(messages)]
         waiting = list(self._posted.get(frame.channel, {}).values())
         if not waiting or self._streams.is_accepted(frame.channel):
-            return [Entry(message, None, None, None, None) for message in messages]  # about HTTP only: never replayed
+            return [
+                LedgerEntry(message, None, None, None, None) for message in messages
+            ]  # about HTTP only: never replayed
         if self._streams.asks_again(frame.channel):
             for exchange in waiting:
                 self._refused.setdefault(exchange.key or b"", []).append(exchange.seq)
         body = messages[0].body if messages else {}
         refusals = [Message("response", None, exchange.rpc_id, None, "refused", body) for exchange in waiting]
-        return [self._of_server(frame, refusal, None) for refusal in refusals]
+        return [self._enter_server(frame, refusal, None) for refusal in refusals]
 
     # -- messages
 
-    def _of_client(self, frame: Frame, message: Message, key: bytes | None, part: int = 0) -> Entry:
+    def _enter_client(self, frame: Frame, message: Message, key: bytes | None, part: int = 0) -> LedgerEntry:
         kind, method, rpc_id, _, _, body = message
         seq, channel = frame.seq, frame.channel
         answers, exchange, token = None, None, None
@@ -196,7 +198,7 @@ class Ledger:
         params = body.get("params")
         if type(params) is dict and (method == protocol.INITIALIZE or "_meta" in params):  # others carry no facts
             self.facts |= protocol.session_facts(method, body)
-            token = frames.token_asked(message)
+            token = frames.requested_token(message)
         if kind == "request" and rpc_id is not None:
             exchange = _Exchange(seq, part, rpc_id, method, channel, self._before, key)
             if token is not None:
@@ -206,20 +208,20 @@ class Ledger:
             self._exchanges[channel, rpc_id] = exchange
             if channel != channels.STDIO:
                 self._posted.setdefault(channel, {})[rpc_id] = exchange
-            return new(Entry, (message, None, key, seq, None))
+            return new(LedgerEntry, (message, None, key, seq, None))
         if kind == "response":
             asked = self._asked.pop(rpc_id or "", None)
             if asked is not None:
                 self.exchanges += 1
                 answers, _, exchange, _ = asked
         else:
-            exchange = self._named_by(frame, message)
+            exchange = self._find_named(frame, message)
         if exchange is None:
-            return new(Entry, (message, answers, key, None, None))
+            return new(LedgerEntry, (message, answers, key, None, None))
         exchange.last_client = seq
-        return new(Entry, (message, answers, key, exchange.seq, None))
+        return new(LedgerEntry, (message, answers, key, exchange.seq, None))
 
-    def _of_server(self, frame: Frame, message: Message, key: bytes | None, part: int = 0) -> Entry:
+    def _enter_server(self, frame: Frame, message: Message, key: bytes | None, part: int = 0) -> LedgerEntry:
         exchange = self._exchange_of(frame, message)
         cue = self._cue(exchange)
         if message.kind == "response" and exchange is None:
@@ -232,10 +234,10 @@ class Ledger:
                 and exchange.channel == self._streams.origin(frame.channel)
             ):
                 self._over[exchange.channel] = exchange
-            return new(Entry, (message, exchange.place, key, exchange.seq, cue))
+            return new(LedgerEntry, (message, exchange.place, key, exchange.seq, cue))
         if message.kind == "request" and message.rpc_id is not None:
-            self._asked[message.rpc_id] = (frame.seq + part, message.method, exchange, frames.token_asked(message))
-        return new(Entry, (message, None, key, exchange.seq if exchange else None, cue))
+            self._asked[message.rpc_id] = (frame.seq + part, message.method, exchange, frames.requested_token(message))
+        return new(LedgerEntry, (message, None, key, exchange.seq if exchange else None, cue))
 
     def _take_malformed(self, rpc_id: str | None) -> int | None:
         """Take the oldest malformed client line that an answer with this id may belong to."""
@@ -257,14 +259,14 @@ class Ledger:
         if type(result) is dict and ("_meta" in result or exchange.method in protocol.INTRODUCTIONS):
             self.facts |= protocol.session_facts(exchange.method, answer)
 
-    def _named_by(self, frame: Frame, message: Message) -> _Exchange | None:
+    def _find_named(self, frame: Frame, message: Message) -> _Exchange | None:
         """Return the exchange that a client notification names, by id or by token."""
         if message.method == protocol.CANCELLED:
-            exchange = self._open(frame.channel, frames.cancelled(message))
+            exchange = self._find_open(frame.channel, frames.cancelled_request_id(message))
             if exchange is not None:
                 exchange.cancelled = True
             return exchange
-        token = frames.progressed(message)
+        token = frames.progress_token(message)
         return next((e for _, _, e, asked in self._asked.values() if token and asked == token), None)
 
     def _exchange_of(self, frame: Frame, message: Message) -> _Exchange | None:
@@ -276,17 +278,17 @@ class Ledger:
                 return own
         if message.kind == "response":
             own = self._exchanges.get((channel, message.rpc_id or ""))
-            return own if own is not None or channels.is_post(channel) else self._open(channel, message.rpc_id)
+            return own if own is not None or channels.is_post(channel) else self._find_open(channel, message.rpc_id)
         params = message.body.get("params")
         if message.method == protocol.CANCELLED:
-            asked = self._asked.get(frames.cancelled(message) or "")
+            asked = self._asked.get(frames.cancelled_request_id(message) or "")
             if asked is not None:
                 return asked[2]
         subscription = frames.id_text(protocol.subscription_id(message.body))
         if subscription is not None:
-            return self._open(channel, subscription)
+            return self._find_open(channel, subscription)
         if message.kind == "notification" and isinstance(params, dict) and "progressToken" in params:
-            token = frames.progressed(message)
+            token = frames.progress_token(message)
             waits = self._newest(channel, lambda e: e.token == token) or self._newest(None, lambda e: e.token == token)
             return waits or self._answered.get(token or "")
         # On a GET stream a server may request input for a call; its notifications there belong to no exchange.
@@ -294,7 +296,7 @@ class Ledger:
         within = self._newest(channel, _takes_all) or self._over.get(channel)
         return within or (self._newest(None, _takes_all) if anywhere and channel != channels.STDIO else None)
 
-    def _open(self, channel: str, rpc_id: str | None) -> _Exchange | None:
+    def _find_open(self, channel: str, rpc_id: str | None) -> _Exchange | None:
         """Return the open exchange with this id: on the same channel or, over HTTP, the newest on any."""
         found = self._exchanges.get((channel, rpc_id or ""))
         return found if found or channel == channels.STDIO else self._newest(None, lambda e: e.rpc_id == rpc_id)

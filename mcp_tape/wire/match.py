@@ -25,21 +25,21 @@ _ABSENT = object()
 _NO_HEADERS: frozenset[tuple[str, str]] = frozenset()
 
 Rule = Callable[[Path], bool]  # whether the value at a path counts
-Stated = tuple[object, frozenset[tuple[str, str]]]  # beside the params: a protocol version, and MCP headers
+StatedFacts = tuple[object, frozenset[tuple[str, str]]]  # beside the params: a protocol version, and MCP headers
 
 
 def request_key(method: str, params: Any) -> bytes:
     """Return 16 bytes that are the same for equal requests."""
-    return _digest(method, asked(method, params))
+    return _digest(method, request_identity(method, params))
 
 
-def asked(method: str, params: Any) -> Any:
+def request_identity(method: str, params: Any) -> Any:
     """Return the identity of a request that its key is made of, with secrets made equal."""
-    what = protocol.identifying(method, params)
+    what = protocol.identifying_params(method, params)
     return what if _is_plain(what) else _without_secrets(what)
 
 
-def stated(message: Message, headers: Mapping[str, str]) -> Stated | None:
+def stated_facts(message: Message, headers: Mapping[str, str]) -> StatedFacts | None:
     """Return the version and headers that tell equal requests of different clients apart; None without any."""
     version = protocol.stated_version(message.body)
     if not headers:
@@ -60,8 +60,8 @@ def params_key(method: str, params: Any, text: bytes, part: int = 0) -> bytes:
 
 def plain_key(method: str, params: Any) -> bytes | None:
     """Return the key of a request without its text; None if exact numbers or secrets require the text."""
-    # If all params are plain, so are those that identify the request.
-    return _digest(method, protocol.identifying(method, params)) if _is_plain(params) else None
+    what = protocol.identifying_params(method, params)
+    return _digest(method, what) if _is_plain(what) else None
 
 
 def exact_params(message: Message, text: bytes, part: int = 0) -> Any:
@@ -73,17 +73,17 @@ def _exact_params(params: Any, text: bytes, part: int) -> Any:
     if _is_plain(params) or not _has_float(params):
         return params
     try:
-        body = (_exact_batch if text.lstrip().startswith(b"[") else _exact)(text)
+        body = (_exact_batch if text.lstrip().startswith(b"[") else _parse_exact)(text)
     except RecursionError:
         return params
     return (body[part] if isinstance(body, list) else body).get("params")
 
 
-def _exact(text: bytes) -> Any:
+def _parse_exact(text: bytes) -> Any:
     return jsontext.loads_exact(text.decode("utf-8", "replace"))
 
 
-_exact_batch = lru_cache(1)(_exact)  # the messages of a batch are looked up one after another
+_exact_batch = lru_cache(1)(_parse_exact)  # the messages of a batch are looked up one after another
 
 
 def _is_plain(value: Any) -> bool:
@@ -122,12 +122,12 @@ def rule(ignored: Sequence[JsonPath], named: Sequence[JsonPath] = ()) -> Rule | 
 
 
 def key_under(counts: Rule, method: str, params: Any) -> bytes:
-    return _digest(method, counted(counts, asked(method, params)))
+    return _digest(method, counted_part(counts, request_identity(method, params)))
 
 
-def counted(counts: Rule, what: Any) -> Any:
+def counted_part(counts: Rule, what: Any) -> Any:
     """Return the part of a request's identity that counts. Paths start at the message, as in `$.params.name`."""
-    kept = _kept(what, ("params",), counts)
+    kept = _keep_counted(what, ("params",), counts)
     return {} if kept is _ABSENT else kept
 
 
@@ -185,32 +185,34 @@ def is_absent(value: Any) -> bool:
 
 
 def _digest(method: str, what: Any) -> bytes:
-    digest: bytes = sha256(b"%b\0%b" % (method.encode("utf-8", "surrogatepass"), jsontext.canonical(what))).digest()
+    digest: bytes = sha256(
+        b"%b\0%b" % (method.encode("utf-8", "surrogatepass"), jsontext.canonical_bytes(what))
+    ).digest()
     return digest[:16]
 
 
 def _without_secrets(value: Any) -> Any:
     """Replace strings under secret keys by one constant, so that a redacted recording matches."""
     if isinstance(value, dict):
-        return {k: _hidden(v) if _is_secret(k) else _without_secrets(v) for k, v in value.items()}
+        return {k: _hide_strings(v) if _is_secret(k) else _without_secrets(v) for k, v in value.items()}
     if isinstance(value, list):
         return [_without_secrets(item) for item in value]
     return value
 
 
-def _hidden(value: Any) -> Any:
+def _hide_strings(value: Any) -> Any:
     """Replace a string, or the strings directly in a list, as redaction does."""
     if isinstance(value, list):
-        return [_hidden(item) for item in value]
+        return [_hide_strings(item) for item in value]
     return (_HIDDEN if value else value) if isinstance(value, str) else _without_secrets(value)
 
 
-def _kept(value: Any, path: Path, counts: Rule) -> Any:
+def _keep_counted(value: Any, path: Path, counts: Rule) -> Any:
     """Return a copy with only the leaves that count, and no empty containers."""
     if isinstance(value, dict) and value:
-        inner = {k: _kept(v, (*path, k), counts) for k, v in value.items()}
+        inner = {k: _keep_counted(v, (*path, k), counts) for k, v in value.items()}
         return {k: v for k, v in inner.items() if v is not _ABSENT} or _ABSENT
     if isinstance(value, list) and value:
-        items = (_kept(item, (*path, n), counts) for n, item in enumerate(value))
+        items = (_keep_counted(item, (*path, n), counts) for n, item in enumerate(value))
         return [item for item in items if item is not _ABSENT] or _ABSENT
     return value if counts(path) else _ABSENT

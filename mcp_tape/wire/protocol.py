@@ -90,13 +90,11 @@ _NAMED_BY = dict.fromkeys((CALL, GET_PROMPT), "name") | dict.fromkeys(
 )
 _NAMED_BY |= dict.fromkeys((READ, DIRECTORY, SUBSCRIBE, UNSUBSCRIBE, SKILL), "uri")
 
-# Where a message refers to a request, by its id or its progress token.
-NAMING: tuple[Path, ...] = (
-    ("params", "requestId"),
-    ("params", "progressToken"),
-    ("params", "_meta", "progressToken"),
-    ("params", "_meta", META_SUBSCRIPTION),
-    ("result", "_meta", META_SUBSCRIPTION),
+# Where a message refers to a request, by its id or its progress token: objects, and their members.
+NAMING: tuple[tuple[Path, tuple[str, ...]], ...] = (
+    (("params",), ("requestId", "progressToken")),
+    (("params", "_meta"), ("progressToken", META_SUBSCRIPTION)),
+    (("result", "_meta"), (META_SUBSCRIPTION,)),
 )
 
 # HTTP. Headers that matter to the conversation are kept on the tape. Others may hold anything, including secrets.
@@ -167,7 +165,7 @@ def notification_names(method: str) -> tuple[str, ...]:
     return INITIALIZED_NAMES if method in INITIALIZED_NAMES else (method,)
 
 
-def identifying(method: str, params: Any) -> Any:
+def identifying_params(method: str, params: Any) -> Any:
     """The part of the params that distinguishes one request from another."""
     if params is None:
         return {}
@@ -193,7 +191,7 @@ def member(value: Any, name: str) -> Any:
     return value.get(name) if isinstance(value, dict) else None
 
 
-def progress_token_asked(body: dict[str, Any]) -> Any:
+def requested_progress_token(body: dict[str, Any]) -> Any:
     """The progress token of a request.
 
     https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/progress
@@ -223,7 +221,7 @@ def modern_result(result: Any) -> str | None:
     return None if kind in (None, "complete") else str(kind)
 
 
-def kept_header(name: str) -> bool:
+def is_kept_header(name: str) -> bool:
     """Return whether an HTTP header belongs on the tape."""
     from .secret_names import is_hidden_key  # their values are redacted there, and wherever they recur
 
@@ -298,7 +296,7 @@ def client_capabilities(method: str, params: Any) -> dict[str, Any] | None:
     return given if isinstance(given, dict) else None
 
 
-def answer_alone(method: str | None, capabilities: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+def unattended_answer(method: str | None, capabilities: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     """What a client with nobody at it answers to a request of its server: a member of the response, and its value.
 
     What the client has declared is declined in the form that the specification gives for it.
@@ -332,18 +330,18 @@ def session_facts(method: str | None, body: dict[str, Any]) -> dict[str, str]:
     params, result = body.get("params"), body.get("result")
     if isinstance(params, dict):
         modern = member(params.get("_meta"), META_CLIENT)
-        facts |= _named("client", params.get("clientInfo") if method == INITIALIZE else modern)
+        facts |= _name_and_version("client", params.get("clientInfo") if method == INITIALIZE else modern)
         facts["protocol_version"] = member(params.get("_meta"), META_VERSION)
     if isinstance(result, dict) and method is not None:
         if method in INTRODUCTIONS:
-            facts |= _named("server", result.get("serverInfo"))
+            facts |= _name_and_version("server", result.get("serverInfo"))
             facts["protocol_version"] = result.get("protocolVersion")
         # In the modern era any result may name its server.
-        facts |= _named("server", member(result.get("_meta"), META_SERVER))
+        facts |= _name_and_version("server", member(result.get("_meta"), META_SERVER))
     return {k: v for k, v in facts.items() if isinstance(v, str)}
 
 
-def _named(side: str, info: Any) -> dict[str, Any]:
+def _name_and_version(side: str, info: Any) -> dict[str, Any]:
     if not isinstance(info, dict):
         return {}
     return {f"{side}_name": info.get("name"), f"{side}_version": info.get("version")}

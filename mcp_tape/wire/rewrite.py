@@ -115,7 +115,7 @@ def with_elements(text: bytes, new: list[bytes]) -> bytes:
     return b"".join([*out, text[done:]])
 
 
-def noteworthy(live: Message, then: Any) -> str | None:
+def describe_ignored_difference(live: Message, then: Any) -> str | None:
     """Describe a difference from the recorded params that a match does not rule out, if there is one."""
     now = live.body.get("params")
     if live.method == protocol.INITIALIZE:
@@ -128,7 +128,7 @@ def noteworthy(live: Message, then: Any) -> str | None:
     return None
 
 
-def different_answer(live: Message, recorded: Message) -> str | None:
+def describe_answer_difference(live: Message, recorded: Message) -> str | None:
     """Describe in a few words how a live answer differs from the recorded one."""
     then, now = recorded.body, live.body
     if ("error" in then) != ("error" in now):

@@ -41,7 +41,7 @@ def _refuse(*_: object) -> Any:
     raise UnsureError
 
 
-class _Reading:
+class _ScannerSettings:
     """The settings that json.JSONDecoder passes to its scanner."""
 
     strict = True  # no control characters in strings
@@ -51,14 +51,14 @@ class _Reading:
 
 
 _scan: Any
-_quoted: Any
+_quote_string: Any
 try:
     # The C functions behind the json module, which itself takes several times as long to load.
-    _quoted, _scan = json.encode_basestring, json.make_scanner(_Reading)
+    _quote_string, _scan = json.encode_basestring, json.make_scanner(_ScannerSettings)
     if hasattr(sys, "gettotalrefcount"):  # a debug build aborts at the SystemError below
         _scan = _refuse
 except (AttributeError, TypeError):  # another Python
-    _quoted = _scan = _refuse
+    _quote_string = _scan = _refuse
 
 
 def loads(text: str | bytes) -> Any:
@@ -82,20 +82,20 @@ def loads(text: str | bytes) -> Any:
 def dumps(value: Any, *, sort_keys: bool = False) -> bytes:
     """Write a value without white space."""
     try:
-        return _written(value, sorted if sort_keys else iter, 0).encode()
+        return _write_value(value, sorted if sort_keys else iter, 0).encode()
     except (ValueError, TypeError):  # a lone surrogate, or a key that is not a string
         raise UnsureError from None
 
 
-def _written(value: Any, order: Callable[[dict[str, Any]], Iterable[str]], depth: int) -> str:
+def _write_value(value: Any, order: Callable[[dict[str, Any]], Iterable[str]], depth: int) -> str:
     kind = type(value)
     if kind is str:
-        return str(_quoted(value))
+        return str(_quote_string(value))
     if kind is dict and depth < _DEEPEST:
-        members = [f"{_quoted(key)}:{_written(value[key], order, depth + 1)}" for key in order(value)]
+        members = [f"{_quote_string(key)}:{_write_value(value[key], order, depth + 1)}" for key in order(value)]
         return "{" + ",".join(members) + "}"
     if kind is list and depth < _DEEPEST:
-        return "[" + ",".join([_written(item, order, depth + 1) for item in value]) + "]"
+        return "[" + ",".join([_write_value(item, order, depth + 1) for item in value]) + "]"
     if value is None or kind is bool:
         return "null" if value is None else "true" if value else "false"
     if kind is int and abs(value) < 10**_WIDEST:

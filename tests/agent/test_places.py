@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from mcp_tape.agent.answers import ToolError
-from mcp_tape.agent.places import Call, Places, given
-from mcp_tape.agent.tools import TOOLS
+from mcp_tape.agent.paging import ToolError
+from mcp_tape.agent.places import ReadableCassettes, ToolCall, readable_cassettes
+from mcp_tape.agent.tool_table import TOOLS
 from mcp_tape.errors import CassetteError
 from tests.support.golden import path_of
 
@@ -48,17 +48,17 @@ def outside(shelf: Path) -> list[str]:
 
 
 def test_all_cassettes_are_listed_and_no_links_elsewhere(shelf: Path) -> None:
-    found = [os.path.relpath(path, shelf) for path in Places([str(shelf / "in")]).cassettes()]
+    found = [os.path.relpath(path, shelf) for path in ReadableCassettes([str(shelf / "in")]).cassettes()]
     assert found == ["in/time.db", "in/deep/demo.db"]
 
 
 def test_a_cassette_that_is_given_twice_is_listed_once(shelf: Path) -> None:
-    places = Places([str(shelf / "in" / "time.db"), str(shelf / "in"), str(shelf / "in" / "deep")])
+    places = ReadableCassettes([str(shelf / "in" / "time.db"), str(shelf / "in"), str(shelf / "in" / "deep")])
     assert [Path(path).name for path in places.cassettes()] == ["time.db", "demo.db"]
 
 
 def test_every_file_outside_is_refused_whether_or_not_it_is_there(shelf: Path) -> None:
-    places = Places([str(shelf / "in")])
+    places = ReadableCassettes([str(shelf / "in")])
     for file in outside(shelf):
         with pytest.raises(ToolError, match=r"^refused: "):
             places.path_of(file)
@@ -70,7 +70,7 @@ def test_every_file_outside_is_refused_whether_or_not_it_is_there(shelf: Path) -
 def test_every_tool_that_takes_a_file_refuses_those_outside(shelf: Path, tool: str) -> None:
     for file in outside(shelf):
         with pytest.raises(ToolError, match=r"^refused: "):
-            TOOLS[tool].call(Call(Places([str(shelf / "in")])), REQUIRED.get(tool, {}) | {"file": file})
+            TOOLS[tool].call(ToolCall(ReadableCassettes([str(shelf / "in")])), REQUIRED.get(tool, {}) | {"file": file})
 
 
 def test_diff_refuses_files_outside_on_either_side_and_git(shelf: Path) -> None:
@@ -78,11 +78,11 @@ def test_diff_refuses_files_outside_on_either_side_and_git(shelf: Path) -> None:
     for file in outside(shelf):
         for pair in ({"old": inside, "new": file}, {"old": f"{file}#1", "new": inside}):
             with pytest.raises(ToolError, match=r"^refused: |not git revisions"):
-                TOOLS["diff"].call(Call(Places([str(shelf / "in")])), pair)
+                TOOLS["diff"].call(ToolCall(ReadableCassettes([str(shelf / "in")])), pair)
 
 
 def test_one_file_that_is_given_is_all_that_may_be_read(shelf: Path) -> None:
-    places = Places([str(shelf / "in" / "time.db")])
+    places = ReadableCassettes([str(shelf / "in" / "time.db")])
     assert places.path_of(None) == str(shelf / "in" / "time.db")
     with pytest.raises(ToolError, match=r"^refused: "):
         places.path_of(str(shelf / "in" / "deep" / "demo.db"))
@@ -90,33 +90,36 @@ def test_one_file_that_is_given_is_all_that_may_be_read(shelf: Path) -> None:
 
 def test_a_link_that_was_given_itself_may_be_read(shelf: Path) -> None:
     link = str(shelf / "in" / "link.db")
-    places = Places([link])
+    places = ReadableCassettes([link])
     assert places.path_of(link) == link and list(places.cassettes()) == [link]
 
 
 def test_without_a_name_there_must_be_only_one(shelf: Path) -> None:
     with pytest.raises(ToolError, match=r"there are several cassettes: name one as \"file\", such as .*time\.db"):
-        Places([str(shelf / "in")]).path_of(None)
+        ReadableCassettes([str(shelf / "in")]).path_of(None)
     with pytest.raises(ToolError, match=r"there is no cassette at or below .* Record one with"):
-        Places([str(shelf / "nothing")]).path_of(None)
+        ReadableCassettes([str(shelf / "nothing")]).path_of(None)
 
 
 def test_what_is_inside_and_no_cassette_is_told_apart(shelf: Path) -> None:
-    places = Places([str(shelf / "in")])
+    places = ReadableCassettes([str(shelf / "in")])
     with pytest.raises(ToolError, match=r"there is no cassette .*none\.db; list_cassettes"):
         places.path_of(str(shelf / "in" / "none.db"))
     with pytest.raises(ToolError, match="there is no cassette"):
         places.path_of(str(shelf / "in" / "deep"))
-    with pytest.raises(CassetteError, match=r"notes\.txt"), Call(places).opened(str(shelf / "in" / "notes.txt")):
+    with (
+        pytest.raises(CassetteError, match=r"notes\.txt"),
+        ToolCall(places).open_cassette(str(shelf / "in" / "notes.txt")),
+    ):
         pass
 
 
 def test_a_pipe_is_not_opened(shelf: Path) -> None:
     os.mkfifo(shelf / "in" / "pipe.db")
     with pytest.raises(ToolError, match="there is no cassette"):
-        Places([str(shelf / "in")]).path_of(str(shelf / "in" / "pipe.db"))
+        ReadableCassettes([str(shelf / "in")]).path_of(str(shelf / "in" / "pipe.db"))
 
 
 def test_a_place_of_the_command_line_must_be_there(shelf: Path) -> None:
     with pytest.raises(CassetteError, match=r"there is no cassette at .*none\.db"):
-        given([str(shelf / "in"), str(shelf / "none.db")])
+        readable_cassettes([str(shelf / "in"), str(shelf / "none.db")])

@@ -7,7 +7,7 @@ from contextlib import closing
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mcp_tape.cassette.batch import Batch, Entered
+from mcp_tape.cassette.batch import Batch, EnteredFrame
 from mcp_tape.cassette.reader import FRAME_COLUMNS, frame_of
 from mcp_tape.cassette.writer import Writer
 from mcp_tape.record.tape import Tape
@@ -46,8 +46,8 @@ CALL = b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"echo"}
 RESULT = b'{"jsonrpc":"2.0","id":%d,"result":{}}'
 
 
-def entered(pieces: list[tuple[Side, list[tuple[bytes, int]]]], session: int) -> list[Entered]:
-    found: list[Entered] = []
+def entered(pieces: list[tuple[Side, list[tuple[bytes, int]]]], session: int) -> list[EnteredFrame]:
+    found: list[EnteredFrame] = []
     tape = Tape(lambda frame, entries: found.append((session, frame, entries)), Redactor({}))
     for at, (side, lines) in enumerate(pieces):
         tape.feed(side, "stdio", b"".join([line % number + b"\n" for line, number in lines]), at)
@@ -86,7 +86,7 @@ def test_a_batch_knows_where_each_session_begins_and_can_leave_one_out() -> None
 
 
 def test_a_request_that_was_made_again_is_no_message_but_is_said() -> None:
-    found: list[Entered] = []
+    found: list[EnteredFrame] = []
     http = Http(Tape(lambda frame, entries: found.append((1, frame, entries)), None))
     http.post("post-1", request(1, "tools/list"))
     http.answer("post-1", "{}", 401)
@@ -96,7 +96,7 @@ def test_a_request_that_was_made_again_is_no_message_but_is_said() -> None:
 
 
 def test_a_key_that_a_redacted_frame_no_longer_gives_is_kept_with_it() -> None:
-    found: list[Entered] = []
+    found: list[EnteredFrame] = []
     tape = Tape(lambda frame, entries: found.append((1, frame, entries)), Redactor({}))
     for number, name in enumerate(("password", "word")):  # a secret of one call, which the next repeats
         tape.feed("client", "stdio", call(number, "in", **{name: "kJ8mN2pQ4xR7"}).encode() + b"\n", 0)

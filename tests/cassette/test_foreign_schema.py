@@ -63,7 +63,7 @@ def in_other_words(path: Path, old: str, new: str) -> Path:
         ("data BLOB\n", f"data BLOB, CONSTRAINT text CHECK ({ENDLESS})\n"),
         ("derived (answers)", f"derived (answers, {ENDLESS})"),
         ("WHERE cue IS NOT NULL", f"WHERE cue IS NOT NULL AND {ENDLESS}"),
-        ("(cue, status) WHERE cue IS NOT NULL", f"(cue, status) WHERE {ENDLESS} > 1"),
+        ("(cue) WHERE cue IS NOT NULL", f"(cue) WHERE {ENDLESS} > 1"),
     ],
     ids=lambda words: re.sub(r"\W+", "-", words)[:40],
 )

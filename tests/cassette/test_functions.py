@@ -13,10 +13,10 @@ import pytest
 
 from mcp_tape.cassette import functions
 from mcp_tape.cassette.lookup.messages import START, Messages
-from mcp_tape.cassette.query import filters, stats
-from mcp_tape.cassette.query.rows import exchange_rows, session_rows, whole_text
+from mcp_tape.cassette.query import filters, totals
+from mcp_tape.cassette.query.timeline import exchange_rows, session_rows, whole_text
 from mcp_tape.cassette.reader import Cassette, Session
-from mcp_tape.compare.recording import Recording as Compared
+from mcp_tape.compare.transcript import Transcript as Compared
 from mcp_tape.formats import dump, markdown
 from mcp_tape.wire import frames as wire
 from mcp_tape.wire import jsontext, match
@@ -115,7 +115,7 @@ def test_a_request_that_was_answered_twice_counts_by_its_first_answer(tmp_path: 
         assert [row.status for row in session_rows(cassette, 1)] == ["ok", "ok", "ok", "ok", "error"]
         assert [row[:2] for row in told(cassette, "status:error")] == [(3, 2)]
         assert [row[:2] for row in told(cassette, "tool:b")] == [(1, 1), (3, 1), (3, 2)]
-        assert sum(tally.calls for tally in stats.tallies(cassette, [1]).values()) == 2
+        assert sum(tally.calls for tally in totals.tallies(cassette, [1]).values()) == 2
 
 
 def test_refusals_of_a_batch_are_those_of_its_requests(tmp_path: Path) -> None:
@@ -214,7 +214,7 @@ def turned_away(number: int) -> Frames:
 
 def _compare(cassette: Cassette, session: Session) -> None:
     recording = Compared(cassette, [session.id])
-    for asked in recording.asked():
+    for asked in recording.requests():
         assert recording.params(asked)
         recording.answer(asked)
 
@@ -223,7 +223,7 @@ READ: tuple[Callable[[Cassette, Session], object], ...] = (
     lambda cassette, session: list(session_rows(cassette, session.id)),
     lambda cassette, session: list(session_rows(cassette, session.id, filters.parse("sum -status:cancelled size:>5"))),
     lambda cassette, session: list(exchange_rows(cassette, session.id, 1)),
-    lambda cassette, session: stats.tallies(cassette, [session.id]),
+    lambda cassette, session: totals.tallies(cassette, [session.id]),
     lambda cassette, session: cassette.exchanges(session.id),
     lambda cassette, session: list(dump.dump(cassette, [session])),
     lambda cassette, session: list(markdown.dump(cassette, session, cassette.frames(session.id))),

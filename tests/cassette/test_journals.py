@@ -15,8 +15,8 @@ import pytest
 
 from mcp_tape import api
 from mcp_tape.cassette import file, writer
-from mcp_tape.cassette.change import edit, remove
-from mcp_tape.cassette.change.connect import changed
+from mcp_tape.cassette.change import remove, replace_sessions
+from mcp_tape.cassette.change.write_access import connect_for_changes
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.cassette.text import write as _write  # noqa: F401  (loaded here, as another user may not be able to)
 from mcp_tape.cli import cli
@@ -170,7 +170,7 @@ def test_a_recorder_that_was_killed_while_it_made_the_tables_leaves_an_empty_fil
 def test_an_edit_writes_one_file_only(tape: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two files would need a super-journal."""
     seen: list[str] = []
-    take_over = edit.take_over
+    take_over = replace_sessions.take_over
 
     def watched(db: sqlite3.Connection, session: int, number: int) -> None:
         take_over(db, session, number)
@@ -178,7 +178,7 @@ def test_an_edit_writes_one_file_only(tape: Path, monkeypatch: pytest.MonkeyPatc
             db.execute("DELETE FROM new.facts")
         seen.append("taken over")
 
-    monkeypatch.setattr(edit, "take_over", watched)
+    monkeypatch.setattr(replace_sessions, "take_over", watched)
     with open(tape.parent / "sheet", "w+") as text:
         written = sheet.write(str(tape), 1, text)
         text.seek(0)
@@ -199,7 +199,7 @@ def write(tape: Path) -> None:
 
 
 def change(tape: Path) -> None:
-    with changed(str(tape)) as db:
+    with connect_for_changes(str(tape)) as db:
         db.execute(CHANGE)
 
 
@@ -302,7 +302,7 @@ def test_what_lies_beside_a_cassette_may_not_be_another_file(
 def test_there_is_one_way_to_open_a_file(request: pytest.FixtureRequest) -> None:
     """The guarded one."""
     package = request.config.rootpath / "mcp_tape"
-    opening = re.compile(r"sqlite3\.connect\((?!\":memory:\")|sqlite3 import .*connect|Database\((?!db\b)")
+    opening = re.compile(r"sqlite3\.connect\((?!\":memory:\")|sqlite3 import .*\bconnect\b|\bDatabase\((?!db\b)")
     assert [path.name for path in package.rglob("*.py") if opening.search(path.read_text())] == ["file.py"]
 
 

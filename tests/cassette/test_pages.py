@@ -15,9 +15,9 @@ import pytest
 from mcp_tape.cassette import pages as paging
 from mcp_tape.cassette.lookup.messages import Messages
 from mcp_tape.cassette.pages import BEFORE_ALL, pages
-from mcp_tape.cassette.query import calls, stats, texts
+from mcp_tape.cassette.query import recorded_requests, totals, whole_texts
 from mcp_tape.cassette.query.filters import parse, seqs
-from mcp_tape.cassette.query.rows import session_rows
+from mcp_tape.cassette.query.timeline import session_rows
 from mcp_tape.cassette.reader import Cassette, row_maker
 from mcp_tape.cassette.writer import Writer
 from mcp_tape.errors import CassetteError
@@ -160,11 +160,11 @@ READERS: dict[str, Callable[[Cassette], Iterable[Any]]] = {
     "frames": lambda cassette: cassette.frames(1),
     "rows": lambda cassette: session_rows(cassette, 1),
     "some frames": lambda cassette: seqs(cassette, 1, parse("tool:x")),
-    "requests": lambda cassette: calls.requests(cassette, 1),
+    "requests": lambda cassette: recorded_requests.requests(cassette, 1),
     "exchanges": lambda cassette: cassette.exchanges(1),
-    "texts": lambda cassette: texts.messages(cassette, 1),
-    "texts of calls": lambda cassette: texts.calls(cassette, 1),
-    "figures": lambda cassette: stats.tallies(cassette, [1]),
+    "texts": lambda cassette: whole_texts.messages(cassette, 1),
+    "texts of calls": lambda cassette: whole_texts.calls(cassette, 1),
+    "figures": lambda cassette: totals.tallies(cassette, [1]),
     "what replay keys": lambda cassette: Messages(cassette).of_session(1),
 }
 
@@ -183,7 +183,7 @@ def growing(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 def test_twice_as_much_takes_twice_the_steps(growing: list[Path], reader: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A page begins where the last one ended. Starting over for each page would take four times as many steps."""
     monkeypatch.setitem(pages.__kwdefaults__, "most", 20)
-    monkeypatch.setattr(stats, "_PAGE", 20)
+    monkeypatch.setattr(totals, "_PAGE", 20)
     steps = []
     for path in growing:
         with Cassette(path) as cassette:

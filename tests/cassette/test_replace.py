@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from mcp_tape.cassette import file, replace
-from mcp_tape.cassette.query.sessions import cassettes_in
+from mcp_tape.cassette.query.inventory import cassettes_in
 from mcp_tape.errors import CassetteError
 from mcp_tape.verify.update import keep
 from tests.end_to_end.use.test_use import lines
@@ -97,7 +97,7 @@ def test_what_is_handed_over_stays_for_the_process_that_takes_it(tape: Path) -> 
         Path(part.file).write_text("new")
         left = part.hand_over()
     assert tape.read_text("latin-1") != "new"
-    taken = replace.Part(left, str(tape))
+    taken = replace.DraftFile(left, str(tape))
     taken.put()
     taken.drop()
     assert (tape.read_text(), os.listdir(tape.parent)) == ("new", ["tape.db"])
@@ -113,7 +113,7 @@ def test_what_is_handed_over_and_never_taken_is_a_leftover(tape: Path) -> None:
 
 
 def test_nothing_is_dropped_but_what_was_made_beside_a_file(tape: Path) -> None:
-    replace.Part(str(tape), str(tape)).drop()
+    replace.DraftFile(str(tape), str(tape)).drop()
     assert tape.exists()
 
 
@@ -270,6 +270,6 @@ def test_a_place_is_taken_also_where_files_have_no_links(tmp_path: Path, monkeyp
 def test_a_place_that_cannot_be_taken_is_an_error(tmp_path: Path) -> None:
     with replace.beside(str(tmp_path / "there")) as part:
         Path(part.file).write_text("text")
-        elsewhere = replace.Part(part.file, str(tmp_path / "no" / "there"))
+        elsewhere = replace.DraftFile(part.file, str(tmp_path / "no" / "there"))
         with pytest.raises(CassetteError, match="was not made: No such file"):
             elsewhere.put_first()

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from mcp_tape.cassette.change import edit, merge, redact, remove
+from mcp_tape.cassette.change import hide_secrets, merge_sessions, remove, replace_sessions
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.formats import sheet
 from mcp_tape.redaction.redactor import Redactor
@@ -36,7 +36,7 @@ def talk(word: str) -> list[Any]:
 
 
 def hide(path: str) -> None:
-    redact.hide(path, Redactor({}))
+    hide_secrets.hide(path, Redactor({}))
 
 
 def rm(path: str) -> None:
@@ -50,15 +50,15 @@ def edited(path: str) -> None:
 
 
 def replaced(path: str) -> None:
-    edit.replace_sessions(path, {2: (other(path), 1)}, "it stays")
+    replace_sessions.replace_sessions(path, {2: (other(path), 1)}, "it stays")
 
 
 def proposed(path: str) -> None:
-    edit.propose(path, {2: (other(path), 1)}, "it was not kept", f"{path}.new")
+    replace_sessions.propose(path, {2: (other(path), 1)}, "it was not kept", f"{path}.new")
 
 
 def merged(path: str) -> None:
-    merge.merge([other(path)], path, overwrite=True)
+    merge_sessions.merge([other(path)], path, overwrite=True)
 
 
 def other(path: str) -> str:

@@ -11,9 +11,9 @@ from random import Random
 import pytest
 
 from mcp_tape.cassette import file, writer
-from mcp_tape.cassette.batch import Entered
+from mcp_tape.cassette.batch import EnteredFrame
 from mcp_tape.cassette.change import derive
-from mcp_tape.cassette.query import check
+from mcp_tape.cassette.query import integrity
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.cassette.writer import RemovedError, Writer
 from mcp_tape.record.tape import Tape
@@ -26,9 +26,9 @@ ANSWER = '{"jsonrpc":"2.0","id":%d,"result":{}}\n'
 ALONE = '[{"jsonrpc":"2.0","id":"a","method":"ping"},{"jsonrpc":"2.0","id":"b","method":"tools/list"}]\nnoise\n'
 
 
-def batches(session: int, rounds: int = 6, hidden: bool = False) -> list[list[Entered]]:
+def batches(session: int, rounds: int = 6, hidden: bool = False) -> list[list[EnteredFrame]]:
     """Batches that arrive together, and are stored together."""
-    found: list[list[Entered]] = []
+    found: list[list[EnteredFrame]] = []
     tape = Tape(lambda frame, entries: found[-1].append((session, frame, entries)), Redactor({}))
     for number in range(1, rounds + 1):
         found.append([])
@@ -80,8 +80,12 @@ def test_messages_that_were_put_off_are_those_that_are_stored_at_once(
     made, session = recording(tmp_path / "tape.db")
     for batch in batches(session):
         made.append(batch, {}, later=True)
-    assert made.owed == len(at_once) and derived(tmp_path / "tape.db") == [] and pending(tmp_path / "tape.db") == [1]
-    while made.owed:
+    assert (
+        made.owed_messages == len(at_once)
+        and derived(tmp_path / "tape.db") == []
+        and pending(tmp_path / "tape.db") == [1]
+    )
+    while made.owed_messages:
         made.catch_up()
         with closing(sqlite3.connect(tmp_path / "tape.db")) as db:  # messages before `pending` are derived
             (first,) = db.execute("SELECT coalesce(pending, 1 << 31) FROM sessions").fetchone()
@@ -97,7 +101,7 @@ def test_only_so_many_are_put_off(
     made, session = recording(tmp_path / "tape.db")
     for batch in batches(session):
         made.append(batch, {}, later=True)
-        assert made.owed <= 10
+        assert made.owed_messages <= 10
     made.append([], {})
     made.close()
     assert derived(tmp_path / "tape.db") == at_once
@@ -108,7 +112,7 @@ def test_frames_without_messages_leave_nothing_owed(tmp_path: Path) -> None:
     made, session = recording(tmp_path / "tape.db")
     for feed in (lambda: tape.feed("server", "stderr", b"a line\n", 1), lambda: None):
         for is_behind in (False, True):
-            found: list[Entered] = []
+            found: list[EnteredFrame] = []
             if is_behind:
                 tape.feed("client", "stdio", (CALL % (1, 1)).encode(), 1)
                 made.append(found, {}, later=True)
@@ -116,7 +120,7 @@ def test_frames_without_messages_leave_nothing_owed(tmp_path: Path) -> None:
             tape.control("server", "stdio", {"event": "exit"}, 2)
             feed()
             made.append(found, {}, later=True)
-            while made.owed:
+            while made.owed_messages:
                 made.catch_up()
             assert pending(tmp_path / "tape.db") == [None]
     made.close()
@@ -133,7 +137,7 @@ def test_what_a_killed_recorder_put_off_is_derived_by_whoever_opens_it(
             with Cassette(path) as other:
                 assert other.counts(1) == cassette.counts(1)
         if how == "check":
-            found = [finding.what for finding in check.check(cassette, Redactor({}))]
+            found = [finding.what for finding in integrity.check(cassette, Redactor({}))]
             assert found == ["session"]  # it was never closed
         assert cassette.counts(1)["exchanges"] == 6
     assert derived(path) == at_once and pending(path) == [None]
@@ -159,7 +163,7 @@ def test_while_somebody_records_it_is_read_as_far_as_it_is_derived(
     monkeypatch.setattr(file, "sleep", lambda seconds: made.append(last, {}, later=True))
     with Cassette(tmp_path / "tape.db") as cassette:
         assert cassette.counts(1)["exchanges"] == 1
-    assert made.owed
+    assert made.owed_messages
     made.append([], {})
     with Cassette(tmp_path / "tape.db") as cassette:
         assert cassette.counts(1)["exchanges"] == 6
@@ -177,7 +181,7 @@ def test_a_recorder_that_is_stopped_while_others_read_finds_its_messages_derived
     with Cassette(tmp_path / "tape.db") as cassette:
         assert cassette.counts(1)["exchanges"] == 5
     made.append(last, {}, later=True)
-    while made.owed:
+    while made.owed_messages:
         made.catch_up()
     made.close()
     assert derived(tmp_path / "tape.db") == at_once and pending(tmp_path / "tape.db") == [None]
@@ -213,7 +217,7 @@ def test_of_a_session_that_is_removed_meanwhile_nothing_is_stored(
     with pytest.raises(RemovedError):
         then(made)
     then(made)
-    assert made.owed == 0
+    assert made.owed_messages == 0
     made.close()
     assert {int(str(row[0])) >> 32 for row in derived(tmp_path / "tape.db")} == {kept}
 
@@ -237,7 +241,7 @@ def test_whenever_a_recorder_is_killed_what_it_stored_is_derived_as_if_it_had_no
         stored = chance.randrange(1, 9)
         for batch in batches(session, stored):
             made.append(batch, {}, later=chance.random() < 0.7)
-            if made.owed and chance.random() < 0.2:
+            if made.owed_messages and chance.random() < 0.2:
                 made.catch_up()
         made._db.close()
         with Cassette(path):

@@ -19,7 +19,7 @@ DEMO = next(path for path in GOLDEN if path.stem == "demo")
 HAR = ROOT / "tests/formats/others/recordings/mitmproxy/everything.har"
 NAMES = {
     "db": "tape.db", "jsonl": "tape.jsonl", "txt": "tape.txt", "md": "tape.md",
-    "html": "tape.html", "har": "tape.har", "lock": "mcp.lock",
+    "html": "tape.html", "har": "tape.har",
     "otlp": "tape.otlp.json", "perfetto": "tape.perfetto.json", "pytest": "test_tape.py", "vitest": "tape.test.mjs",
 }  # fmt: skip
 

@@ -76,7 +76,7 @@ def test_a_text_that_nobody_touched_gives_every_frame_again(tmp_path: Path, make
     with Cassette(path) as cassette:
         for session in cassette.sessions():
             lines = text_of(path, session.id).split("\n")
-            rows = list(sheet.read(lines, lambda seq: cassette.frame(session.id, seq)))  # noqa: B023 - used at once
+            rows = list(sheet.read_frames(lines, lambda seq: cassette.frame(session.id, seq)))  # noqa: B023 - used at once
             assert [row.frame for row in rows] == list(cassette.frames(session.id))
             assert not any(row.changed for row in rows)
 

@@ -52,7 +52,6 @@ def test_one_side_is_frames_only(path: Path) -> None:
     "words",
     [
         ("convert", "FILE", "--to", "html", "OUT"),
-        ("convert", "FILE", "--to", "lock", "OUT"),
         ("convert", "FILE", "OUT", "--to", "md"),
         ("convert", "FILE", "OUT", "--to", "jsonl"),
         ("convert", "LINES", "OUT", "--to", "db"),

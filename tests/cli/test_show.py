@@ -20,11 +20,11 @@ from typing import Any
 
 import pytest
 
-from mcp_tape.cassette.query.rows import session_rows
+from mcp_tape.cassette.query.timeline import session_rows
 from mcp_tape.cassette.reader import Cassette
-from mcp_tape.console.terminal import fit, pad, wide, wrap
+from mcp_tape.console.terminal import display_width, fit, pad, wrap
 from mcp_tape.formats import pretty
-from mcp_tape.formats.pretty import laid_out
+from mcp_tape.formats.pretty import lay_out
 from tests.support.decks import alter
 from tests.support.reading import GOLDEN, Frames, Recording, call, invoke, lines, make, message, objects, said
 from tests.support.running import MCP_TAPE, WAIT, receive, receive_line, run, started
@@ -270,7 +270,7 @@ VALUES = [{}, [], {"a": []}, [1, [2, {"b": None}], {}], "x", 5, {"a": {"b": {"c"
 
 @pytest.mark.parametrize("value", VALUES, ids=str)
 def test_pretty_json_is_what_the_standard_library_makes(value: Any) -> None:
-    assert laid_out(json.dumps(value, separators=(",", ":"))) == json.dumps(value, indent=2)
+    assert lay_out(json.dumps(value, separators=(",", ":"))) == json.dumps(value, indent=2)
 
 
 @pytest.mark.parametrize(
@@ -281,7 +281,11 @@ def test_a_large_text_in_pieces_is_what_a_small_one_is_at_once(value: Any, monke
     members = ("error", "result")
 
     def texts() -> list[str]:
-        found = pretty.pieces(text), pretty.pieces_of_members(text, members), pretty.canonical(text.encode()) or ()
+        found = (
+            pretty.pieces(text),
+            pretty.pieces_of_members(text, members),
+            pretty.canonical_pieces(text.encode()) or (),
+        )
         return ["".join(pieces) for pieces in found]
 
     at_once = texts()
@@ -292,7 +296,7 @@ def test_a_large_text_in_pieces_is_what_a_small_one_is_at_once(value: Any, monke
 
 def test_a_text_that_is_no_json_keeps_all_but_white_space() -> None:
     for text in ('{"a": [1, "b\\"', '}]{"a" "b"::,', '{"result"', "[" * 300 + ']"\\'):
-        assert "".join(laid_out(text).split()) == "".join(text.split())
+        assert "".join(lay_out(text).split()) == "".join(text.split())
         assert isinstance("".join(pretty.pieces_of_members(text, ("result",))), str)
 
 
@@ -504,8 +508,8 @@ def test_what_is_no_cassette_is_not_waited_for(tmp_path: Path, make_it: Any) -> 
 )
 def test_text_is_cut_by_columns(text: str, width: int, fitted: str) -> None:
     assert fit(text, width) == fitted
-    assert wide(fitted) <= width
-    assert wide(pad(fitted, 20)) == 20
+    assert display_width(fitted) <= width
+    assert display_width(pad(fitted, 20)) == 20
 
 
 def test_parts_are_wrapped_between_them() -> None:

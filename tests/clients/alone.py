@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any
+from typing import Any, NoReturn
 
 from mcp_tape.__main__ import main
 
@@ -20,12 +20,15 @@ def refuse(event: str, _: Any) -> None:
         os._exit(97)
 
 
+def note(code: int) -> NoReturn:
+    """End as mcp-tape does, and leave the exit code."""
+    with open(codes, "a") as file:
+        print(code, file=file)
+    end(code)
+
+
 if __name__ == "__main__":
-    codes = sys.argv.pop(1)
+    codes, end = sys.argv.pop(1), os._exit
     sys.addaudithook(refuse)
-    try:
-        main()
-    except SystemExit as end:
-        with open(codes, "a") as file:
-            print(end.code, file=file)
-        raise
+    os._exit = note
+    main()

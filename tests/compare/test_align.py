@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mcp_tape.cassette.reader import Cassette
-from mcp_tape.compare.versions import compare, of_sessions
+from mcp_tape.compare.versions import compare, version_of_sessions
 from tests.support.decks import Said, alter
 from tests.support.diffs import (
     SAMPLED,
@@ -99,9 +99,11 @@ def test_a_session_that_extends_another_may_use_ids_of_that(one: str, other: str
     old, new = taped(tmp_path / "old.db", [gave(1)], [gave(2, of=one)]), taped(tmp_path / "new.db", [gave(2, of=other)])
     alter(old, "UPDATE sessions SET extends = 1 WHERE id = 2")
     with Cassette(str(old)) as before, Cassette(str(new)) as after:
-        found = compare(of_sessions(before, [2]), of_sessions(after, [1])).changes
+        found = compare(version_of_sessions(before, [2]), version_of_sessions(after, [1])).changes
         assert ([change.rule for change in found] == []) is paired
-        assert compare(of_sessions(before, [1, 2]), of_sessions(after, [1])).changes  # all messages are in these
+        assert compare(
+            version_of_sessions(before, [1, 2]), version_of_sessions(after, [1])
+        ).changes  # all messages are in these
 
 
 def paged(cursor: str) -> Talk:

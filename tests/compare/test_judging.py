@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mcp_tape.compare.changes import ABSENT, Difference, Subject, change
-from mcp_tape.compare.judging import Settings, judged, parse_ignores
-from mcp_tape.compare.rules import Level
+from mcp_tape.compare.judging import JudgingSettings, judge, parse_ignores
+from mcp_tape.compare.rule_table import Level
 from tests.support.diffs import call, compared, gave, hello, listing, refused, tool, tools, wrote
 
 # Fingerprints -------------------------------------------------------------------------------------------
@@ -86,12 +86,12 @@ CAPABLE = (Subject("server", ""), Difference("capability-removed", ("capabilitie
 FOUND = [REWORDED, ORDER, REMOVED, CAPABLE]
 
 
-def levels(settings: Settings) -> dict[str, str]:
-    return {one.rule: one.level for one in judged(FOUND, settings)[0]}
+def levels(settings: JudgingSettings) -> dict[str, str]:
+    return {one.rule: one.level for one in judge(FOUND, settings)[0]}
 
 
 def test_category_call_shows_every_rule_at_its_own_level() -> None:
-    assert levels(Settings()) == {
+    assert levels(JudgingSettings()) == {
         "capability-removed": "error",
         "tool-removed": "error",
         "tool-description-changed": "warn",
@@ -100,11 +100,11 @@ def test_category_call_shows_every_rule_at_its_own_level() -> None:
 
 
 def test_category_wire_shows_only_what_the_protocol_needs() -> None:
-    assert levels(Settings("wire")) == {"capability-removed": "error"}
+    assert levels(JudgingSettings("wire")) == {"capability-removed": "error"}
 
 
 def test_category_model_raises_what_a_model_reads() -> None:
-    assert levels(Settings("model")) == {
+    assert levels(JudgingSettings("model")) == {
         "capability-removed": "error",
         "tool-removed": "error",
         "tool-description-changed": "error",
@@ -114,19 +114,19 @@ def test_category_model_raises_what_a_model_reads() -> None:
 
 def test_category_model_leaves_alone_what_no_model_reads() -> None:
     found = (TOOL, Difference("tool-became-open-world", ("annotations", "openWorldHint"), False, True))
-    assert judged([found], Settings("model"))[0][0].level == "warn"
+    assert judge([found], JudgingSettings("model"))[0][0].level == "warn"
 
 
 def test_a_second_level_rises_too() -> None:
     found = (TOOL, Difference("call-text-changed", (), "a", "b", level="info"))
-    assert judged([found], Settings("model"))[0][0].level == "warn"
+    assert judge([found], JudgingSettings("model"))[0][0].level == "warn"
 
 
 def test_a_project_sets_levels_and_turns_rules_off() -> None:
     chosen: dict[str, Level | None] = {"tool-removed": "info", "tool-description-changed": None}
     for category in ("call", "model"):
-        assert levels(Settings(category, chosen))["tool-removed"] == "info"
-        assert "tool-description-changed" not in levels(Settings(category, chosen))
+        assert levels(JudgingSettings(category, chosen))["tool-removed"] == "info"
+        assert "tool-description-changed" not in levels(JudgingSettings(category, chosen))
 
 
 def test_the_worst_comes_first_what_is_gone_before_that_and_what_is_of_one_thing_together() -> None:
@@ -134,7 +134,7 @@ def test_the_worst_comes_first_what_is_gone_before_that_and_what_is_of_one_thing
         (Subject("tool", "s"), Difference("tool-removed")),
         (TOOL, Difference("input-default-changed", ("a",), 1, 2)),
     ]
-    found = judged([*more, *FOUND], Settings())[0]
+    found = judge([*more, *FOUND], JudgingSettings())[0]
     assert [(one.level, str(one.subject)) for one in found] == [
         ("error", "tool s"),
         ("error", "tool t"),
@@ -146,25 +146,25 @@ def test_the_worst_comes_first_what_is_gone_before_that_and_what_is_of_one_thing
 
 
 def test_the_order_in_which_changes_are_found_does_not_matter() -> None:
-    assert judged(FOUND, Settings()) == judged(FOUND[::-1], Settings())
+    assert judge(FOUND, JudgingSettings()) == judge(FOUND[::-1], JudgingSettings())
 
 
 def test_the_same_change_counts_and_is_told_once() -> None:
-    (one,) = judged([REMOVED, REMOVED, REMOVED], Settings())[0]
+    (one,) = judge([REMOVED, REMOVED, REMOVED], JudgingSettings())[0]
     assert one.times == 3
 
 
 def test_an_ignored_change_is_kept_aside_and_a_line_without_use_is_told() -> None:
     gone = tools(), tools(tool("a"))
     ignores = parse_ignores("tool-added tool a  # wanted\ntool-removed *\n", "ignores")
-    found = compared(*gone, Settings(ignores=ignores))
+    found = compared(*gone, JudgingSettings(ignores=ignores))
     assert [one.rule for one in found.ignored] == ["tool-added"] and not found.changes
     assert found.unused == ("tool-removed *",)
 
 
 def test_an_ignored_break_needs_no_other_version_number() -> None:
     ignores = parse_ignores("tool-removed tool a", "ignores")
-    assert not compared(tools(tool("a")), tools(), Settings(ignores=ignores)).changes
+    assert not compared(tools(tool("a")), tools(), JudgingSettings(ignores=ignores)).changes
 
 
 @pytest.mark.parametrize(
@@ -178,13 +178,13 @@ def test_an_ignored_break_needs_no_other_version_number() -> None:
     ],
 )
 def test_a_place_can_be_left_out(path: str, left: list[str]) -> None:
-    found = compared([gave({"a": 1, "b": [1]})], [gave({"a": 2, "b": [2]})], Settings(ignore_paths=(path,)))
+    found = compared([gave({"a": 1, "b": [1]})], [gave({"a": 2, "b": [2]})], JudgingSettings(ignore_paths=(path,)))
     assert [one.path for one in found.changes] == left
 
 
 def test_an_argument_that_is_left_out_does_not_tell_calls_apart() -> None:
     old, new = [call(now=1, city="Bern")], [call(now=2, city="Bern")]
-    assert not compared(old, new, Settings(ignore_paths=("$.params.arguments.now",))).changes
+    assert not compared(old, new, JudgingSettings(ignore_paths=("$.params.arguments.now",))).changes
     assert compared(old, new).changes
 
 
@@ -238,10 +238,10 @@ def test_a_change_as_json_has_all_that_is_there() -> None:
     ],
 )
 def test_security_is_about_suspicions_and_new_text_at_error(found: Difference, level: Level | None) -> None:
-    shown, _ = judged([(TOOL, found)], Settings("security"))
+    shown, _ = judge([(TOOL, found)], JudgingSettings("security"))
     assert [one.level for one in shown] == [level] * (level is not None)
 
 
 def test_a_project_chooses_levels_in_security_too() -> None:
-    settings = Settings("security", {"tool-added": "info"})
-    assert [one.level for one in judged([(TOOL, Difference("tool-added", (), ABSENT, {}))], settings)[0]] == ["info"]
+    settings = JudgingSettings("security", {"tool-added": "info"})
+    assert [one.level for one in judge([(TOOL, Difference("tool-added", (), ABSENT, {}))], settings)[0]] == ["info"]

@@ -50,8 +50,8 @@ ODD = found("tool search", "input-type-changed", "a b #c", "d")
 )
 def test_a_line_hides_what_it_names(line: str, one: Change) -> None:
     ignores = parse_ignores(f"# above\n\n{line}\n", "x")
-    assert ignores.hide(one)
-    assert ignores.unused((one,)) == ()
+    assert ignores.hides(one)
+    assert ignores.unused_lines((one,)) == ()
     assert ignores.lines[0].number == 3
 
 
@@ -71,8 +71,8 @@ def test_a_line_hides_what_it_names(line: str, one: Change) -> None:
 )
 def test_a_line_hides_nothing_else_and_is_then_unused(line: str, one: Change) -> None:
     ignores = parse_ignores(line, "x")
-    assert not ignores.hide(one)
-    assert ignores.unused((one,)) == (line,)
+    assert not ignores.hides(one)
+    assert ignores.unused_lines((one,)) == (line,)
 
 
 @pytest.mark.parametrize(

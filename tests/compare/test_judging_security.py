@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mcp_tape.compare.changes import ABSENT
-from mcp_tape.compare.judging import Settings
+from mcp_tape.compare.judging import JudgingSettings
 from tests.support.diffs import Talk, call, compared, exchange, gave, hello, listing, text_of, tool, tools
 from tests.support.schemas import INTEGER, STRING, Schema, an, of
 
@@ -106,15 +106,15 @@ def having(side: str, schema: Schema) -> Talk:
 @pytest.mark.parametrize("place", PLACES)
 def test_new_text_is_an_error_wherever_it_stands(place: str, side: str) -> None:
     old, new = (having(side, schema) for schema in PLACES[place])
-    found = compared(old, new, Settings("security")).changes
+    found = compared(old, new, JudgingSettings("security")).changes
     assert found and {change.level for change in found} == {"error"}
 
 
 @pytest.mark.parametrize("what", CHANGES)
 def test_what_may_turn_a_model_against_its_user_is_an_error(what: str) -> None:
     old, new = CHANGES[what]
-    assert "error" in {change.level for change in compared(old, new, Settings("security")).changes}
-    assert compared(old, old, Settings("security")).changes == ()
+    assert "error" in {change.level for change in compared(old, new, JudgingSettings("security")).changes}
+    assert compared(old, old, JudgingSettings("security")).changes == ()
 
 
 def test_a_template_with_another_address_is_the_same_one_unless_that_was_there() -> None:
@@ -132,7 +132,7 @@ def test_a_template_with_another_address_is_the_same_one_unless_that_was_there()
             *({"name": "t", "uriTemplate": f"https://{host}.example/{{path}}"} for host in ("a", "evil")),
         ),
     ]
-    (gone,) = compared(both, new, Settings(levels={"server-version-not-bumped": None})).changes
+    (gone,) = compared(both, new, JudgingSettings(levels={"server-version-not-bumped": None})).changes
     assert (gone.rule, gone.path, gone.after) == ("resource-template-removed", "$", ABSENT)
 
 
@@ -140,7 +140,7 @@ def test_a_template_with_another_address_is_the_same_one_unless_that_was_there()
 @pytest.mark.parametrize("place", UNUSED)
 def test_text_that_no_validator_looks_at_is_told_once(place: str, side: str) -> None:
     old, new = (tools(tool("t", **{side: schema})) for schema in (_OLD, _OLD | UNUSED[place]))
-    found = compared(old, new, Settings("security")).changes
+    found = compared(old, new, JudgingSettings("security")).changes
     assert [change.level for change in found] == ["error"], found
 
 
@@ -150,7 +150,7 @@ def test_a_definition_may_have_another_name() -> None:
         tools(tool("t", inputSchema={"properties": {"a": {"$ref": f"#/$defs/{name}"}}, "$defs": {name: STRING}}))
         for name in ("Item", "Item-Input_[2]")
     )
-    assert compared(old, new, Settings("security")).changes == ()
+    assert compared(old, new, JudgingSettings("security")).changes == ()
 
 
 @pytest.mark.parametrize("side", ["inputSchema", "outputSchema"])
@@ -165,4 +165,4 @@ def test_a_definition_may_have_another_name() -> None:
     ],
 )
 def test_what_brings_no_text_is_none_of_its_business(side: str, old: Schema, new: Schema) -> None:
-    assert compared(having(side, old), having(side, new), Settings("security")).changes == ()
+    assert compared(having(side, old), having(side, new), JudgingSettings("security")).changes == ()

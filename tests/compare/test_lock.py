@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mcp_tape.compare import lock
-from mcp_tape.compare.rules import CATEGORIES
+from mcp_tape.compare.lock import Lock
+from mcp_tape.compare.rule_table import CATEGORIES
+from mcp_tape.compare.versions import compare
 from mcp_tape.errors import CassetteError
-from tests.support.diffs import Talk, hello, listing, taped, tool
+from tests.support.diffs import Talk, hello, listing, surveyed, taped, tool
 from tests.support.many import comparison
 from tests.support.provision import ROOT
 from tests.support.running import MCP_TAPE, run
@@ -25,10 +28,19 @@ TALKATIVE: Talk = [*FULL, listing("tools/list", tool("c"))]
 TIME, EVERYTHING = ROOT / "cassettes" / "time.db", ROOT / "cassettes" / "everything.db"
 
 
-def locked(cassette: Path, *more: str) -> str:
-    done = run([*MCP_TAPE, "convert", str(cassette), "--to", "lock", *more])
+def locked(cassette: Path) -> str:
+    done = run([*MCP_TAPE, "lock", str(cassette)])
     assert done.returncode == 0, done.stderr
     return done.stdout.decode()
+
+
+def entry_of(text: str) -> Any:
+    (entry,) = json.loads(text)["servers"].values()
+    return entry
+
+
+def read(text: str) -> Lock:
+    return Lock(text.encode(), "mcp.lock")
 
 
 def breaking(old: Path, new: Path) -> tuple[int, str]:
@@ -43,7 +55,8 @@ def test_a_server_that_stays_the_same_passes(cassette: Path, tmp_path: Path) -> 
     code, said = breaking(path, cassette)
     assert code == 0 and "It breaks no client" in said
     assert "a lock holds what a server offers, and no calls" in said
-    assert lock.dump(lock.load(path.read_bytes(), str(path))) == path.read_text("utf-8")
+    again = Lock(path.read_bytes(), str(path))
+    assert lock.dump({name: again.version(name) for name in again.names}) == path.read_text("utf-8")
 
 
 @pytest.mark.parametrize("category", CATEGORIES)
@@ -68,27 +81,96 @@ def test_two_locks_show_that_a_server_presents_itself_otherwise(member: str, tmp
 
 def test_what_breaks_clients_is_found(tmp_path: Path) -> None:
     document = json.loads(locked(TIME))
-    document["tools"].append({"name": "stop_time", "inputSchema": {"type": "object"}})
+    (entry,) = document["servers"].values()
+    entry["tools"].append({"name": "stop_time", "inputSchema": {"type": "object"}})
     (tmp_path / "mcp.lock").write_text(json.dumps(document, indent=2))
     code, said = breaking(tmp_path / "mcp.lock", TIME)
     assert code == 1 and "stop_time" in said
 
 
-def test_two_recordings_of_one_server_give_one_lock() -> None:
-    legacy, again = json.loads(locked(TIME)), locked(TIME)
-    assert json.dumps(legacy, indent=2, ensure_ascii=False) + "\n" == again
-    assert "calls" not in legacy and [tool["name"] for tool in legacy["tools"]] == ["convert_time", "get_current_time"]
+def test_a_lock_has_a_fact_a_line_and_is_sorted() -> None:
+    text = locked(TIME)
+    assert [tool["name"] for tool in entry_of(text)["tools"]] == ["convert_time", "get_current_time"]
+    assert all(line.count('": ') <= 1 for line in text.splitlines() if "description" not in line)
 
 
-def test_a_filter_leaves_lists_out(tmp_path: Path) -> None:
-    document = json.loads(locked(EVERYTHING, "--filter", "method:tools/list"))
-    assert "tools" in document and "prompts" not in document
-    assert document["unknown"]["prompts"] == "left out by a filter"
+def test_characters_that_nobody_sees_are_shown_by_their_numbers(tmp_path: Path) -> None:
+    shown, hidden = "é, 日 and 🎉", "a\u200bb\u202ec\u2028d\U000e0041e"
+    text = locked(taped(tmp_path / "tape.db", [hello(instructions=shown + hidden), listing("tools/list")]))
+    assert shown in text and not {"\u200b", "\u202e", "\u2028", "\U000e0041"} & set(text)
+    assert entry_of(text)["instructions"] == shown + hidden
 
 
-@pytest.mark.parametrize(("text", "hint"), [('{"mcp-tape lock": 99}', "newer"), ('{"mcp-tape lock": 1, ', "not JSON")])
-def test_a_lock_that_cannot_be_read_says_why(text: str, hint: str, tmp_path: Path) -> None:
-    (tmp_path / "mcp.lock").write_text(text)
-    assert lock.is_lock((tmp_path / "mcp.lock").read_bytes())
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ('{"mcp-tape lock": 99}', "newer"),
+        ('{"mcp-tape lock": 1, ', "not JSON"),
+        ('{"mcp-tape lock": 1}', "without servers"),
+        ('{"mcp-tape lock": 1, "servers": {"a": 1}}', "without servers"),
+    ],
+)
+def test_a_lock_that_cannot_be_read_says_why(text: str, hint: str) -> None:
+    assert lock.is_lock(text.encode())
     with pytest.raises(CassetteError, match=hint):
-        lock.load((tmp_path / "mcp.lock").read_bytes(), "mcp.lock")
+        read(text)
+
+
+def test_a_lock_of_odd_values_is_read() -> None:
+    odd = {"server": 1, "tools": [1, {"name": 2}, {"name": "a"}, {"name": "a"}], "otherClients": [1, {"tools": 2}]}
+    surface = read(json.dumps({"mcp-tape lock": 1, "servers": {"x": odd}})).version().surface
+    assert list(surface.lists["tools/list"].items) == ["a"] and "a" in surface.lists["tools/list"].again
+
+
+def test_of_several_servers_one_is_named() -> None:
+    found = read(lock.dump({"a": surveyed(FULL), "b": surveyed([hello(), listing("tools/list")])}))
+    assert found.names == ["a", "b"] and found.version("a").surface.info["title"] == "S"
+    with pytest.raises(CassetteError, match=r"several servers: a, b; say which with mcp\.lock#NAME"):
+        found.version()
+    with pytest.raises(CassetteError, match="has no server c; it has: a, b"):
+        found.version("c")
+
+
+# Other clients ------------------------------------------------------------------------------------------------------
+
+
+def seen_by(*capabilities: str, **tools: Any) -> Talk:
+    client = {name: {} for name in capabilities}
+    return [hello(client=client), listing("tools/list", *(tool(name, **more) for name, more in tools.items()))]
+
+
+def test_what_other_clients_see_is_kept_as_a_difference() -> None:
+    whole = surveyed(seen_by("roots", a={}, b={"title": "B"}, c={}))
+    bare = surveyed(seen_by(a={}, b={"title": "Other"}, d={}))
+    text = lock.dump({"s": whole._replace(others=(bare,))})
+    assert entry_of(text)["otherClients"] == [
+        {"client": {"capabilities": {}}, "tools": {"without": ["c"], "instead": [tool("b", title="Other"), tool("d")]}}
+    ]
+    (other,) = read(text).version().others
+    assert lock.is_same(other.surface, bare.surface)
+    assert lock.dump({"s": read(text).version()}) == text
+
+
+def test_sides_that_were_asked_alike_are_compared() -> None:
+    old = surveyed(seen_by("roots", a={}, b={}))._replace(others=(surveyed(seen_by(a={})),))
+    assert not compare(old, surveyed(seen_by(a={})), parts=["surface"]).changes
+    gone = compare(old, surveyed(seen_by("sampling", a={})), parts=["surface"])
+    assert not gone.changes and "other capabilities" in gone.unknown[0].why and gone.unknown[0].grave
+
+
+def test_what_only_other_clients_miss_is_found_once() -> None:
+    old = surveyed(seen_by("roots", a={}, b={}))._replace(others=(surveyed(seen_by(a={}, c={})),))
+    new = surveyed(seen_by("roots", b={}))._replace(others=(surveyed(seen_by()),))
+    removed = [change for change in compare(old, new).changes if change.is_removal]
+    found = {change.subject.name: (change.times, change.note) for change in removed}
+    assert found == {"a": (1, ""), "c": (1, "for clients with no capabilities")}
+
+
+def test_a_change_is_at_the_line_of_the_thing() -> None:
+    text = lock.dump({"s": surveyed(FULL)})
+    talk = [hello(client={"sampling": {}}, instructions="Be bold."), listing("tools/list", tool("a", description="x"))]
+    found, new = read(text), surveyed(talk)
+    changes = {change.rule: change for change in compare(found.version(), new, parts=["surface"]).changes}
+    lines = {rule: text.splitlines()[found.line("s", change) - 1].strip() for rule, change in changes.items()}
+    assert lines["instructions-changed"] == '"instructions": "Be kind.",' and lines["tool-removed"] == "{"
+    assert found.line("s", changes["tool-removed"]) > text.splitlines().index('      "tools": [') + 2

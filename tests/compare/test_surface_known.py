@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_tape.compare.judging import Settings, parse_ignores
+from mcp_tape.compare.judging import JudgingSettings, parse_ignores
 from tests.support.decks import alter
 from tests.support.diffs import (
     Step,
@@ -79,7 +79,7 @@ def test_what_is_gone_is_removed_where_a_client_declared_the_same_or_nobody_know
 
 def test_what_was_accepted_is_not_unknown_either() -> None:
     ignored = parse_ignores("tool-removed *\nprompt-removed *\ncapability-removed *", "")
-    found = compared(SAMPLING, PLAIN, Settings(ignores=ignored))
+    found = compared(SAMPLING, PLAIN, JudgingSettings(ignores=ignored))
     assert [entry for entry in found.unknown if entry.grave] == [] and found.unused == ()
     assert [change.rule for change in found.ignored] == [*["tool-removed"] * 2, "prompt-removed", "capability-removed"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mcp_tape.cassette.query.filters import FilterError, parse
-from mcp_tape.contracts.terms import limit, made, term
+from mcp_tape.contracts.terms import limit, parse_terms, term
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_a_term_must_say_something(written: str) -> None:
 
 
 def test_a_test_may_give_numbers() -> None:
-    assert made([], "tool:a", [("tools/call", 2)], 0.5, 40_000) == made(
+    assert parse_terms([], "tool:a", [("tools/call", 2)], 0.5, 40_000) == parse_terms(
         [], ["tool:a"], [("tools/call", 2)], "500ms", "40k"
     )
 
@@ -67,4 +67,4 @@ def test_a_test_may_give_numbers() -> None:
 def test_what_a_test_gives_wrongly_is_told(given: dict[str, object]) -> None:
     usual: dict[str, object] = {"expect": [], "forbid": [], "limits": [], "duration": None, "definitions": None}
     with pytest.raises(ValueError, match=r"is not a (filter|duration|size)"):
-        made(**(usual | given))  # type: ignore[arg-type]
+        parse_terms(**(usual | given))  # type: ignore[arg-type]

@@ -28,7 +28,7 @@ CASES: dict[str, tuple[Sequence[str], list[str], list[str]]] = {
     "diff": (["deepdiff", "mcp_tape.compare.versions"], ["deepdiff, every pair", "mcp-tape"], ["made-up ids, peak"]),
     "reading": ((), ["every text read", "mcp-tape"], ["ls", "show SEQ", "search, a rare word", "check, peak", "open"]),
     "viewing": ((), ["200 messages"], ["ready to use", "filter: a tool", "of 60 jumps, blank"]),
-    "workers": (provision.SDK, ["1 worker", "2 workers", "bare app"], ["no session", "a session a connection"]),
+    "workers": (provision.SDK, ["1 worker", "2 workers"], ["no session", "a session a connection"]),
     "fleet": (provision.SDK, ["cp", "plain obstore", "mcp-tape"], ["push, 20", "pull, 2 ", "lake, 20", "query, 20"]),
 }
 

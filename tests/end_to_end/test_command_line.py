@@ -13,7 +13,7 @@ import click
 import pytest
 
 from mcp_tape.cli import cli
-from mcp_tape.start.values import without_home
+from mcp_tape.start.server_values import hide_home
 from tests.support.forked import SCRIPT
 from tests.support.running import MCP_TAPE, WAIT, on_terminal, python, record, run, stream
 
@@ -198,7 +198,7 @@ def test_where_the_home_of_the_user_is_does_not_go_onto_the_tape(
     monkeypatch: pytest.MonkeyPatch, home: str, word: str, kept: str
 ) -> None:
     monkeypatch.setenv("HOME", home)
-    assert without_home(["run", word]) == ["run", kept]
+    assert hide_home(["run", word]) == ["run", kept]
 
 
 @pytest.mark.parametrize(("options", "kept"), [([], "~/server"), (["--no-redact"], "{home}/server")])

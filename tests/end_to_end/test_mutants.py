@@ -30,8 +30,8 @@ import mcp_tape
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.cli import cli
 from mcp_tape.errors import CassetteError
-from mcp_tape.replay.stage import Replay, Stage
-from mcp_tape.transports.http.serve import Server
+from mcp_tape.replay.stage import ReplayOptions, Stage
+from mcp_tape.transports.http.serve import ReplayServer
 from tests.support import fuzzing
 from tests.support.fuzzing import Case
 from tests.support.http_in_loop import InLoop
@@ -217,7 +217,7 @@ def plays_over_http(path: Path, said: list[bytes]) -> str:
     """The same for an HTTP replay, given all client messages."""
     try:
         with Cassette(path) as cassette:
-            server = Server(Stage(cassette, Replay(), lambda text: None), lambda: None)
+            server = ReplayServer(Stage(cassette, ReplayOptions(), lambda text: None), lambda: None)
             asyncio.run(_asked(server, said))
     except CassetteError:
         return ""
@@ -226,7 +226,7 @@ def plays_over_http(path: Path, said: list[bytes]) -> str:
     return ""
 
 
-async def _asked(server: Server, said: list[bytes]) -> None:
+async def _asked(server: ReplayServer, said: list[bytes]) -> None:
     served, own = InLoop(server), dict[str, str]()
     for body in filter(None, said):
         found = re.search(rb"mcp-session-id: (.*)\r\n", await served.post(body, patience=0.05, **own))

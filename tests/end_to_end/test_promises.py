@@ -27,7 +27,9 @@ from tests.support.promises import CASSETTES, FREEZE, GOLDEN, Desk, frozen, froz
 from tests.support.running import python, receive, receive_line, run, send, started
 
 # Names that are public only for other modules, and not in docs/api.md.
-UNDOCUMENTED = set("connection counts_of each_session expected frame odd pages rows session_blocks source".split())
+UNDOCUMENTED = set(
+    "connection counts_of each_session expect_types frame odd_row_error pages rows session_blocks source".split()
+)
 UNDOCUMENTED |= {"put", "rewound", "words"}
 
 

@@ -53,6 +53,7 @@ CHANGING: dict[str, tuple[list[str], int]] = {
     "diff --rules": (["diff", "--rules"], 0),
     "diff": (["diff", *PAIR, "--slower-than", "1"], 1),
     "breaking": (["breaking", *PAIR], 1),
+    "lock": (["lock", "--check", "demo.lock", "demo.db"], 0),
     "lake": (["lake", "demo.db", "time.db", "lake"], 0),
     "diff --jobs": (["diff", *PAIR, "--jobs", "1"], 1),
     "merge-reports": (["merge-reports", "one.json", "two.json"], 3),
@@ -106,6 +107,7 @@ def test_what_is_printed_of_one_cassette_is_the_same(name: str, monkeypatch: pyt
 
 def test_what_other_commands_print_has_the_same_shape(desk: Desk) -> None:
     desk.write("demo.jsonl", desk.run("convert", "demo.db").stdout.decode())
+    desk.write("demo.lock", desk.run("lock", "demo.db").stdout.decode())
     desk.write(".mcp.json", '{"mcpServers": {"a": {"command": "x"}, "b": {"url": "https://example.com/mcp"}}}')
     desk.write("edit.py", "import sys, pathlib\np = pathlib.Path(sys.argv[1])\n"
                "p.write_text(p.read_text('utf-8').replace('Bern', 'Thun'), 'utf-8')\n")  # fmt: skip

@@ -43,7 +43,10 @@ def test_replaying_imports_nothing_heavy(tmp_path: Path, words: str) -> None:
     assert "mcp_tape.replay.deck" in found
     assert not set(HEAVY) & found
     # only the odd case needs these
-    assert not {"json", "mcp_tape.replay.misses", "mcp_tape.redaction.redactor", "mcp_tape.record.recording"} & found
+    assert (
+        not {"json", "mcp_tape.replay.misses", "mcp_tape.redaction.redactor", "mcp_tape.record.recording_process"}
+        & found
+    )
 
 
 def test_help_errors_and_other_commands_are_clicks(tmp_path: Path) -> None:

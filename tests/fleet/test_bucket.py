@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from mcp_tape.cassette.reader import Cassette
-from mcp_tape.fleet import cache, remote
+from mcp_tape.fleet import cache, stores
 from tests.support.bucket import Bucket
 from tests.support.decks import make_cassette
 from tests.support.disks import fill, mounted
@@ -66,7 +66,7 @@ def test_a_bucket_of_a_team(s3: str, tmp_path: Path) -> None:
     files = {row["file"] for row in rows}
     assert len(rows) == 2 * len(files) and {row["status"] for row in rows} <= {"pushed", "there"}
     urls = {row["url"] for row in rows}
-    assert urls == {found.url for found in remote.listed(s3)}
+    assert urls == {found.url for found in stores.list_objects(s3)}
     assert sum(row["status"] == "pushed" for row in rows) == len(urls)
 
     demo = next(row["url"] for row in rows if row["file"] == str(path_of("demo")))

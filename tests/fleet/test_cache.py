@@ -14,7 +14,7 @@ import pytest
 
 from mcp_tape import Cassette
 from mcp_tape.errors import CassetteError
-from mcp_tape.fleet import cache, remote
+from mcp_tape.fleet import cache, stores
 from tests.support.bucket import MODIFIED, Answer, Bucket, Request, every_third, fail, tag
 from tests.support.disks import mounted
 from tests.support.golden import path_of
@@ -131,7 +131,7 @@ def test_a_copy_that_was_cut_off_is_fetched_again(demo: Bucket, tmp_path: Path) 
 
 def test_a_process_that_is_handed_the_name_of_a_signed_url_reads_what_was_fetched(demo: Bucket) -> None:
     url = f"{demo.url}/team/tapes/demo.db?X-Amz-Signature=f00dcafe"
-    name = remote.named(url)
+    name = stores.safe_name(url)
     read(url)
     done = run([*MCP_TAPE, "ls", name])
     assert done.returncode == 0 and b"demo-weather" in done.stdout

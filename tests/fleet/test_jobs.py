@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from mcp_tape.fleet.jobs import cores, each, parse_jobs
-from mcp_tape.transports.crew import Outcome
+from mcp_tape.fleet.jobs import call_each, cores, parse_jobs
+from mcp_tape.transports.task_processes import TaskOutcome
 from tests.support.running import WAIT, alive, children, python, started, until
 from tests.support.working import double, meet, misbehave, seen_by
 
@@ -18,26 +18,26 @@ OURS = [os.getpid()]
 
 
 def failures(*what: str, jobs: int = 2) -> list[str]:
-    return [outcome.failure for _, outcome in each(misbehave, what, jobs)]
+    return [outcome.failure for _, outcome in call_each(misbehave, what, jobs)]
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_outcomes_come_in_the_order_of_the_things(jobs: int) -> None:
-    assert list(each(double, range(100), jobs)) == [(number, Outcome(2 * number)) for number in range(100)]
+    assert list(call_each(double, range(100), jobs)) == [(number, TaskOutcome(2 * number)) for number in range(100)]
 
 
 def test_without_jobs_there_is_no_other_process() -> None:
-    assert [outcome.value for _, outcome in each(seen_by, range(2))] == [(0, os.getpid()), (1, os.getpid())]
+    assert [outcome.value for _, outcome in call_each(seen_by, range(2))] == [(0, os.getpid()), (1, os.getpid())]
 
 
 def test_there_is_no_process_for_nothing() -> None:
     before = children(os.getpid())
-    assert list(each(double, [], 4)) == []
+    assert list(call_each(double, [], 4)) == []
     assert children(os.getpid()) == before
 
 
 def test_several_work_at_the_same_time(tmp_path: Path) -> None:
-    found = [outcome for _, outcome in each(meet, [str(tmp_path)] * 2, 2)]
+    found = [outcome for _, outcome in call_each(meet, [str(tmp_path)] * 2, 2)]
     assert len({outcome.value for outcome in found}) == 2, found
 
 
@@ -60,13 +60,16 @@ def test_a_process_that_dies_is_an_outcome_and_the_others_go_on() -> None:
 
 
 def test_a_result_that_cannot_be_handed_over_is_an_outcome() -> None:
-    unpicklable, large = each(misbehave, ["unpicklable", "large"], 2)
+    unpicklable, large = call_each(misbehave, ["unpicklable", "large"], 2)
     assert "lambda" in unpicklable[1].failure
-    assert large[1] == Outcome("x" * 5_000_000)
+    assert large[1] == TaskOutcome("x" * 5_000_000)
 
 
 def test_workers_have_nothing_to_read_and_print_to_people(capfd: pytest.CaptureFixture[str]) -> None:
-    assert [outcome for _, outcome in each(misbehave, ["print", "read"], 2)] == [Outcome("print"), Outcome("nothing")]
+    assert [outcome for _, outcome in call_each(misbehave, ["print", "read"], 2)] == [
+        TaskOutcome("print"),
+        TaskOutcome("nothing"),
+    ]
     assert capfd.readouterr() == ("", "for people\nand more\n")
 
 
@@ -79,16 +82,16 @@ def test_things_are_taken_as_there_is_room(tmp_path: Path) -> None:
             taken += 1
             yield taken
 
-    found = each(double, things(), 2)
+    found = call_each(double, things(), 2)
     for number in range(1, 200):
-        assert next(found) == (number, Outcome(2 * number))
+        assert next(found) == (number, TaskOutcome(2 * number))
         assert taken <= number + 40
     found.close()
 
 
 def test_an_iterator_that_is_closed_leaves_no_process() -> None:
     before = children(os.getpid())
-    found = each(seen_by, range(1000), 2)
+    found = call_each(seen_by, range(1000), 2)
     (_, process) = next(found)[1].value
     assert alive(process)
     found.close()
@@ -103,13 +106,13 @@ def test_where_no_process_can_be_started_that_is_the_outcome(monkeypatch: pytest
 
 def test_a_function_that_cannot_be_handed_over_is_an_error_at_once() -> None:
     with pytest.raises((AttributeError, TypeError), match=r"lambda|pickle"):
-        next(each(lambda item: item, [1], 2))
+        next(call_each(lambda item: item, [1], 2))
 
 
 MAIN = python(
-    "import sys; from mcp_tape.fleet.jobs import each; from mcp_tape.transports.signals import tidied_up;"
+    "import sys; from mcp_tape.fleet.jobs import call_each; from mcp_tape.transports.signals import exit_on_signal;"
     "from tests.support.working import tell_and_wait\n"
-    "with tidied_up(): list(each(tell_and_wait, sys.argv[1:] * 5, 2))"
+    "with exit_on_signal(): list(call_each(tell_and_wait, sys.argv[1:] * 5, 2))"
 )
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mcp_tape.errors import CassetteError
-from mcp_tape.fleet import cache, remote
+from mcp_tape.fleet import cache, stores
 from tests.support.bucket import Answer, Bucket, Fault, Request, fail, served
 from tests.support.golden import path_of
 from tests.support.running import MCP_TAPE, WAIT, run
@@ -103,8 +103,8 @@ def test_the_time_for_all_of_an_object_is_bounded(
         answer.pause = (1000, lambda: go_on.wait(WAIT))
 
     site.faults.append(stall)
-    monkeypatch.setattr(remote, "LONGEST", 0.5)
-    monkeypatch.setattr(remote, "PATIENCE", 10 * WAIT)
+    monkeypatch.setattr(stores, "LONGEST", 0.5)
+    monkeypatch.setattr(stores, "PATIENCE", 10 * WAIT)
     try:
         assert "no answer in time" in by_cache(f"{site.url}/a.db", tmp_path)
     finally:

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from mcp_tape.cassette.query.calls import Reply
-from mcp_tape.formats.calls import Call
-from mcp_tape.formats.generated import Tape
+from mcp_tape.cassette.query.recorded_requests import Reply
+from mcp_tape.formats.generated import CaseSource
 from mcp_tape.formats.generated import pytest as made
 from mcp_tape.formats.generated import vitest as made_for_node
+from mcp_tape.formats.timed_calls import TimedCall
 from mcp_tape.wire.frames import Exchange
 from tests.support import forked, provision
 from tests.support.running import MCP_TAPE, WAIT, run
@@ -119,7 +119,7 @@ def test_no_recording_writes_code(tmp_path: Path) -> None:
     asked = {"name": evil, "arguments": {evil: [evil, None, True, 1e300]}}
     result = {"content": [{"type": "text", "text": evil}], "isError": False}
     exchange = Exchange(1, 1, "client", "tools/call", evil, "1", asked, result)
-    text = made([Call(exchange, 0, 1, "stdio")], Tape(evil, f"{evil}.db", 1, ANSWERED)).text
+    text = made([TimedCall(exchange, 0, 1, "stdio")], CaseSource(evil, f"{evil}.db", 1, ANSWERED)).text
     tree = ast.parse(text.encode())
     names = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
     assert names == ["call", "test_import_os_os_system_true_0"]
@@ -137,10 +137,10 @@ def test_no_recording_writes_code(tmp_path: Path) -> None:
 def test_what_a_language_cannot_send_has_no_test() -> None:
     asked = {"name": "add", "arguments": {"a": [2**53]}}
     exchange = Exchange(1, 1, "client", "tools/call", "add", "1", asked, {"content": []})
-    tape = Tape("it", "it.db", 1, ANSWERED)
-    assert made([Call(exchange, 0, 1, "stdio")], tape).tests == 1
+    tape = CaseSource("it", "it.db", 1, ANSWERED)
+    assert made([TimedCall(exchange, 0, 1, "stdio")], tape).tests == 1
     again = exchange._replace(seq=3, id="2")
-    for_node = made_for_node([Call(one, 0, 1, "stdio") for one in (exchange, again)], tape)
+    for_node = made_for_node([TimedCall(one, 0, 1, "stdio") for one in (exchange, again)], tape)
     assert for_node.tests == 0 and len(for_node.left_out) == 2 and "test.todo(" in for_node.text
     endless = exchange._replace(result={"content": [{"type": "text", "text": "", "n": float("inf")}]})
-    assert made([Call(endless, 0, 1, "stdio")], tape).left_out == ["#1 add: it has a number that is out of bounds"]
+    assert made([TimedCall(endless, 0, 1, "stdio")], tape).left_out == ["#1 add: it has a number that is out of bounds"]

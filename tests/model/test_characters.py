@@ -7,7 +7,13 @@ from itertools import combinations
 import pytest
 
 from mcp_tape.model import characters
-from mcp_tape.model.characters import alike, disguised, hidden, spelled, visible
+from mcp_tape.model.characters import (
+    describe_disguise,
+    describe_hidden,
+    escape_disguised,
+    find_lookalikes,
+    normalize_visible,
+)
 
 SCOTLAND = "\U0001f3f4" + "".join(chr(0xE0000 + ord(letter)) for letter in "gbsct") + "\U000e007f"
 OBEY = "".join(chr(0xE0000 + ord(letter)) for letter in "obey")
@@ -25,15 +31,15 @@ OBEY = "".join(chr(0xE0000 + ord(letter)) for letter in "obey")
 )
 @pytest.mark.parametrize("strict", [True, False])
 def test_hidden_characters_are_found_anywhere(text: str, why: str, strict: bool) -> None:
-    assert [why in found for found in hidden(text, strict=strict)] == [True]
+    assert [why in found for found in describe_hidden(text, strict=strict)] == [True]
 
 
 @pytest.mark.parametrize(
     "text", ["a\u200bb", "a\u2060b", "de\u200dlete", "a\u2066b\u2069", "a\ufe0f", "\u3164", "x\u3164"]
 )
 def test_in_definitions_one_is_enough(text: str) -> None:
-    assert len([*hidden(f"x{text}", strict=True)]) == 1
-    assert [*hidden(f"x{text}", strict=False)] == []
+    assert len([*describe_hidden(f"x{text}", strict=True)]) == 1
+    assert [*describe_hidden(f"x{text}", strict=False)] == []
 
 
 @pytest.mark.parametrize(
@@ -51,11 +57,11 @@ def test_in_definitions_one_is_enough(text: str) -> None:
     ],
 )
 def test_characters_with_a_reason_stay_unsuspected(text: str) -> None:
-    assert [*hidden(text, strict=True)] == []
+    assert [*describe_hidden(text, strict=True)] == []
 
 
 def test_what_is_visible_is_what_a_model_reads() -> None:
-    assert visible("ig\u200bnore \uff50revious") == "ignore previous"
+    assert normalize_visible("ig\u200bnore \uff50revious") == "ignore previous"
 
 
 # -- names that look like others
@@ -70,19 +76,19 @@ def test_what_is_visible_is_what_a_model_reads() -> None:
     ],
 )
 def test_a_disguised_name_is_told(name: str, why: str) -> None:
-    assert (disguised(name) or "").startswith(why)
+    assert (describe_disguise(name) or "").startswith(why)
 
 
 @pytest.mark.parametrize(
     "name", ["read_file", "größe", "cafe\u0301", "読む_file", "файл", "δ", "file_2", "sınıf", "اسم"]
 )
 def test_an_honest_name_is_not_suspected(name: str) -> None:
-    assert disguised(name) is None
+    assert describe_disguise(name) is None
 
 
 def test_names_that_look_alike_are_paired() -> None:
-    assert [*alike(["сору", "list", "copy", "1ist", "list"])] == [("сору", "copy"), ("list", "1ist")]
-    assert [*alike(["Search", "search", "get_a", "get_b"])] == []
+    assert [*find_lookalikes(["сору", "list", "copy", "1ist", "list"])] == [("сору", "copy"), ("list", "1ist")]
+    assert [*find_lookalikes(["Search", "search", "get_a", "get_b"])] == []
 
 
 @pytest.mark.parametrize(
@@ -98,17 +104,17 @@ def test_names_that_look_alike_are_paired() -> None:
     ],
 )
 def test_what_looks_alike_is_unicodes_own_table(one: str, other: str) -> None:
-    assert [*alike([one, other])] == [(one, other)]
-    assert [*alike([other, one])] == [(other, one)]
+    assert [*find_lookalikes([one, other])] == [(one, other)]
+    assert [*find_lookalikes([other, one])] == [(other, one)]
 
 
 def test_plain_names_need_no_table_unless_the_table_has_their_letters() -> None:
     plain = [chr(number) for number in range(0x20, 0x7F)]
     for one, other in combinations([*plain, *map("".join, combinations("abcmnr", 2))], 2):
         if characters._shape(one) == characters._shape(other):
-            assert [*alike([one, other])] == [(one, other)]
+            assert [*find_lookalikes([one, other])] == [(one, other)]
 
 
 def test_a_name_that_looks_like_another_is_spelled_out() -> None:
-    assert spelled("read_fil\u0435") == "read_fil\\u0435"
-    assert spelled("größe") == "größe"
+    assert escape_disguised("read_fil\u0435") == "read_fil\\u0435"
+    assert escape_disguised("größe") == "größe"

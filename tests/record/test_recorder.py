@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 
-from mcp_tape.record.recorder import Recorder, Summary
+from mcp_tape.record.recorder import Recorder, RecordingSummary
 
 
-def reported(*numbers: int) -> Summary:
+def reported(*numbers: int) -> RecordingSummary:
     """The summary of a recording whose writer reports these sessions."""
 
     def write(reader: int, status: int) -> None:

@@ -17,8 +17,8 @@ from mcp_tape.cassette.change.remove import remove
 from mcp_tape.cassette.query.parts import Links, links
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.cassette.writer import Writer
-from mcp_tape.contracts.why import reasons
-from mcp_tape.record.rotation import Row, handed_on
+from mcp_tape.contracts.reasons import reasons
+from mcp_tape.record.rotation import CassetteSeries, mark_handed_on
 from mcp_tape.wire.channels import HTTP, STDERR, STDIO
 from tests.support.disks import fill, mounted
 from tests.support.kills import fork_with, until_it_lives
@@ -49,8 +49,8 @@ def said_in(said: list[Said]) -> list[str]:
     return [what for _, channel, what in said if isinstance(what, str) and channel != STDERR]
 
 
-def row_in(directory: Path, size: int = 100_000, kept: int = 100) -> Row:
-    return Row(str(directory / "t.db"), size, kept)
+def row_in(directory: Path, size: int = 100_000, kept: int = 100) -> CassetteSeries:
+    return CassetteSeries(str(directory / "t.db"), size, kept)
 
 
 # -- the series
@@ -281,7 +281,7 @@ def test_what_was_not_handed_on_is_not_removed(tmp_path: Path) -> None:
         made.begin({"started_at": "2026-01-01T00:00:00Z", "transport": "stdio", "target": {}, "recorder": "test"})
         made.close()
         if number % 3:
-            handed_on(path)
+            mark_handed_on(path)
         row.prune(path)
     assert [path.name for path in cassettes(tmp_path)] == ["t.db", "t-4.db", "t-5.db", "t-6.db"]
     assert sorted(tmp_path.glob("*.waiting")) == [tmp_path / "t-4.db.waiting", tmp_path / "t.db.waiting"]
@@ -303,7 +303,7 @@ def test_a_full_disk_is_waited_for_and_nothing_is_lost(small_disk: Path, monkeyp
         pauses.append(seconds)
         threading.Event().wait(seconds)
 
-    monkeypatch.setattr("mcp_tape.record.recording.sleep", pause)
+    monkeypatch.setattr("mcp_tape.record.recording_process.sleep", pause)
     said = [*INTRODUCTION, *calls(0, 60), EXIT]
 
     def filled() -> Iterator[Said]:
@@ -336,11 +336,11 @@ def test_a_full_disk_has_room_again_when_others_have_taken_over_what_is_there(sm
     def take_over(line: str) -> None:
         if "waiting for room" in line:
             for path in cassettes(small_disk):
-                handed_on(str(path))
+                mark_handed_on(str(path))
 
     report = record_into(row, filled(), take_over)
     assert any("waiting for room" in line for line in report)
-    assert not any(line.startswith("failed") for line in report) and report[-1].endswith(" 0 ")
+    assert [line for line in report if line.startswith("failed")] == [] and report[-1].endswith(" 0 ")
     kept = texts(small_disk)
     assert kept and kept == said_in(said)[-len(kept) :]
 
@@ -348,8 +348,8 @@ def test_a_full_disk_has_room_again_when_others_have_taken_over_what_is_there(sm
 def test_behind_a_disk_that_was_full_for_long_it_goes_on_and_says_what_is_missing(
     small_disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcp_tape.record.recording._ROOM", 0.0)
-    monkeypatch.setattr("mcp_tape.record.recording._AGAIN", 0.0)
+    monkeypatch.setattr("mcp_tape.record.recording_process._ROOM", 0.0)
+    monkeypatch.setattr("mcp_tape.record.recording_process._AGAIN", 0.0)
     heard: list[str] = []
     asked = calls(0, 100_000)
 
@@ -390,7 +390,7 @@ def size_of(path: Path) -> int:
 def test_a_disk_that_is_full_just_when_the_next_begins_loses_nothing_unsaid(
     small_disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcp_tape.record.recording._ROOM", 1.0)
+    monkeypatch.setattr("mcp_tape.record.recording_process._ROOM", 1.0)
     size, said = 60_000, [*INTRODUCTION, *calls(0, 100), EXIT]
 
     def filled() -> Iterator[Said]:
@@ -407,7 +407,7 @@ def test_a_disk_that_is_full_just_when_the_next_begins_loses_nothing_unsaid(
 
     def make_room(line: str) -> None:
         if "the next cassette cannot be created" in line:
-            (small_disk / "ballast").unlink()
+            (small_disk / "ballast").unlink(missing_ok=True)  # it may be reported twice
 
     report = record_into(row_in(small_disk, size), filled(), make_room)
     assert any("the next cassette cannot be created" in line for line in report)
@@ -420,7 +420,7 @@ def test_a_disk_that_is_full_just_when_the_next_begins_loses_nothing_unsaid(
 
 
 def record_a_row(path: str) -> None:
-    record_into(Row(path, 30_000, 100), [*INTRODUCTION, *calls(0, 20), EXIT])
+    record_into(CassetteSeries(path, 30_000, 100), [*INTRODUCTION, *calls(0, 20), EXIT])
 
 
 @pytest.mark.slow

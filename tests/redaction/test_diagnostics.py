@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from mcp_tape.cassette.reader import Cassette
-from mcp_tape.redaction.diagnostics import FAILED, Discreet, Rules
-from mcp_tape.replay.stage import Replay, Stage
+from mcp_tape.redaction.diagnostics import FAILED, DiagnosticRedactor, Rules
+from mcp_tape.replay.stage import ReplayOptions, Stage
 from mcp_tape.testing.use import Miss
 from mcp_tape.wire.frames import Exchange
 from tests.support import fuzzing
@@ -43,7 +43,7 @@ def tape(tmp_path: Path) -> Path:
 
 def said_of(tape: Path, *requests: str, rules: Rules | None = None) -> str:
     """Everything printed about some requests: to the client, and to the user."""
-    player = Player(tape, discreet=Discreet(rules or Rules()))
+    player = Player(tape, discreet=DiagnosticRedactor(rules or Rules()))
     answers = [answer for text in requests for answer in player.say(text)]
     return "\n".join([*answers, *(fact.text for fact in player.facts)])
 
@@ -142,7 +142,7 @@ def test_half_characters_and_too_deep_values_are_no_obstacle(tape: Path) -> None
 
 
 def test_the_first_line_of_a_private_key_hides_only_its_own_text() -> None:
-    discreet = Discreet()
+    discreet = DiagnosticRedactor()
     assert "MII" not in discreet.text("-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBg")
     assert discreet.text("tools/call longerThanTwentyCharacters") == "tools/call longerThanTwentyCharacters"
 
@@ -158,7 +158,7 @@ def test_notes_and_reports_show_no_secret(tape: Path, tmp_path: Path) -> None:
     said: list[str] = []
     log = tmp_path / "report.jsonl"
     with Cassette(tape) as cassette:
-        options = Replay(report=str(log), ignore=("$.params.uri",), redact_values=("no. [0-9]+",))
+        options = ReplayOptions(report=str(log), ignore=("$.params.uri",), redact_values=("no. [0-9]+",))
         stage = Stage(cassette, options, said.append)
         player, _ = stage.deck()
         for text in (read(TOKEN, ADDRESS), call("no. 4711", "search", query="dogs"), result(TOKEN)):
@@ -184,8 +184,9 @@ def test_what_is_passed_on_is_named_without_its_secrets(tmp_path: Path) -> None:
 
 
 def test_what_a_live_server_calls_a_secret_is_not_repeated_when_the_client_uses_it(tape: Path) -> None:
-    player = Player(tape)
-    player.deck.overhear(json.dumps({"jsonrpc": "2.0", "id": 1, "result": {"token": "q7Rt5vY9zK1m"}}).encode())
+    discreet = DiagnosticRedactor()
+    player = Player(tape, discreet=discreet)
+    discreet.hear(json.dumps({"jsonrpc": "2.0", "id": 1, "result": {"token": "q7Rt5vY9zK1m"}}).encode())
     player.say(read(2, "note://q7Rt5vY9zK1m/a"))
     assert "miss: resources/read note://[redacted:key:token]/a\n" in player.told("miss")[0]
 

@@ -12,9 +12,9 @@ import pytest
 
 from mcp_tape import use_cassette
 from mcp_tape.errors import TapeError
-from mcp_tape.redaction.environment import from_file, looks_stripped, secrets
-from mcp_tape.testing.recording import Handover
-from mcp_tape.transports.handover import Handed, from_process, received
+from mcp_tape.redaction.environment import looks_stripped, read_env_file, secrets
+from mcp_tape.testing.recorders import Handover
+from mcp_tape.transports.environment_handover import RecorderEnvironment, ask_test, from_process
 from tests.support.decks import make_cassette
 from tests.support.messages import call, lines
 from tests.support.running import ECHO, MCP_TAPE, WAIT, python, record, run
@@ -99,17 +99,17 @@ def test_a_recorder_that_cannot_ask_its_test_records_nothing_and_starts_nothing(
 
 def test_only_this_user_can_ask_and_only_secrets_are_told() -> None:
     environ = {"ACME_TOKEN": SECRET, "EDITOR": "vi", "DB": f"postgres://a:{SECRET}@db"}
-    handover = Handover(lambda: Handed(secrets(environ)))
+    handover = Handover(lambda: RecorderEnvironment(secrets(environ)))
     try:
         assert os.stat(os.path.dirname(handover.path)).st_mode & 0o777 == 0o700
-        told = received(handover.path)
+        told = ask_test(handover.path)
         assert [name for name, _ in told.secrets] == ["ACME_TOKEN", "DB"]
-        assert told.secrets[0] == ("ACME_TOKEN", SECRET) and told == Handed(told.secrets)
+        assert told.secrets[0] == ("ACME_TOKEN", SECRET) and told == RecorderEnvironment(told.secrets)
     finally:
         handover.close()
     assert not os.path.exists(os.path.dirname(handover.path))
     with pytest.raises(TapeError, match="No such file"):
-        received(handover.path)
+        ask_test(handover.path)
 
 
 def test_an_env_file_is_read_as_shells_and_tools_read_it(tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_an_env_file_is_read_as_shells_and_tools_read_it(tmp_path: Path) -> None
         '\ufeff# settings\nACME_TOKEN=plain # why\nexport B_TOKEN = "a \\"b\\"\\nc # d"\nC=\'it\\\'\nD=\n'
         'E=a#b\nF="two\nlines"\nnot a line\nG=last'
     )
-    assert dict(from_file(str(file))) == {
+    assert dict(read_env_file(str(file))) == {
         "ACME_TOKEN": "plain", "B_TOKEN": 'a "b"\nc # d', "C": "it\\", "D": "", "E": "a#b", "F": "two\nlines",
         "G": "last",
     }  # fmt: skip

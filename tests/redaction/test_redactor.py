@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mcp_tape.record.tape import Tape
-from mcp_tape.redaction import rules
+from mcp_tape.redaction import hiding_rules
 from mcp_tape.redaction.redactor import FAILED, Redactor
 from mcp_tape.wire import protocol, secret_names
 from mcp_tape.wire.frames import Frame
@@ -112,7 +112,7 @@ def test_under_an_ambiguous_key_the_value_decides(value: str, hides: bool) -> No
 
 def test_a_placeholder_is_one_whatever_it_names() -> None:
     for source in ("x" * 300, "a]b\r\n"):
-        assert PLACEHOLDER.fullmatch(rules.mark(source))
+        assert PLACEHOLDER.fullmatch(hiding_rules.mark(source))
 
 
 # --- the environment, and values seen before ---

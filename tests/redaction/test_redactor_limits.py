@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
-from mcp_tape.redaction import rules, shapes
-from mcp_tape.redaction.redactor import Redacted, Redactor
+from mcp_tape.redaction import hiding_rules, shapes
+from mcp_tape.redaction.redactor import RedactedText, Redactor
 from mcp_tape.wire import jsontext, match, protocol, secret_names
 from mcp_tape.wire.jsonpath import JsonPath
 from mcp_tape.wire.secret_names import MARK
@@ -213,23 +213,23 @@ def test_what_holds_nothing_for_the_users_rules_is_not_looked_at_closely(own: di
 @given(st.data())
 def test_the_quick_look_misses_no_token(data: st.DataObject) -> None:
     shape = data.draw(st.sampled_from(shapes.ALL))
-    token = data.draw(st.from_regex(shapes.compiled(shape), fullmatch=True))
+    token = data.draw(st.from_regex(shapes.compile_shape(shape), fullmatch=True))
     assume("\\" not in token)  # escaped text is checked unescaped
     text = token.encode("utf-8", "surrogatepass")
-    assert shape in shapes.hinted(text, secret_names.may_name_secrets(text))
+    assert shape in shapes.hinted_shapes(text, secret_names.may_name_secrets(text))
 
 
 @given(SPELL, DOCUMENTS)
 def test_redacting_twice_changes_nothing_more(spell: Any, document: Any) -> None:
     once = Redactor(ENVIRON).redact(wire(spell, document)).text
-    assert Redactor(ENVIRON).redact(once) == Redacted(once, once, 0)
+    assert Redactor(ENVIRON).redact(once) == RedactedText(once, once, 0)
 
 
 @given(TEXTS)
 @example('password="a{b1c2d3" {"token": "x"}')
 def test_redacting_a_text_twice_changes_nothing_more(text: str) -> None:
     once = Redactor(ENVIRON).redact(text.encode()).text
-    assert Redactor(ENVIRON).redact(once) == Redacted(once, once, 0)
+    assert Redactor(ENVIRON).redact(once) == RedactedText(once, once, 0)
 
 
 @given(SPELL, DOCUMENTS)
@@ -371,8 +371,8 @@ def test_a_secret_behind_each_secret_takes_a_bounded_number_of_passes() -> None:
         passes.extend([text] if text else [])
         return text.replace("x", "[redacted:x]", 1)
 
-    assert rules.settle("x" * 30, [first_letter]) == "[redacted:x]" * 30
-    assert rules.settle("x" * 5_000, [first_letter]) == "[redacted:failed]"
+    assert hiding_rules.settle("x" * 30, [first_letter]) == "[redacted:x]" * 30
+    assert hiding_rules.settle("x" * 5_000, [first_letter]) == "[redacted:failed]"
     assert len(passes) < 1_000
 
 

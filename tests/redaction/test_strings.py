@@ -40,9 +40,9 @@ def test_each_string_is_found_with_its_place_its_keys_and_whether_it_is_in_a_lis
     text = json.dumps(document, **layout)
     expected = slowly(text)
     assert list(StringValues(text)) == expected
-    assert list(strings._escaped(text)) == expected
+    assert list(strings._scan_escaped(text)) == expected
     if "\\" not in text:
-        assert list(strings._unescaped(text)) == expected
+        assert list(strings._scan_unescaped(text)) == expected
 
 
 @pytest.mark.parametrize("more", ["", "\\n"])

@@ -9,7 +9,7 @@ import pytest
 
 from mcp_tape.replay import deck
 from mcp_tape.replay.deck import RULE
-from mcp_tape.replay.sends import Call, Send
+from mcp_tape.replay.sends import ClientCall, Send
 from tests.support.decks import Player, Said, make_cassette
 from tests.support.messages import call, progress, request, result, tell
 
@@ -32,7 +32,7 @@ class Example(NamedTuple):
     options: Any = None
 
 
-def stand_in(made: Call) -> Send | None:
+def stand_in(made: ClientCall) -> Send | None:
     return Send(result(made.rpc_id, "stand-in").encode(), made.channel, made, True)
 
 
@@ -121,13 +121,13 @@ def watched(one: deck.Deck) -> list[tuple[tuple[str, str], tuple[str, ...]]]:
 
         return made
 
-    happen = one._happen
+    happen = one._follow_rule
 
     def happening(arrival: deck.Arrival, now: float) -> None:
         happened.append((arrival[:2], ()))
         happen(arrival, now)
 
-    one._happen = happening  # type: ignore[method-assign]
+    one._follow_rule = happening  # type: ignore[method-assign]
     for row, steps in RULE.items():
         one._steps[row] = [watch(row, name, getattr(one, f"_{name}")) for name in steps]
     return happened

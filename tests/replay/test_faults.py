@@ -23,7 +23,7 @@ class Faulty:
             for turn in (("client", call(n, token=n, n=n)), ("server", progress(n, 1)), ("server", result(n, n)))
         ]
         said.append(("client", call(5, token=5, n=5)))
-        self._faulty = faults.Faulty([faults.parse(source) for source in sources], seed)
+        self._faulty = faults.FaultyPlayer([faults.parse_fault(source) for source in sources], seed)
         self._player = player = Player(make_cassette(tmp_path / "tape.db", said), report_played=True)  # type: ignore[arg-type]
         player.deck._report = self._faulty.listen(player.facts.append)
         self._faulty.attach(player.deck)
@@ -151,7 +151,7 @@ def test_chance_comes_from_the_seed(tmp_path: Path) -> None:
 )
 def test_what_is_no_fault_is_refused_with_the_reason(source: str, complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
-        faults.parse(source)
+        faults.parse_fault(source)
 
 
 @pytest.mark.parametrize("struck", [0, 1])
@@ -164,7 +164,7 @@ def test_a_fault_for_one_call_of_a_batch_strikes_that_call_and_no_other(
     names = ["a", "b"]
     asked = "[" + ",".join(call(n, name) for n, name in enumerate(names)) + "]"
     answered = "[" + ",".join(result(n, name) for n, name in enumerate(names)) + "]"
-    faulty = faults.Faulty([faults.parse(f"tools/call:{names[struck]}={fault}")], 0)
+    faulty = faults.FaultyPlayer([faults.parse_fault(f"tools/call:{names[struck]}={fault}")], 0)
     player = Player(make_cassette(tmp_path / "tape.db", [("client", asked), ("server", answered)]), report_played=True)
     player.deck._report = faulty.listen(player.facts.append)
     faulty.attach(player.deck)
@@ -183,7 +183,7 @@ def test_a_fault_is_known_to_have_struck_once_it_broke_an_answer(tmp_path: Path)
     player = Player(
         make_cassette(tmp_path / "tape.db", [("client", call(1)), ("server", result(1))] * 2), repeats="last"
     )
-    faulty = faults.Faulty([faults.parse(source) for source in sources], 0, (), struck)
+    faulty = faults.FaultyPlayer([faults.parse_fault(source) for source in sources], 0, (), struck)
     player.deck._report = faulty.listen(player.facts.append)
     player.deck._report_played = True
     faulty.attach(player.deck)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -126,7 +127,7 @@ def test_of_equal_requests_over_http_those_with_the_headers_of_the_client_answer
 
     player = Player(cassette(tmp_path / "tape.db", conversation))
     for region in ("eu", "us"):
-        player.deck.receive(call(9).encode(), "post-9", 0.0, None, {"mcp-param-region": region})
+        player.deck.receive(call(9).encode(), "post-9", 0.0, None, partial(dict, {"mcp-param-region": region}))
         assert values(player.later(0.0)) == [region]
 
 
@@ -150,8 +151,21 @@ def test_a_call_with_progress_over_http_takes_no_longer_at_the_end_of_a_long_tap
         player.cassette.connection.set_progress_handler(lambda: next(taken) < 0, 20)
         last = exchanges - 1
         text = call("live", token="mine", n=last // (1 + twins))
-        player.deck.receive(text.encode(), "post-1", 0.0, None, {"mcp-param-region": f"{last % 2}"})
+        player.deck.receive(text.encode(), "post-1", 0.0, None, partial(dict, {"mcp-param-region": f"{last % 2}"}))
         assert json.loads(player.later(0.0)[-1])["result"]["value"] == last
         return next(taken)
 
     assert steps(400) < 1.5 * steps(40) + 10
+
+
+def test_a_call_takes_no_longer_where_many_sessions_have_the_same_calls(tmp_path: Path) -> None:
+    """The number of SQLite's steps: the messages of all sessions have the same numbers."""
+    talk: list[Said] = [("client", call(1)), ("server", result(1))]
+
+    def steps(sessions: int) -> int:
+        player, taken = Player(make_cassette(tmp_path / f"{sessions}.db", *[talk] * sessions)), itertools.count()
+        player.cassette.connection.set_progress_handler(lambda: next(taken) < 0, 20)
+        assert player.say(call(7)) == [result(7)]
+        return next(taken)
+
+    assert steps(100) <= steps(4)

@@ -11,8 +11,8 @@ import pytest
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.errors import ServerError
 from mcp_tape.replay.live import Episodes
-from mcp_tape.replay.sends import Call, Refuse
-from mcp_tape.replay.stage import Replay, Stage
+from mcp_tape.replay.sends import ClientCall, Refuse
+from mcp_tape.replay.stage import ReplayOptions, Stage
 from tests.support.decks import Player, Said, make_cassette
 from tests.support.http_facts import Http, cassette
 from tests.support.live import modern
@@ -39,14 +39,14 @@ class Beside:
         )
         self.player = Player(path, pass_on=self._pass_on)
         self.episodes.attach(self.player.deck)
-        self.calls: dict[str, Call] = {}
+        self.calls: dict[str, ClientCall] = {}
 
-    def _start(self, call: Call) -> None:
+    def _start(self, call: ClientCall) -> None:
         if not self.is_there:
             raise ServerError("there is no such command")
         self.started.append(call.message.method)
 
-    def _pass_on(self, call: Call) -> bool:
+    def _pass_on(self, call: ClientCall) -> bool:
         self.calls[call.rpc_id] = call
         return self.episodes.pass_on(call)
 
@@ -61,16 +61,16 @@ class Beside:
     def live(self, *texts: str, on: int | None = None) -> list[Any]:
         """The same for messages from the live server; over HTTP perhaps on the stream of a call."""
         for text in texts:
-            self.episodes.from_live(text.encode(), call=self.calls[str(on)] if self.is_http and on else None)
+            self.episodes.hear_live(text.encode(), call=self.calls[str(on)] if self.is_http and on else None)
         return self.heard()
 
     def heard(self) -> list[Any]:
         """The messages for the client, from the tape and the live server."""
-        due = [*self.player.deck.due(0.0), *self.episodes.to_client()]
+        due = [*self.player.deck.due(0.0), *self.episodes.take_for_client()]
         return [json.loads(action.text) for action in due]  # type: ignore[union-attr]
 
     def at_live(self) -> list[Any]:
-        return [json.loads(message.text) for message in self.episodes.to_live()]
+        return [json.loads(message.text) for message in self.episodes.take_for_live()]
 
 
 def asking_tape(directory: Path, rpc_id: int | str = 1) -> Path:
@@ -124,7 +124,7 @@ def test_a_live_server_that_takes_a_request_back_names_it_as_the_client_knows_it
 def test_a_batch_of_the_live_server_is_taken_apart(beside: Beside) -> None:
     asked, answer = beside.live(f"[{request(1, 'roots/list')}, {result(6, 'live')}]")
     assert (asked["id"], answer) == ("live-1", json.loads(result(6, "live")))
-    assert beside.episodes.idle
+    assert beside.episodes.is_idle
 
 
 def test_each_server_gets_its_own_answers_of_a_batch(beside: Beside) -> None:
@@ -145,24 +145,24 @@ def test_a_handshake_that_misses_reaches_the_live_server_once(tmp_path: Path) ->
 def test_a_live_server_that_ends_before_it_has_greeted_owes_nothing(tmp_path: Path) -> None:
     beside = Beside(asking_tape(tmp_path))
     beside.say(INITIALIZE, call(6, "new"))
-    beside.episodes.live_ended()
+    beside.episodes.lose_live()
     assert [answer["error"]["code"] for answer in beside.heard()] == [-32010]
-    assert beside.episodes.idle
+    assert beside.episodes.is_idle
 
 
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 def test_nothing_overtakes_the_handshake(tmp_path: Path, transport: str) -> None:
     beside = Beside(asking_tape(tmp_path), transport)
     beside.say(INITIALIZE, call(6, "new"), INITIALIZED, call(7, "new"))
-    (greeting,) = beside.episodes.to_live()
+    (greeting,) = beside.episodes.take_for_live()
     assert (greeting.text.decode(), greeting.origin) == (INITIALIZE, f"headers of {INITIALIZE}")
     assert greeting.begins and greeting.call is None
-    beside.episodes.passed("0")  # otherwise it never will be
-    rest = beside.episodes.to_live()
+    beside.episodes.settle_awaited("0")  # otherwise it never will be
+    rest = beside.episodes.take_for_live()
     assert [json.loads(message.text).get("id") for message in rest] == [6, None, 7]
     assert [message.begins for message in rest] == [False, True, False]
     assert [message.call and message.call.rpc_id for message in rest] == ["6", None, "7"]
-    beside.episodes.passed("0")
+    beside.episodes.settle_awaited("0")
     assert beside.at_live() == []
 
 
@@ -220,7 +220,7 @@ def test_calls_between_two_misses_are_made_before_the_second(tmp_path: Path) -> 
     assert (earlier["id"], earlier["params"]["name"]) == ("earlier-3", "b")
     assert beside.live(result("earlier-3")) == []
     assert [message["params"]["name"] for message in beside.at_live()] == ["newer"]
-    assert beside.live(result(5, "live")) == [json.loads(result(5, "live"))] and beside.episodes.idle
+    assert beside.live(result(5, "live")) == [json.loads(result(5, "live"))] and beside.episodes.is_idle
     assert "calls of the tape that are made to the live server first: 1" in beside.notes
 
 
@@ -229,7 +229,7 @@ def test_a_live_server_that_cannot_be_started_owes_nothing(tmp_path: Path) -> No
     beside.is_there = False
     missed, played = beside.say(modern(1, "a"), modern(2, "new"))
     assert played == json.loads(result(1)) and missed["error"]["code"] == -32010
-    assert beside.episodes.idle and str(beside.episodes.failed) == "there is no such command"
+    assert beside.episodes.is_idle and str(beside.episodes.failed) == "there is no such command"
 
 
 def test_the_answer_to_a_call_under_way_arrives_while_others_are_made(tmp_path: Path) -> None:
@@ -253,7 +253,7 @@ def test_a_miss_in_a_batch_is_not_made_twice(tmp_path: Path) -> None:
 
 
 def test_a_miss_after_the_end_of_the_live_server_is_an_error(beside: Beside) -> None:
-    beside.episodes.live_ended()
+    beside.episodes.lose_live()
     assert [(answer["id"], answer["error"]["code"]) for answer in beside.heard()] == [(6, -32010)]
     assert [(answer["id"], answer["error"]["code"]) for answer in beside.say(call(7, "newer"))] == [(7, -32010)]
     assert beside.at_live() == []
@@ -263,9 +263,9 @@ def test_a_live_server_that_ends_while_it_catches_up_owes_the_miss(tmp_path: Pat
     tape = make_cassette(tmp_path / "tape.db", [("client", modern(1, "a")), ("server", result(1))])
     beside = Beside(tape, prefix=True)
     beside.say(modern(1, "a"), modern(2, "b"))
-    beside.episodes.live_ended()
+    beside.episodes.lose_live()
     assert [answer["error"]["code"] for answer in beside.heard()] == [-32010]
-    assert beside.episodes.idle
+    assert beside.episodes.is_idle
 
 
 def test_a_cancel_goes_to_the_server_that_was_asked(beside: Beside) -> None:
@@ -283,11 +283,11 @@ def test_each_call_is_ended_once(beside: Beside) -> None:
     beside.say(call(7, "new"))
     first, second = (beside.calls[number] for number in ("6", "7"))
     assert beside.live(result(6, "live"), on=6) == [json.loads(result(6, "live"))]
-    beside.episodes.unanswered(first)
+    beside.episodes.leave_unanswered(first)
     beside.episodes.refuse(second, 503, "text/plain", b"busy")
-    beside.episodes.unanswered(second)
-    assert beside.episodes.to_client() == [Refuse(503, second, b"busy", "text/plain")]
-    assert beside.episodes.idle
+    beside.episodes.leave_unanswered(second)
+    assert beside.episodes.take_for_client() == [Refuse(503, second, b"busy", "text/plain")]
+    assert beside.episodes.is_idle
 
 
 def test_an_answer_on_the_stream_of_a_call_is_its_answer_whatever_its_id(tmp_path: Path) -> None:
@@ -308,8 +308,8 @@ def test_calls_of_two_clients_may_have_one_id(tmp_path: Path) -> None:
     beside.say(modern(6, "new"))
     second = beside.calls["6"]
     for one in (second, first):
-        beside.episodes.from_live(result(6).encode(), call=one)
-        (answer,) = beside.episodes.to_client()
+        beside.episodes.hear_live(result(6).encode(), call=one)
+        (answer,) = beside.episodes.take_for_client()
         assert answer.call is one
 
 
@@ -382,7 +382,7 @@ def test_answers_of_the_tape_after_a_live_call_that_may_write_are_counted(
         known += [("client", call(number, f"old-{number}")), ("server", result(number))]
     path = make_cassette(tmp_path / "tape.db", [("client", request(1, "tools/list")), ("server", listed), *known])
     with Cassette(path) as cassette:
-        stage = Stage(cassette, Replay(report=str(tmp_path / "report")), print)
+        stage = Stage(cassette, ReplayOptions(report=str(tmp_path / "report")), print)
         player, _ = stage.player(lambda call: True)
         for text in (call(2, "old-2"), call(8, "new"), call(3, "old-3"), call(9, "new"), call(4, "old-4")):
             player.receive(text.encode(), "stdio", 0.0)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from mcp_tape.cassette.lookup.sessions import Run
-from mcp_tape.replay.stage import Played
+from mcp_tape.cassette.lookup.playable_sessions import RecordedRun
+from mcp_tape.replay.stage import ReplayOutcome
 from tests.support.decks import Said, Visit, make_cassette
 from tests.support.messages import call, request, result, tell
 
@@ -63,7 +63,7 @@ class Connections:
         visit.hear(tell("notifications/initialized"))
         return [greeting, *(visit.say(call(at + 10, **arguments)) for at, arguments in enumerate(asked))]
 
-    def _count(self, recorded: Run) -> Counting:
+    def _count(self, recorded: RecordedRun) -> Counting:
         return self._clients
 
 
@@ -91,7 +91,7 @@ def test_connections_in_any_order_play_the_sessions_that_their_first_calls_fit(
         assert ask(visit, recorded[number]) == answers(number + 1, recorded[number])
         assert notes(visit) == []
         played = visit.stage.finish(None)
-        assert played == Played(1 + len(recorded[number]), 0, 0, 0)
+        assert played == ReplayOutcome(1 + len(recorded[number]), 0, 0, 0)
 
 
 def test_sessions_over_http_play_what_their_first_calls_fit_too(tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ def test_a_stand_in_is_not_asked_again_when_the_session_is_known(tmp_path: Path)
 def test_unplayed_is_what_the_session_has_that_the_connection_turned_out_to_play(tmp_path: Path) -> None:
     visit = Connections(tmp_path, A, B).connect()
     ask(visit, B[:2])
-    assert [row.place[:2] for row in visit.stage._unplayed()] == [(2, 8)]
+    assert [row.place[:2] for row in visit.stage._unplayed_requests()] == [(2, 8)]
 
 
 def test_what_comes_before_the_first_request_waits_for_it(tmp_path: Path) -> None:

@@ -10,10 +10,10 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from mcp_tape.agent.places import Places
-from mcp_tape.agent.server import build
+from mcp_tape.agent.places import ReadableCassettes
+from mcp_tape.agent.sdk_server import build
 
 from .conformance import serve
 
 if __name__ == "__main__":
-    asyncio.run(serve(build(Places(sys.argv[1:])).streamable_http_app()))
+    asyncio.run(serve(build(ReadableCassettes(sys.argv[1:])).streamable_http_app()))

@@ -25,7 +25,7 @@ from mcp_tape import TapeError, api, modes, options, start
 from mcp_tape.cli import cli
 from mcp_tape.fleet import serving
 from mcp_tape.record.production.sampling import Sample
-from mcp_tape.start import production, remote
+from mcp_tape.start import production, url_over_stdio
 from tests.support.docs import PAGES
 from tests.support.promises import CASSETTES
 from tests.support.running import MCP_TAPE, run
@@ -47,8 +47,8 @@ class Calls:
         self._made: list[Any] = []
         self._printed = printed
         of_api = ("record", "record_url", "replay", "replay_web")
-        others = (remote, "record_url_over_stdio"), (serving, "replay_web"), (modes, "use")
-        monkeypatch.setattr(production, "drawn", lambda share, seed: Sample(1.0, b""))  # no randomness
+        others = (url_over_stdio, "record_url_over_stdio"), (serving, "replay_web"), (modes, "use")
+        monkeypatch.setattr(production, "draw_sample", lambda share, seed: Sample(1.0, b""))  # no randomness
         for module, name in (*((api, n) for n in of_api), *others):
             monkeypatch.setattr(module, name, lambda *given, _as=name, **named: self._note(_as, given, named))
 

@@ -9,9 +9,9 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mcp_tape.agent.answers import Answer
-from mcp_tape.agent.places import Call, Places
-from mcp_tape.agent.tools import named
+from mcp_tape.agent.paging import ToolAnswer
+from mcp_tape.agent.places import ReadableCassettes, ToolCall
+from mcp_tape.agent.tool_table import find_tool
 from tests.support import provision, warm
 from tests.support.warm import WAIT
 
@@ -26,12 +26,12 @@ def server(*places: object) -> list[str]:
     return [*warm.command(sys.executable, "-m", provision.AGENT), "mcp_tape", "mcp", *map(str, places)]
 
 
-def answer(tool: str, *places: object, **arguments: Any) -> Answer:
+def answer(tool: str, *places: object, **arguments: Any) -> ToolAnswer:
     """The answer of a tool, in this process."""
-    return named(tool).call(Call(Places([str(place) for place in places])), arguments)
+    return find_tool(tool).call(ToolCall(ReadableCassettes([str(place) for place in places])), arguments)
 
 
-def pages(tool: str, *places: object, **arguments: Any) -> Iterator[Answer]:
+def pages(tool: str, *places: object, **arguments: Any) -> Iterator[ToolAnswer]:
     """Yield all answers to a call, up to the end."""
     cursor: dict[str, str] = {}
     while True:
@@ -44,7 +44,7 @@ def pages(tool: str, *places: object, **arguments: Any) -> Iterator[Answer]:
         cursor = {"cursor": following}
 
 
-def next_of(found: Answer) -> str | None:
+def next_of(found: ToolAnswer) -> str | None:
     """The cursor at the end of an answer, as a model that only reads text would find it."""
     *_, last = found.text.splitlines() or [""]
     said = last.partition('[There is more: call again with "cursor": "')[2].removesuffix('"]') or None
@@ -53,7 +53,7 @@ def next_of(found: Answer) -> str | None:
     return said
 
 
-def text_of(found: Answer) -> str:
+def text_of(found: ToolAnswer) -> str:
     """The text of an answer, without its line with the cursor."""
     return found.text if next_of(found) is None else found.text.rpartition("\n")[0]
 

@@ -9,44 +9,46 @@ from typing import Any
 
 import pyjson5
 
-from mcp_tape.clients import config
-from mcp_tape.clients.finding import words_for
-from mcp_tape.clients.table import BY_NAME, TOML, USER, Client, Place
+from mcp_tape.clients import config_file
+from mcp_tape.clients.discovery import words_for
+from mcp_tape.clients.table import BY_NAME, TOML, USER, Client, ConfigLocation
 from mcp_tape.clients.toml import tomllib
 
 FILES = Path(__file__).parent.parent / "clients" / "files"
 PROGRAM = "/opt/mcp tape/bin/mcp-tape"
 
 
-def read(path: Path, client: str = "cursor") -> config.Config:
+def read(path: Path, client: str = "cursor") -> config_file.Config:
     row = BY_NAME[client]
-    return config.read(Place(row, USER, str(path), row.keys))
+    return config_file.read(ConfigLocation(row, USER, str(path), row.keys))
 
 
-def of_text(text: str, client: str = "cursor") -> config.Config:
+def of_text(text: str, client: str = "cursor") -> config_file.Config:
     """A configuration without a file."""
     row = BY_NAME[client]
-    empty = config.Config(Place(row, USER, "nowhere", row.keys), text.encode(), text, None, row.keys[0])
-    found = config.with_text(empty, text)
-    return found._replace(way=config.way_in(found.value, row.keys))
+    empty = config_file.Config(ConfigLocation(row, USER, "nowhere", row.keys), text.encode(), text, None, row.keys[0])
+    found = config_file.with_text(empty, text)
+    return found._replace(way=config_file.find_way(found.value, row.keys))
 
 
-def server(found: config.Config, name: str) -> config.Server:
-    return next(one for one in config.servers(found) if one.name == name)
+def server(found: config_file.Config, name: str) -> config_file.ServerEntry:
+    return next(one for one in config_file.servers(found) if one.name == name)
 
 
-def wrapped(found: config.Config, name: str, mode: str = "record", cassette: str | None = None) -> config.Config:
+def wrapped(
+    found: config_file.Config, name: str, mode: str = "record", cassette: str | None = None
+) -> config_file.Config:
     one = server(found, name)
     words = words_for(one.parts, f"client/{name}", mode, cassette)
-    return config.with_text(found, config.wrap(found, one, PROGRAM, words))
+    return config_file.with_text(found, config_file.wrap(found, one, PROGRAM, words))
 
 
-def unwrapped(found: config.Config, name: str) -> config.Config:
-    return config.with_text(found, config.unwrap(found, server(found, name)))
+def unwrapped(found: config_file.Config, name: str) -> config_file.Config:
+    return config_file.with_text(found, config_file.unwrap(found, server(found, name)))
 
 
-def can_be_wrapped(found: config.Config) -> Iterator[str]:
-    return (one.name for one in config.servers(found) if not one.problem)
+def can_be_wrapped(found: config_file.Config) -> Iterator[str]:
+    return (one.name for one in config_file.servers(found) if not one.problem)
 
 
 def parsed(text: str, client: Client) -> Any:

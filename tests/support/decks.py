@@ -12,19 +12,19 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from mcp_tape.cassette.query.calls import client_noise
+from mcp_tape.cassette.query.recorded_requests import client_noise
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.cassette.writer import Writer
 from mcp_tape.record.tape import Tape
 from mcp_tape.redaction.redactor import Redactor
 from mcp_tape.replay.deck import Deck
 from mcp_tape.replay.finder import Finder, Repeats
-from mcp_tape.replay.matching.ladder import Asked, Ladder
-from mcp_tape.replay.report import Fact
+from mcp_tape.replay.matching.ladder import Ladder, MatchingOptions
+from mcp_tape.replay.report import ReplayEvent
 from mcp_tape.replay.selection import Selection, select
 from mcp_tape.replay.sends import Silence
-from mcp_tape.replay.stage import Replay, Stage
-from mcp_tape.verify.deck import ClientDeck
+from mcp_tape.replay.stage import ReplayOptions, Stage
+from mcp_tape.verify.client_deck import ClientDeck
 from mcp_tape.wire.frames import Side
 from tests.support.messages import call, result
 
@@ -106,8 +106,10 @@ class Player:
         self.cassette = Cassette(path)
         weakref.finalize(self, self.cassette.__exit__)
         self.selection: Selection = select(self.cassette, session)
-        self.facts: list[Fact] = []
-        asked = Asked(**{name: tuple(options.pop(name)) for name in Asked._fields if name in options})
+        self.facts: list[ReplayEvent] = []
+        asked = MatchingOptions(
+            **{name: tuple(options.pop(name)) for name in MatchingOptions._fields if name in options}
+        )
         ladder = (lambda state: Ladder(self.selection, state, asked)) if any(asked) else None
         self.finder = Finder(self.selection, repeats, options.pop("rules", ()), ladder)
         whole = repeats != "error"
@@ -129,7 +131,7 @@ class Player:
         return [fact.text for fact in self.facts if fact.what == what]
 
     def unplayed(self) -> list[int]:
-        return [row.seq for row in self.finder.unplayed()]
+        return [row.seq for row in self.finder.unplayed_requests()]
 
 
 def back_to_back(path: Path, session: str = "latest") -> tuple[list[bytes], list[bytes], Player, ClientDeck]:
@@ -175,8 +177,8 @@ class Visit:
     """One client of a stage, without a process."""
 
     def __init__(self, path: Path, session: str = "latest", **more: Any) -> None:
-        self.facts: list[Fact] = []
-        replay = Replay(session=session, words=() if session == "latest" else ("--session", session))
+        self.facts: list[ReplayEvent] = []
+        replay = ReplayOptions(session=session, words=() if session == "latest" else ("--session", session))
         self.stage = Stage(Cassette(path), replay, lambda text: None, self.facts.append, **more)
         self.player, _ = self.stage.player()
 

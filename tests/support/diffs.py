@@ -11,15 +11,15 @@ from typing import Any, NamedTuple
 
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.compare.changes import Change
-from mcp_tape.compare.judging import Comparison, Settings
-from mcp_tape.compare.surface import Answer
-from mcp_tape.compare.versions import PARTS, Part, Version, compare, listed, recorded
+from mcp_tape.compare.judging import Comparison, JudgingSettings
+from mcp_tape.compare.surface import SurfaceAnswer
+from mcp_tape.compare.versions import PARTS, ComparisonPart, Version, compare, listed_version, recorded_version
 from tests.support.decks import Said, make_cassette
 
 Body = dict[str, Any]
 Step = Callable[[int], list[Said]]  # takes a free id, returns messages
 Talk = Sequence[Step]
-DEFAULT = Settings()
+DEFAULT = JudgingSettings()
 _NOTHING: Any = object()
 # Hundreds of small cassettes: use memory in place of a disk, if there is a file system for that.
 _QUICK = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
@@ -32,7 +32,7 @@ class Case(NamedTuple):
     old: Talk
     new: Talk
     expected: bool
-    settings: Settings = DEFAULT
+    settings: JudgingSettings = DEFAULT
 
 
 # Messages -----------------------------------------------------------------------------------------------
@@ -134,14 +134,18 @@ def taped(path: Path, *talks: Talk, **facts: Any) -> Path:
     return make_cassette(path, *texts, **facts)
 
 
-def compare_cassettes(old: str, new: str, settings: Settings = DEFAULT, parts: Sequence[Part] = PARTS) -> Comparison:
+def compare_cassettes(
+    old: str, new: str, settings: JudgingSettings = DEFAULT, parts: Sequence[ComparisonPart] = PARTS
+) -> Comparison:
     """Compare the sessions that two cassettes would play."""
     with Cassette(old) as one, Cassette(new) as other:
-        before, after = (recorded(cassette, "latest", settings.ignore_paths) for cassette in (one, other))
+        before, after = (recorded_version(cassette, "latest", settings.ignore_paths) for cassette in (one, other))
         return compare(before, after, settings, parts)
 
 
-def compared(old: Talk, new: Talk, settings: Settings = DEFAULT, parts: Sequence[Part] = PARTS) -> Comparison:
+def compared(
+    old: Talk, new: Talk, settings: JudgingSettings = DEFAULT, parts: Sequence[ComparisonPart] = PARTS
+) -> Comparison:
     with TemporaryDirectory(dir=_QUICK) as directory:
         one, other = taped(Path(directory, "old.db"), old), taped(Path(directory, "new.db"), new)
         return compare_cassettes(str(one), str(other), settings, parts)
@@ -150,8 +154,8 @@ def compared(old: Talk, new: Talk, settings: Settings = DEFAULT, parts: Sequence
 def surveyed(talk: Talk) -> Version:
     """A server that was asked these questions, without a recording."""
     asked = [[json.loads(said[1]) for said in step(at)] for at, step in enumerate(talk, 1)]
-    answers = [Answer((0, at), one["method"], one["params"], body) for at, (one, body) in enumerate(asked, 1)]
-    return listed(answers, "live")
+    answers = [SurfaceAnswer((0, at), one["method"], one["params"], body) for at, (one, body) in enumerate(asked, 1)]
+    return listed_version(answers, "live")
 
 
 def compared_both_ways(old: Talk, new: Talk) -> tuple[Comparison, Comparison]:
@@ -160,12 +164,12 @@ def compared_both_ways(old: Talk, new: Talk) -> tuple[Comparison, Comparison]:
     return compare(one, other, parts=["surface"]), compare(other, one, parts=["surface"])
 
 
-def changes(old: Talk, new: Talk, rule: str, settings: Settings = DEFAULT) -> list[Change]:
+def changes(old: Talk, new: Talk, rule: str, settings: JudgingSettings = DEFAULT) -> list[Change]:
     """The changes that a rule found."""
     return [change for change in compared(old, new, settings).changes if change.rule == rule]
 
 
-def rules(old: Talk, new: Talk, settings: Settings = DEFAULT) -> list[str]:
+def rules(old: Talk, new: Talk, settings: JudgingSettings = DEFAULT) -> list[str]:
     """The rules that found changes, worst first."""
     return [change.rule for change in compared(old, new, settings).changes]
 

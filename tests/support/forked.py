@@ -31,13 +31,13 @@ from mcp_tape import api
 from tests.support import warm
 
 MCP_TAPE = [sys.executable, "-m", "mcp_tape"]
-BY_PATH = api.mcp_tape()[1]  # the file that a tape starts by itself, and gives to clients
+BY_PATH = api.mcp_tape_command()[1]  # the file that a tape starts by itself, and gives to clients
 SCRIPT = [os.path.join(sysconfig.get_path("scripts"), "mcp-tape")]  # never forked: as users start it
 _HANDED_OVER = {"stdin", "stdout", "stderr", "bufsize", "cwd", "env"}  # everything that a fork can be given
 _AT_START = ("PYTHON", "LC_", "LANG", "TZ", "LD_", "MALLOC_")  # variables that are read at start-up only
 _NOT_OURS = (
     "mcp_tape.__main__",
-    "mcp_tape.agent.server",
+    "mcp_tape.agent.sdk_server",
     "mcp_tape.demo",
     "mcp_tape.pytest_plugin",
     "mcp_tape.testing",
@@ -81,7 +81,7 @@ def can_fork(command: Sequence[str], env: Mapping[str, str] | None = None, **opt
     return (
         sys.platform == "linux"
         and not _held
-        and list(command[: len(MCP_TAPE)]) in (MCP_TAPE, api.mcp_tape())
+        and list(command[: len(MCP_TAPE)]) in (MCP_TAPE, api.mcp_tape_command())
         and all(isinstance(word, str) for word in command)
         and options.keys() <= _HANDED_OVER
         and _read_at_start(environ) == _read_at_start(os.environ)

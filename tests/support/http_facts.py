@@ -6,10 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from mcp_tape.record.sessions import Sessions
+from mcp_tape.record.http_sessions import Sessions
 from mcp_tape.record.tape import Tape
 from mcp_tape.redaction.redactor import Redactor
-from mcp_tape.wire.frames import Entry, Frame, Side
+from mcp_tape.wire.frames import Frame, LedgerEntry, Side
 from tests.support.decks import FACTS, OneSession
 
 EVENTS = "text/event-stream"
@@ -76,7 +76,7 @@ class Kept:
     """A tape of one session, and its rows."""
 
     def __init__(self, *talks: Talk, redactor: Redactor | None = None) -> None:
-        self.rows: list[tuple[Frame, list[Entry]]] = []
+        self.rows: list[tuple[Frame, list[LedgerEntry]]] = []
         self.tape = Tape(lambda frame, entries: self.rows.append((frame, entries)), redactor)
         self.http = Http(self.tape)
         for talk in talks:
@@ -88,7 +88,7 @@ class Kept:
         (seq,) = [frame.seq for frame, _ in self.rows if frame.text == text.encode() and frame.kind != "control"]
         return seq
 
-    def entry(self, text: str) -> Entry:
+    def entry(self, text: str) -> LedgerEntry:
         (entry,) = self.rows[self.seq(text) - 1][1]
         return entry
 

@@ -21,14 +21,19 @@ class InLoop:
         self.failed: list[Exception] = []
         self._serving = Serving(app, Guard("127.0.0.1"), self.failed.append)
 
-    async def post(self, body: bytes, *, patience: float, **headers: str) -> bytes:
-        """The answer to a body within a time limit, after which the client disconnects."""
+    async def ask(self, body: bytes, **headers: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """The connection of a client that has posted a body."""
         ours, theirs = socket.socketpair()
         await self._serving.adopt(theirs, b"")
         reader, writer = await asyncio.open_connection(sock=ours)
         own = {"host": "127.0.0.1", "connection": "close", "content-length": str(len(body))} | headers
         lines = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in own.items())
         writer.write(f"POST /mcp HTTP/1.1\r\n{lines}\r\n".encode() + body)
+        return reader, writer
+
+    async def post(self, body: bytes, *, patience: float, **headers: str) -> bytes:
+        """The answer to a body within a time limit, after which the client disconnects."""
+        reader, writer = await self.ask(body, **headers)
         got = b""
         with contextlib.suppress(asyncio.TimeoutError, ConnectionError):
             while more := await asyncio.wait_for(reader.read(1 << 16), patience):

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from mcp_tape.record.backlog import Backlog
-from mcp_tape.record.options import Options
-from mcp_tape.record.production.settings import Production
-from mcp_tape.record.recording import record as record_all
-from mcp_tape.record.rotation import Row
+from mcp_tape.record.production.production_options import Production
+from mcp_tape.record.recording_options import RecordingOptions
+from mcp_tape.record.recording_process import record as record_all
+from mcp_tape.record.rotation import CassetteSeries
 from tests.support.rows import Said, packed
 
 
-def record(path: Path, said: Iterable[Said], row: Row | None = None, **asked: Any) -> list[str]:
+def record(path: Path, said: Iterable[Said], row: CassetteSeries | None = None, **asked: Any) -> list[str]:
     """Record a conversation, and return the warnings."""
     reader, writer = os.pipe()
     report, status = os.pipe()
@@ -28,7 +28,7 @@ def record(path: Path, said: Iterable[Said], row: Row | None = None, **asked: An
 
     feeder = threading.Thread(target=feed, daemon=True)
     feeder.start()
-    options = Options({"command": ["x"]}, row=row, production=Production(**asked))
+    options = RecordingOptions({"command": ["x"]}, series=row, production=Production(**asked))
     record_all(Backlog(reader), status, str(path), options, 1e9)
     feeder.join()
     os.close(status)

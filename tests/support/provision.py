@@ -47,7 +47,13 @@ SERVERS_OF_SDK = ("_strptime", "mcp_server_git", "mcp_server_time", "tzdata", "u
 SDK = (*ANY_SDK, *SERVERS_OF_SDK, "httpcore2", "httpx2", "pkgutil", "pytest")
 SDK_1 = (*ANY_SDK, "httpcore", "httpx", "pkgutil")
 FASTMCP_SDK = (*ANY_SDK, "httpcore2", "httpx2", "fastmcp", "fastmcp.client.transports", "rich.console")
-AGENT = ("anyio._backends._asyncio", "jsonschema", "mcp_tape.agent.server", "mcp_tape.cli.commands.mcp", "sqlite_utils")
+AGENT = (
+    "anyio._backends._asyncio",
+    "jsonschema",
+    "mcp_tape.agent.sdk_server",
+    "mcp_tape.cli.commands.mcp",
+    "sqlite_utils",
+)
 
 
 def chromium() -> str | None:

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from mcp_tape.cassette.writer import Writer
 from mcp_tape.cli import cli
-from mcp_tape.wire.frames import Frame, Numbers, parse
+from mcp_tape.wire.frames import Frame, FrameNumbers, parse
 from mcp_tape.wire.ledger import Ledger
 from tests.support.decks import FACTS, make_empty
 
@@ -35,7 +35,7 @@ class Frames(list[Frame]):
 
     def __init__(self) -> None:
         super().__init__()
-        self._numbers = Numbers()
+        self._numbers = FrameNumbers()
 
     def add(
         self, sender: Any, text: bytes, channel: str = "stdio", kind: Any = "message", at: int | None = None

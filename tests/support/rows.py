@@ -12,10 +12,10 @@ from typing import Any
 
 from mcp_tape.cassette.reader import Cassette, EmptyError
 from mcp_tape.record.backlog import Backlog
-from mcp_tape.record.options import Options
 from mcp_tape.record.recorder import CONTROL, HEAD, SERVER
-from mcp_tape.record.recording import record
-from mcp_tape.record.rotation import Row
+from mcp_tape.record.recording_options import RecordingOptions
+from mcp_tape.record.recording_process import record
+from mcp_tape.record.rotation import CassetteSeries
 from mcp_tape.wire.channels import CONTINUES, STDIO, TAPE
 from mcp_tape.wire.frames import Frame, facts
 
@@ -50,7 +50,7 @@ def packed(said: Said, at: int) -> bytes:
 
 
 def record_into(
-    row: Row, said: Iterable[Said], hear: Callable[[str], object] = lambda line: None, **options: Any
+    row: CassetteSeries, said: Iterable[Said], hear: Callable[[str], object] = lambda line: None, **options: Any
 ) -> list[str]:
     """Record, and return the report to the relay. `hear` gets each line of it at once."""
     reader, writer = os.pipe()
@@ -74,7 +74,7 @@ def record_into(
     listener = threading.Thread(target=listen, daemon=True)
     listener.start()
     feeder.start()
-    record(Backlog(reader), status, path, Options({"command": ["x"]}, row=row, **options), 0.0)
+    record(Backlog(reader), status, path, RecordingOptions({"command": ["x"]}, series=row, **options), 0.0)
     feeder.join()
     os.close(status)
     os.close(reader)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from mcp_tape.record.tape import Tape
-from mcp_tape.wire.frames import Entry, Frame, Side
+from mcp_tape.wire.frames import Frame, LedgerEntry, Side
 
 MESSAGES = [
     b'{"jsonrpc":"2.0","id":1,"method":"ping"}',
@@ -33,8 +33,8 @@ def byte_by_byte(data: list[bytes]) -> list[bytes]:
 Fed = tuple[Side, str, bytes]
 
 
-def recorded(conversation: list[Fed]) -> tuple[Tape, list[tuple[Frame, list[Entry]]]]:
-    kept: list[tuple[Frame, list[Entry]]] = []
+def recorded(conversation: list[Fed]) -> tuple[Tape, list[tuple[Frame, list[LedgerEntry]]]]:
+    kept: list[tuple[Frame, list[LedgerEntry]]] = []
     tape = Tape(lambda frame, entries: kept.append((frame, entries)), None)
     for at, (side, channel, data) in enumerate(conversation):
         tape.feed(side, channel, data, at)

@@ -21,11 +21,16 @@ NEEDED = (
     *(*PLUGINS, "xdist.dsession", "xdist.looponfail", "xdist.newhooks", "xdist.remote", "xdist.scheduler"),
     *("execnet.gateway", "execnet.gateway_io", "email.parser", "faulthandler", "getpass", "pdb"),
     *("mcp_tape.testing.plugin", "mcp_tape.testing.failures", "mcp_tape.testing.idle_marks", "mcp_tape.testing.shared"),
-    *("mcp_tape.testing.playing", "mcp_tape.testing.recording", "mcp_tape.testing.summary", "mcp_tape.testing.use"),
+    *(
+        "mcp_tape.testing.playing",
+        "mcp_tape.testing.recorders",
+        "mcp_tape.testing.terminal_summary",
+        "mcp_tape.testing.use",
+    ),
     *("mcp_tape.testing.group", "mcp_tape.cassette.pages", "mcp_tape.cassette.query.exchanges"),
     *("mcp_tape.cassette.writer", "mcp_tape.modes", "mcp_tape.record.recorder", "mcp_tape.redaction.command_lines"),
     *("mcp_tape.redaction.environment", "mcp_tape.redaction.redactor", "mcp_tape.replay.faults"),
-    *("mcp_tape.replay.misses", "mcp_tape.transports.handover", "mcp_tape.transports.local"),
+    *("mcp_tape.replay.misses", "mcp_tape.transports.environment_handover", "mcp_tape.transports.local"),
     *("mcp_tape.transports.process", "mcp_tape.transports.stdio.bridge", "mcp_tape.transports.stdio.serve"),
 )
 

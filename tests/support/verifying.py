@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcp_tape.cassette.reader import Cassette
-from mcp_tape.compare.versions import compare, of_sessions
+from mcp_tape.compare.versions import compare, version_of_sessions
 from mcp_tape.transports.stdio import connect
-from mcp_tape.verify import findings
-from mcp_tape.verify.findings import Verified
-from mcp_tape.verify.plan import Options, Server, check, planned
+from mcp_tape.verify import play_findings
+from mcp_tape.verify.plan import VerifyOptions, VerifyTarget, check, plan_sessions
 from mcp_tape.verify.play import verify
+from mcp_tape.verify.play_findings import VerifiedSession
 from tests.servers.minting import Mint
 from tests.servers.moody import Moody
 from tests.support import forked, warm
@@ -68,7 +68,7 @@ def recording(tape: Path, server: Sequence[str], *options: str, modern: bool = F
     """A client of a server that is being recorded."""
     _, _, *words = record(tape, server, *options)
     command = [*warm.command(MCP_TAPE[0], "-m", forked.loaded_for_stdio()), *words]
-    with connect.Stdio(command, storing=WAIT) as connection:
+    with connect.StdioConnection(command, storing=WAIT) as connection:
         yield Client(connection, modern).hello()
 
 
@@ -133,15 +133,15 @@ def moody_tape(tape: Path, *said: str) -> Path:
     return tape
 
 
-def play(tape: Path, directory: Path, server: Sequence[str] | str, **options: Any) -> Verified:
+def play(tape: Path, directory: Path, server: Sequence[str] | str, **options: Any) -> VerifiedSession:
     """Play one session against a live server: a command, or a URL."""
     environ = options.pop("environ", {})
-    chosen = Options(**{"writes": "allow", "timeout": WAIT} | options)
-    plans = planned(str(tape), chosen)
+    chosen = VerifyOptions(**{"writes": "allow", "timeout": WAIT} | options)
+    plans = plan_sessions(str(tape), chosen)
     check(plans, chosen, environ)
     (plan,) = plans
     directory.mkdir(exist_ok=True)
-    target = Server(url=server) if isinstance(server, str) else Server(tuple(server))
+    target = VerifyTarget(url=server) if isinstance(server, str) else VerifyTarget(tuple(server))
     return verify(plan, target, chosen, str(directory), environ=environ)
 
 
@@ -179,9 +179,9 @@ def words(answer: Any) -> str:
     return str(answer["content"][0]["text"])
 
 
-def changes(done: Verified) -> list[str]:
+def changes(done: VerifiedSession) -> list[str]:
     """The changes that a play has found, at warn or above, each with its rule and subject."""
     with Cassette(done.path) as old, Cassette(done.new_path) as new:
-        before, after = of_sessions(old, [done.session]), of_sessions(new, done.new_sessions)
-        found = compare(before, after, more=findings.found(done))
+        before, after = version_of_sessions(old, [done.session]), version_of_sessions(new, done.new_sessions)
+        found = compare(before, after, more=play_findings.failure_differences(done))
     return [f"{change.rule} {change.subject}".rstrip() for change in found.at_least("warn")]

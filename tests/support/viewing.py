@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from mcp_tape.viewer import pack
-from mcp_tape.viewer.pack import unpacked
+from mcp_tape.viewer.pack import unpack_columns
 from tests.support.reading import invoke
 from tests.support.running import WAIT
 
@@ -40,7 +40,7 @@ def show(page: Page, tape: Path, directory: Path, **state: Any) -> None:
 def index_of(html: bytes) -> tuple[dict[str, Any], dict[str, list[int | None]]]:
     """The facts and columns that are packed in a page."""
     (index,) = re.findall(rb'id="index">(.*?)</script>', html)
-    return unpacked(zlib.decompress(b64decode(index)))
+    return unpack_columns(zlib.decompress(b64decode(index)))
 
 
 def report_of(page: str) -> str:

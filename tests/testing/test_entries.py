@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mcp_tape import TapeError, use_cassette
-from mcp_tape.testing.entries import expanded, read
+from mcp_tape.testing.entries import expand_variables, read_entries
 
 GIVEN: list[tuple[Any, tuple[str, ...], str | None]] = [
     (["server", "-v"], ("server", "-v"), None),
@@ -24,7 +24,7 @@ GIVEN: list[tuple[Any, tuple[str, ...], str | None]] = [
 
 @pytest.mark.parametrize(("value", "command", "url"), GIVEN)
 def test_a_command_a_url_or_an_object(value: Any, command: tuple[str, ...], url: str | None) -> None:
-    entry = read({"it": value})["it"]
+    entry = read_entries({"it": value})["it"]
     assert (entry.command, entry.url) == (command, url)
 
 
@@ -51,7 +51,7 @@ REFUSED: list[tuple[Any, str]] = [
 @pytest.mark.parametrize(("given", "why"), REFUSED)
 def test_what_is_no_server_is_refused(given: Any, why: str) -> None:
     with pytest.raises(TapeError, match=why):
-        read(given)
+        read_entries(given)
 
 
 ENVIRON = {"NAME": "Bern", "EMPTY": ""}
@@ -71,11 +71,13 @@ TEXTS = [
 
 @pytest.mark.parametrize(("text", "value"), TEXTS)
 def test_variables_are_put_in_where_they_are_known(text: str, value: str | None) -> None:
-    assert expanded(text, ENVIRON) == value
+    assert expand_variables(text, ENVIRON) == value
 
 
 def test_what_names_unknown_variables_is_left_to_the_client() -> None:
-    entry = read({"it": {"command": "${NAME}", "args": ["${GONE}"], "env": {"A": "${GONE}", "B": "${NAME}"}}})["it"]
+    entry = read_entries({"it": {"command": "${NAME}", "args": ["${GONE}"], "env": {"A": "${GONE}", "B": "${NAME}"}}})[
+        "it"
+    ]
     known = entry.expand(ENVIRON)
     assert (known.command, known.env) == (("Bern", "${GONE}"), {"B": "Bern"})
 
@@ -84,7 +86,7 @@ def test_what_names_unknown_variables_is_left_to_the_client() -> None:
     ("url", "value"), [("https://${NAME}/mcp", "https://Bern/mcp"), ("https://${GONE}/mcp", "https://${GONE}/mcp")]
 )
 def test_a_url_may_name_variables_too(url: str, value: str) -> None:
-    assert read({"it": {"url": url}})["it"].expand(ENVIRON).url == value
+    assert read_entries({"it": {"url": url}})["it"].expand(ENVIRON).url == value
 
 
 def test_a_url_whose_variable_is_not_set_cannot_be_recorded(tmp_path: Path) -> None:
@@ -94,13 +96,13 @@ def test_a_url_whose_variable_is_not_set_cannot_be_recorded(tmp_path: Path) -> N
 
 def test_an_entry_of_a_live_server_keeps_what_it_needs() -> None:
     given = {"command": "server", "env": {"TOKEN": "${TOKEN}"}, "cwd": "${workspaceFolder}", "timeout": 5}
-    entry = read({"it": given})["it"]
-    made = entry.replaced("mcpServers", command=["tape", "--", "server"], live=True)
+    entry = read_entries({"it": given})["it"]
+    made = entry.client_entry("mcpServers", command=["tape", "--", "server"], live=True)
     assert made == {
         "timeout": 5, "transport": "stdio", "command": "tape", "args": ["--", "server"],
         "env": {"TOKEN": "${TOKEN}"}, "cwd": "${workspaceFolder}",
     }  # fmt: skip
-    assert entry.replaced("servers", command=["tape"], live=False) == {
+    assert entry.client_entry("servers", command=["tape"], live=False) == {
         "timeout": 5, "type": "stdio", "command": "tape", "args": [],
     }  # fmt: skip
 
@@ -114,11 +116,13 @@ def test_an_entry_of_a_live_server_keeps_what_it_needs() -> None:
     ],
 )
 def test_how_a_server_is_reached_is_said_as_it_was(given: dict[str, str], made: dict[str, str]) -> None:
-    entry = read({"it": {"url": "https://example.com/mcp", "headers": {"Authorization": "Bearer x"}} | given})["it"]
-    replaced = entry.replaced("mcpServers", url="http://127.0.0.1:1/mcp", live=False)
+    entry = read_entries({"it": {"url": "https://example.com/mcp", "headers": {"Authorization": "Bearer x"}} | given})[
+        "it"
+    ]
+    replaced = entry.client_entry("mcpServers", url="http://127.0.0.1:1/mcp", live=False)
     assert replaced == made | {"url": "http://127.0.0.1:1/mcp"}
 
 
 def test_the_older_transport_is_known_by_its_path() -> None:
-    entry = read({"it": "https://example.com/sse"})["it"]
-    assert entry.replaced("mcpServers", url="http://127.0.0.1:1/sse?a=b", live=False)["transport"] == "sse"
+    entry = read_entries({"it": "https://example.com/sse"})["it"]
+    assert entry.client_entry("mcpServers", url="http://127.0.0.1:1/sse?a=b", live=False)["transport"] == "sse"

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from mcp_tape.errors import CassetteError
-from mcp_tape.testing import recording
-from mcp_tape.testing.failures import Use
+from mcp_tape.testing import recorders
+from mcp_tape.testing.failures import TapeUse
 from tests.support.running import WAIT, receive_line, started
 from tests.support.using import HELLO
 from tests.testing.test_group import Place, ask
@@ -19,7 +19,7 @@ from tests.testing.test_group import Place, ask
 def test_a_client_that_stays_is_told_of_and_nothing_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
-    monkeypatch.setattr(recording, "_ENDING", 0.1)
+    monkeypatch.setattr(recorders, "_ENDING", 0.1)
     place = Place(tmp_path)
     tape = place.use(mode, "git", "time")
     ask(tape["git"], "a")
@@ -41,7 +41,7 @@ def test_requests_that_nobody_made_are_listed_with_their_server(tmp_path: Path) 
         ask(tape["time"], "b")
     with place.use("none", "git", "time") as tape:
         ask(tape["git"], "a")
-        assert [what for _, _, what in Use(tape, "error", is_shared=False).left()] == [
+        assert [what for _, _, what in TapeUse(tape, "error", is_shared=False).unmade_calls()] == [
             "time: initialize",
             "time: tools/call b",
         ]

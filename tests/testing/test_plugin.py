@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_tape.testing.settings import safe_name
+from mcp_tape.testing.tape_settings import safe_name
 from tests.support.plugin import Suite
 
 ONE = "@pytest.mark.mcp_tape\ndef test_one(mcp_tape):\n    assert ask(mcp_tape, 'a') == ['a 1']\n"

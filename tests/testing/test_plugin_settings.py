@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mcp_tape.testing.settings import resolve
+from mcp_tape.testing.tape_settings import resolve
 from tests.support.decks import make_cassette
 from tests.support.messages import call, request, result
 from tests.support.plugin import WITHOUT_OTHERS, Suite

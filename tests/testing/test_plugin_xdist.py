@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mcp_tape.cassette import replace
-from mcp_tape.testing.shared import put_together
+from mcp_tape.testing.shared import keep_recordings
 from tests.support.decks import make_cassette
 from tests.support.plugin import Suite
 from tests.support.running import WAIT, sessions
@@ -132,7 +132,7 @@ def test_a_cassette_that_not_one_process_has_recorded_alone_is_not_kept(
     """A later process may have found nothing recorded yet."""
     path = tmp_path / "shared.db"
     found = [(str(path), left_aside(path)) for _ in range(parts)]
-    (told,) = put_together(found, {str(path)} if unfit else set(), stopped=stopped)
+    (told,) = keep_recordings(found, {str(path)} if unfit else set(), stopped=stopped)
     assert told.startswith(f"{path} was not made, because ")
     assert list(tmp_path.iterdir()) == []
 
@@ -141,5 +141,5 @@ def test_what_one_process_has_recorded_alone_takes_the_place_of_the_cassette(tmp
     path = make_cassette(tmp_path / "shared.db", [])
     part = left_aside(path)
     new = Path(part).read_bytes()
-    assert put_together([(str(path), part)], {"other.db"}, stopped=False) == []
+    assert keep_recordings([(str(path), part)], {"other.db"}, stopped=False) == []
     assert [(file.name, file.read_bytes()) for file in tmp_path.iterdir()] == [("shared.db", new)]

@@ -16,7 +16,7 @@ import pytest
 
 import mcp_tape
 from mcp_tape import CassetteError, Mode, ServerError, TapeError, UsedCassette, use_cassette
-from mcp_tape.testing import recording
+from mcp_tape.testing import recorders
 from tests.support.live import Client, hanging_up, modern, old_client, posted, serving
 from tests.support.messages import call, lines, result
 from tests.support.running import WAIT, frames, is_one_file, python, receive_line, run, sessions, started, until
@@ -403,7 +403,7 @@ def test_a_cassette_that_changed_meanwhile_is_not_overwritten(commanded: Place) 
 def test_a_client_that_stays_is_told_of_and_nothing_is_lost(
     commanded: Place, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
-    monkeypatch.setattr(recording, "_ENDING", 0.1)
+    monkeypatch.setattr(recorders, "_ENDING", 0.1)
     before = commanded.hold("a")
     tape = commanded.use(mode)
     with started(tape.command) as client:

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from mcp_tape import modes
-from mcp_tape.cassette.lookup.sessions import Run
+from mcp_tape.cassette.lookup.playable_sessions import RecordedRun
 from mcp_tape.cassette.reader import Cassette
-from mcp_tape.replay.stage import Replay, Stage
+from mcp_tape.replay.stage import ReplayOptions, Stage
 from mcp_tape.transports import runs
 from mcp_tape.wire.frames import KILLED
 from tests.support.decks import Said, Visit, make_cassette
@@ -211,7 +211,7 @@ def test_a_note_says_that_a_run_has_more_connections_than_were_recorded(tmp_path
     for _ in range(3):
         assert not said
         with Cassette(path) as cassette:
-            stage = Stage(cassette, Replay(), said.append, clients=turns(path, "more"))
+            stage = Stage(cassette, ReplayOptions(), said.append, clients=turns(path, "more"))
             stage.player()[0].receive(INITIALIZE.encode(), "stdio", 0.0)
     assert said == ["note: connection 3 of a run of which 2 are recorded: it starts over"]
 
@@ -221,7 +221,7 @@ def test_what_other_connections_are_there_for_is_not_unplayed(tmp_path: Path) ->
     path = in_one_run(tmp_path, answered("first"), answered("second"))
     for script, code in (([INITIALIZE, call(5, "read")], 0), ([INITIALIZE], 1), ([], 1)):
         with Cassette(path) as cassette:
-            stage = Stage(cassette, Replay(strict=True), print, clients=turns(path, str(script)))
+            stage = Stage(cassette, ReplayOptions(strict=True), print, clients=turns(path, str(script)))
             player, _ = stage.player()
             for text in script:
                 player.receive(text.encode(), "stdio", 0.0)
@@ -259,19 +259,19 @@ def test_where_nobody_can_count_the_newest_session_plays_and_a_note_says_so(
     visit.say(INITIALIZE)
     assert visit.say(call(5, "read")) == "second"
     assert [note.partition(" (")[0] for note in notes] == ["cannot count the connections of this run"]
-    assert not runs.Turns(str(path), "live", Run("r", "", [1, 2]), notes.append).has_begun
+    assert not runs.Turns(str(path), "live", RecordedRun("r", "", [1, 2]), notes.append).has_begun
 
 
 def test_a_directory_that_others_may_write_to_is_not_counted_in(counts: Path) -> None:
     counts.mkdir(mode=0o700)
     counts.chmod(0o777)
     notes: list[str] = []
-    assert runs.Turns("tape.db", "live", Run("r", "", [1, 2]), notes.append).take() is None
+    assert runs.Turns("tape.db", "live", RecordedRun("r", "", [1, 2]), notes.append).take() is None
     assert "not a directory of yours alone" in notes[0]
 
 
 def test_old_counts_are_taken_away(counts: Path) -> None:
-    first, second = (runs.Turns("tape.db", name, Run("r", "", [1, 2]), print) for name in ("one", "two"))
+    first, second = (runs.Turns("tape.db", name, RecordedRun("r", "", [1, 2]), print) for name in ("one", "two"))
     assert (first.take(), first.take(), first.peek()) == (0, 1, 2)
     (counted,) = counts.iterdir()
     os.utime(counted, (0, 0))
@@ -288,6 +288,6 @@ def test_a_process_is_known_by_more_than_its_number() -> None:
 
 @pytest.mark.skipif(not Path("/bin/ps").exists(), reason="needs ps")
 def test_a_system_without_proc_tells_by_ps() -> None:
-    found = runs._by_ps(os.getpid())
+    found = runs._ask_ps(os.getpid())
     assert (found.parent, found.program.startswith("py")) == (os.getppid(), True)
     assert found.began

@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from mcp_tape.transports.signals import SIGNALS, tidied_up
+from mcp_tape.transports.signals import SIGNALS, exit_on_signal
 
 
 def handlers() -> list[object]:
@@ -16,20 +16,20 @@ def handlers() -> list[object]:
 
 def test_behind_a_block_signals_do_what_they_did() -> None:
     before = handlers()
-    with tidied_up():
+    with exit_on_signal():
         assert not set(handlers()) & set(before)
     assert handlers() == before
 
 
 def test_a_handler_that_was_set_within_a_block_stays() -> None:
-    with tidied_up():
+    with exit_on_signal():
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
 def interrupt(number: int) -> None:
     """Send a signal, and another on the way out."""
-    with tidied_up():
+    with exit_on_signal():
         try:
             os.kill(os.getpid(), number)
         finally:

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_tape.cassette.query.rows import session_rows, whole_text
+from mcp_tape.cassette.query.timeline import session_rows, whole_text
 from mcp_tape.cassette.reader import Cassette
-from mcp_tape.viewer.pack import BYTES, Packer, Spans, packed, unpacked
+from mcp_tape.viewer.pack import BYTES, CallSpans, Packer, pack_columns, unpack_columns
 from tests.support.reading import GOLDEN, Frames, call, make, message, said
 from tests.support.viewing import evaluated
 
@@ -28,7 +28,7 @@ def test_a_recording_comes_back(golden: Path) -> None:
         rows = list(session_rows(cassette, 1))
         blocks = [*packer.pack(cassette, rows), *packer.rest()]
         texts = [whole_text(cassette, row) for row in rows]
-    index, columns = unpacked(packer.index())
+    index, columns = unpack_columns(packer.index())
     words = index["words"]
     assert list(accumulate(columns["seq"])) == [row.seq for row in rows]
     assert list(accumulate(columns["at"])) == [row.at for row in rows]
@@ -70,7 +70,7 @@ def test_ids_are_what_was_sent(tmp_path: Path) -> None:
     packer = Packer()
     with Cassette(make(tmp_path / "tape.db", talk)) as cassette:
         list(packer.pack(cassette, session_rows(cassette, 1)))
-    index, columns = unpacked(packer.index())
+    index, columns = unpack_columns(packer.index())
     assert columns["id"] == [7, 1, None, -5, None, None, None, None, 6]
     assert index["ids"] == {"2": '"x"', "4": '"5"', "5": "1.5", "6": str(2**60), "7": "-4"}
 
@@ -80,12 +80,12 @@ def test_what_comes_later_continues(tmp_path: Path) -> None:
     with Cassette(make(tmp_path / "tape.db", Frames().client(call(1, "a")).client(call(2, "b")))) as cassette:
         first, second = session_rows(cassette, 1)
         assert [*packer.pack(cassette, [first])] == [] and len([*packer.rest()]) == 1
-        before, columns = unpacked(packer.index())
+        before, columns = unpack_columns(packer.index())
         assert [*packer.pack(cassette, [second])] == [] and len([*packer.rest()]) == 1
-        after, later = unpacked(packer.index())
+        after, later = unpack_columns(packer.index())
     assert (columns["seq"], later["seq"]) == ([1], [1])
     assert after["words"] == ["b"] and later["name"] == [len(before["words"])]
-    assert [*packer.rest()] == [] and unpacked(packer.index())[0]["blocks"] == []
+    assert [*packer.rest()] == [] and unpack_columns(packer.index())[0]["blocks"] == []
 
 
 # -- requests that belong together: rounds of a call that asks for input, and a task with its polls
@@ -94,7 +94,7 @@ MODERN = next(path for path in GOLDEN if path.stem == "modern")
 
 def roots(tape: Path) -> dict[int, int]:
     """The requests that continue others."""
-    spans = Spans()
+    spans = CallSpans()
     with Cassette(tape) as cassette:
         found = {row.seq: spans.root(row, whole_text(cassette, row)) for row in session_rows(cassette, 1)}
     return {seq: root for seq, root in found.items() if root is not None}
@@ -196,9 +196,9 @@ NUMBERS = st.lists(st.none() | st.integers(-(2**52), 2**52))
 @given(NUMBERS)
 def test_what_is_packed_comes_back(numbers: list[int | None]) -> None:
     columns = {"a": numbers, "b": list(range(len(numbers)))}
-    assert unpacked(packed({"x": "y\nz"}, columns)) == ({"x": "y\nz"}, columns)
+    assert unpack_columns(pack_columns({"x": "y\nz"}, columns)) == ({"x": "y\nz"}, columns)
 
 
 def test_what_is_alike_takes_no_room() -> None:
-    assert len(packed({}, {"a": [None] * 1000})) < 100
-    assert len(packed({}, {"a": [100] * 1000})) < 1100
+    assert len(pack_columns({}, {"a": [None] * 1000})) < 100
+    assert len(pack_columns({}, {"a": [100] * 1000})) < 1100

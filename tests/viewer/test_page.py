@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from mcp_tape.cassette.reader import Cassette
-from mcp_tape.compare.versions import compare, recorded
+from mcp_tape.compare.versions import compare, recorded_version
 from mcp_tape.viewer import page
-from mcp_tape.viewer.page import aligned, compared
-from mcp_tape.viewer.tapes import Numbers
+from mcp_tape.viewer.page import align_calls, render_comparison
+from mcp_tape.viewer.tapes import SessionNumbers
 from tests.support.reading import Frames, call, invoke, make, said
 from tests.support.viewing import evaluated, index_of, report_of
 
@@ -141,12 +141,12 @@ NEW = (
 def test_calls_are_paired_and_each_change_has_its_calls(tmp_path: Path) -> None:
     tapes = make(tmp_path / "old.db", OLD), make(tmp_path / "new.db", NEW)
     with Cassette(tapes[0]) as before, Cassette(tapes[1]) as after:
-        old, new = recorded(before), recorded(after)
+        old, new = recorded_version(before), recorded_version(after)
         comparison = compare(old, new)
-        numbers = Numbers(several=True)
+        numbers = SessionNumbers(several=True)
         numbers.of(0, 1)
-        found = aligned(comparison, numbers)
-        page = b"".join(compared(comparison, old, new))
+        found = align_calls(comparison, numbers)
+        page = b"".join(render_comparison(comparison, old, new))
     assert found["pairs"] == [[1, 1, 2, 5], [1, 3, 2, 3], [1, 5, None, None], [None, None, 2, 1]]
     by_rule = {change.rule: found["changes"][change.fingerprint] for change in comparison.changes}
     assert by_rule["call-ok-to-error"] == ["error", [1]]
@@ -163,7 +163,7 @@ def test_a_change_that_is_found_often_keeps_the_first_of_its_calls(tmp_path: Pat
         old.client(call(number, "a", n=number)).server(said(number, "x"))
         new.client(call(number, "a", n=number)).server(said(number, "x", more=1))
     with Cassette(make(tmp_path / "1.db", old)) as before, Cassette(make(tmp_path / "2.db", new)) as after:
-        comparison = compare(recorded(before), recorded(after))
+        comparison = compare(recorded_version(before), recorded_version(after))
     (often,) = [change for change in comparison.changes if change.times == 50]
     assert len(often.places) == 20 and often.places[0] == ((1, 1), (1, 1))
     assert "places" not in often.as_dict()

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given
 
-from mcp_tape.wire.compression import Decoder, readable
+from mcp_tape.wire.compression import Decoder, readable_codings
 from tests.support.streams import byte_by_byte, pieces
 from tests.wire.test_framing_events import streams
 
@@ -86,4 +86,4 @@ def test_what_cannot_be_read_is_said(coding: str, data: bytes) -> None:
     ],
 )
 def test_only_what_we_can_read_is_asked_for(asked: str, passed_on: str) -> None:
-    assert readable(asked) == passed_on
+    assert readable_codings(asked) == passed_on

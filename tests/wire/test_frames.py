@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcp_tape.wire.channels import STDIO
-from mcp_tape.wire.frames import Message, Numbers, Side, facts, parse
+from mcp_tape.wire.frames import FrameNumbers, Message, Side, facts, parse
 
 BIG = "123456789012345678901234567890"
 
@@ -252,7 +252,7 @@ def test_facts_are_read_from_text_and_from_bytes() -> None:
 
 
 def test_the_response_to_a_posted_batch_takes_a_number_for_each_message_of_it() -> None:
-    numbers = Numbers()
+    numbers = FrameNumbers()
     taken: list[tuple[Side, str, int, int]] = [
         ("client", "post-1", 3, 1),
         ("server", "post-1", 1, 4),

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_tape.formats import raw
-from mcp_tape.wire.frames import Entry, Frame, Side
+from mcp_tape.wire.frames import Frame, LedgerEntry, Side
 from mcp_tape.wire.framing import Line, Lines
 from tests.support.decks import OneSession
 from tests.support.running import frames as frames_on
@@ -96,7 +95,8 @@ def conversations(draw: st.DrawFn) -> list[Fed]:
 
 
 def exported(frames: list[Frame], side: Side) -> bytes:
-    return b"".join(raw.dump(frame for frame in frames if frame.sender == side))
+    kept = [frame for frame in frames if frame.sender == side and frame.kind in ("message", "batch", "noise")]
+    return b"".join(frame.text + frame.eol for frame in kept)
 
 
 def sent(conversation: list[Fed], side: Side, channel: str) -> bytes:
@@ -151,7 +151,7 @@ def test_a_cassette_keeps_every_stream_exactly(
     assert exported(frames, "server") == sent(conversation, "server", "stdio")
 
 
-def kept_on(path: Path, batch: list[tuple[Frame, list[Entry]]]) -> list[Frame]:
+def kept_on(path: Path, batch: list[tuple[Frame, list[LedgerEntry]]]) -> list[Frame]:
     writer = OneSession(path, {"started_at": "", "transport": "stdio", "target": {}, "recorder": "test"})
     writer.append(batch, {})
     writer.finish({"ended_at": ""})

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mcp_tape.wire.framing import Event, Events, Line, Whole, encode, field
+from mcp_tape.wire.framing import Event, Events, Line, WholeBody, encode, field
 from tests.support.streams import byte_by_byte, pieces
 
 BOM = b"\xef\xbb\xbf"
@@ -193,7 +193,7 @@ def test_an_event_over_the_limit_is_cut_and_the_next_one_is_whole(data: list[byt
 
 
 def bodies_of(data: list[bytes], limit: int = 1 << 20) -> list[Line]:
-    body = Whole(limit)
+    body = WholeBody(limit)
     return [line for piece in data for line in body.feed(piece)] + body.close()
 
 
@@ -206,7 +206,7 @@ def test_a_body_is_one_frame_however_it_came(data: list[bytes]) -> None:
 
 @given(pieces(), st.integers(1, 30))
 def test_a_body_over_the_limit_loses_nothing(data: list[bytes], limit: int) -> None:
-    body = Whole(limit)
+    body = WholeBody(limit)
     frames = [line for byte in byte_by_byte(data) for line in body.feed(byte)] + body.close()
     assert b"".join(text + eol for text, eol in frames) == b"".join(data)
     assert body.split == (len(b"".join(data)) >= limit)

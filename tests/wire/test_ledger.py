@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcp_tape.wire.frames import Entry, Frame, parse
+from mcp_tape.wire.frames import Frame, LedgerEntry, parse
 from mcp_tape.wire.ledger import Ledger
 
 Line = tuple[str, str]  # side and text
@@ -23,8 +23,8 @@ def answer(rpc_id: object, result: str = "{}") -> str:
     return f'{{"jsonrpc":"2.0","id":{rpc_id},"result":{result}}}'
 
 
-def entered(ledger: Ledger, lines: list[Line]) -> list[Entry]:
-    found: list[Entry] = []
+def entered(ledger: Ledger, lines: list[Line]) -> list[LedgerEntry]:
+    found: list[LedgerEntry] = []
     for number, (side, text) in enumerate(lines, 1):
         kind, messages = parse(text.encode())
         frame = Frame(number, 0, side, "stdio", kind, text.encode())  # type: ignore[arg-type]
@@ -133,5 +133,5 @@ def test_introductions_say_who_is_there() -> None:
 def test_exchanges_are_counted_when_they_are_closed() -> None:
     ledger = Ledger()
     entered(ledger, [(CLIENT, ask(1)), (CLIENT, ask(2)), (SERVER, answer(1)), (SERVER, ask(5, "ping"))])
-    assert (ledger.exchanges, ledger.still_open) == (1, 2)
-    assert sorted(ledger.waiting()) == [(2, False), (4, False)]
+    assert (ledger.exchanges, ledger.open_exchanges) == (1, 2)
+    assert sorted(ledger.waiting_requests()) == [(2, False), (4, False)]

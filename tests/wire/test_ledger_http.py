@@ -44,7 +44,7 @@ def test_requests_with_the_same_id_are_told_apart_by_their_channels(first: str, 
     kept = Kept(two_clients, answers)
     assert kept.answered(result(1, "post-1")) == kept.seq(call(1, "a"))
     assert kept.answered(result(1, "post-2")) == kept.seq(call(1, "b"))
-    assert (kept.tape.ledger.exchanges, kept.tape.ledger.still_open) == (2, 0)
+    assert (kept.tape.ledger.exchanges, kept.tape.ledger.open_exchanges) == (2, 0)
 
 
 def test_what_a_channel_waits_for_is_found_without_a_look_at_all_others(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,7 +66,7 @@ def test_what_a_channel_waits_for_is_found_without_a_look_at_all_others(monkeypa
             http.answer(f"post-{each}", result(each, "b"))
 
     kept = Kept(talk)
-    assert (kept.tape.ledger.exchanges, kept.tape.ledger.still_open) == (number, 0)
+    assert (kept.tape.ledger.exchanges, kept.tape.ledger.open_exchanges) == (number, 0)
     assert looks < 50 * number
 
 
@@ -222,7 +222,7 @@ def test_a_batch_is_answered_by_a_batch_or_by_events() -> None:
     first, second = [frame.seq for frame, _ in kept.rows if frame.text == BATCH.encode()]
     told = [(e.message.rpc_id, e.answers) for frame, entries in kept.rows for e in entries if frame.sender == "server"]
     assert told == [("2", first + 1), ("1", first), ("2", second + 1), ("1", second)]  # each its own request
-    assert kept.tape.ledger.still_open == 0
+    assert kept.tape.ledger.open_exchanges == 0
 
 
 # Refusals and retries -------------------------------------------------------------------------------------
@@ -239,7 +239,7 @@ def test_a_body_that_answers_none_of_the_requests_refuses_them_all(body: str, as
     assert [(entry.answers, entry.message.status) for entry in refusals] == [
         (kept.seq(asked) + part, "refused") for part in range(len(requests))
     ]
-    assert kept.tape.ledger.still_open == 0
+    assert kept.tape.ledger.open_exchanges == 0
 
 
 def test_an_error_with_the_requests_id_is_an_answer_whatever_the_status() -> None:
@@ -269,7 +269,7 @@ def test_a_request_that_was_to_be_made_again_plays_once(tmp_path: Path, status: 
         http.answer("post-2", result(1))
 
     kept = Kept(talk)
-    assert (kept.tape.ledger.still_open, kept.tape.ledger.exchanges) == (0, 1)
+    assert (kept.tape.ledger.open_exchanges, kept.tape.ledger.exchanges) == (0, 1)
     player = Player(cassette(tmp_path / "tape.db", talk))
     assert player.unplayed() == [kept.seq(result(1)) - 2]
     assert values(player.say(call(5))) == ["ok"]
@@ -370,14 +370,14 @@ def test_a_request_that_was_cut_off_says_nothing() -> None:
 
     kept = Kept(talk)
     assert kept.texts("noise") == [call(1).encode()[:-1]]
-    assert kept.tape.ledger.still_open == 0
+    assert kept.tape.ledger.open_exchanges == 0
 
 
 def test_an_event_that_the_stream_ended_within_is_no_message() -> None:
     whole = begun(EVENTS, f"data: {result(1)}\n".encode())
     kept = Kept(whole, lambda http: http.end("server", "post-1"))
     assert kept.rows[kept.seq(result(1)) - 1][1] == []
-    assert kept.tape.ledger.still_open == 1
+    assert kept.tape.ledger.open_exchanges == 1
 
 
 def test_an_endpoint_that_the_stream_ended_within_is_none() -> None:
@@ -495,7 +495,7 @@ def test_controls_tell_what_was_recorded(tmp_path: Path) -> None:
         assert controls.response(1, "post-2", 1) == (200, "")
         assert controls.session_id(1) == "abc"
         assert controls.stream_status(1) == 405
-        assert (controls.resumed(1, "get-1"), controls.resumed(1, "get-2")) == (None, "e7")
+        assert (controls.resumed_event(1, "get-1"), controls.resumed_event(1, "get-2")) == (None, "e7")
         assert not controls.was_left(1, "post-2", 1)
         assert controls.was_left(1, "post-1", rows["post-1", "client", call(1, "slow").encode()])
         assert not controls.is_shared(1)
@@ -513,7 +513,11 @@ def test_controls_of_a_stranger_tell_nothing(tmp_path: Path, text: str) -> None:
     alter(path, f"UPDATE facts SET text = '{text}' WHERE kind = 'control'")
     with Cassette(path) as tape:
         controls = Controls(tape)
-        assert (controls.session_id(1), controls.stream_status(1), controls.resumed(1, "get-2")) == (None, None, None)
+        assert (controls.session_id(1), controls.stream_status(1), controls.resumed_event(1, "get-2")) == (
+            None,
+            None,
+            None,
+        )
         assert controls.response(1, "post-2", 99) == (200, "")
         assert not controls.was_left(1, "post-2", 0)
         ledger = Ledger()

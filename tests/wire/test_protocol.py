@@ -56,8 +56,8 @@ def test_reads_may_be_repeated(method: str, repeated: bool) -> None:
 @pytest.mark.parametrize("method", ["tasks/update", "tools/call"])
 def test_of_answers_that_a_client_gives_only_the_names_identify_a_request(method: str) -> None:
     one, other = ({"taskId": "t", "inputResponses": {"a": {"action": action}}} for action in ("accept", "decline"))
-    assert protocol.identifying(method, one) == protocol.identifying(method, other)
-    assert protocol.identifying(method, one) != protocol.identifying(method, other | {"taskId": "u"})
+    assert protocol.identifying_params(method, one) == protocol.identifying_params(method, other)
+    assert protocol.identifying_params(method, one) != protocol.identifying_params(method, other | {"taskId": "u"})
 
 
 @pytest.mark.parametrize(

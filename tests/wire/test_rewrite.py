@@ -51,4 +51,4 @@ def test_a_different_answer_is_described_in_a_few_words(recorded: str, live: str
     (then,), (now,) = (
         frames.parse(f'{{"jsonrpc":"2.0","id":1,{body}}}'.encode())[1] for body in (recorded, live)
     )  # fmt: skip
-    assert rewrite.different_answer(now, then) == expected
+    assert rewrite.describe_answer_difference(now, then) == expected

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import click
 from mcp_tape import Cassette, CassetteError
-from mcp_tape.formats.foreign import INVENTED, Begin, Lost, Reader, Readers, Said
+from mcp_tape.formats.foreign import INVENTED, Loss, Reader, Readers, SentBytes, SessionStart
 
 
 # A reader: the file of another tool. Its first line is "talk"; the others begin with > or <, by who sent them.
@@ -14,10 +14,10 @@ def is_talk(source):
 
 
 def read_talk(source):
-    yield Begin(started_at="2026-01-01T00:00:00Z", target={"command": ["talk"]})
-    yield Lost(INVENTED)  # of what the tape has to have, and the file does not
+    yield SessionStart(started_at="2026-01-01T00:00:00Z", target={"command": ["talk"]})
+    yield Loss(INVENTED)  # of what the tape has to have, and the file does not
     for number, line in enumerate(source.text.splitlines()[1:]):
-        yield Said(number * 1000, "client" if line[0] == ">" else "server", line[2:].encode())
+        yield SentBytes(number * 1000, "client" if line[0] == ">" else "server", line[2:].encode())
 
 
 READERS = Readers(Reader("talk", is_talk, read_talk))

@@ -52,6 +52,6 @@ def hidden_keys(cassette: Cassette, session: int) -> Keys:
     keys: dict[int, dict[int, bytes]] = {}
     sql = f"SELECT m.seq, m.part, m.key {_WITH_HIDDEN}"
     types = tuple(MESSAGE_TYPES[name] for name in ("seq", "part", "key"))
-    for seq, part, key in cassette.expected(cassette.rows(sql, schema.row_ids(session)), types):
+    for seq, part, key in cassette.expect_types(cassette.rows(sql, schema.row_ids(session)), types):
         keys.setdefault(seq, {})[part] = key
     return keys

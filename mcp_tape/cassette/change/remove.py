@@ -6,10 +6,10 @@ import os
 import sqlite3
 from collections.abc import Iterable
 
-from ...errors import CassetteError, TapeError, pasted
+from ...errors import CassetteError, TapeError, quote_path
 from .. import file, schema
 from ..reader import OF_SESSION, Cassette
-from .connect import changed, connected, hold, still_open, transaction
+from .write_access import connect_claimed, connect_for_changes, find_open_sessions, hold, transaction
 
 _SHOWN = 20  # sessions to list in a message
 
@@ -20,7 +20,7 @@ class ExtendedError(TapeError):
     exit_code = 2
 
 
-class RecordedError(TapeError):
+class StillRecordingError(TapeError):
     """A session that would be removed is being recorded."""
 
     exit_code = 2
@@ -33,11 +33,11 @@ def remove(path: str, sessions: Iterable[int], *, force: bool = False) -> list[i
     """
     with Cassette(path) as cassette:
         named = {cassette.session(number).id for number in sessions}
-    with changed(path) as db, transaction(db):
+    with connect_for_changes(path) as db, transaction(db):
         gone = _with_extending(named, dict(db.execute("SELECT id, extends FROM sessions")))
         if not force:
             _expect_named(path, named, gone)
-            _expect_closed(path, gone & still_open(db))
+            _expect_closed(path, gone & find_open_sessions(db))
         for number in sorted(gone):
             for table in ("derived", "facts"):
                 db.execute(f"DELETE FROM {table} WHERE {OF_SESSION}", schema.row_ids(number))
@@ -53,7 +53,7 @@ def discard(path: str) -> None:
     A cassette without a session stays: a recorder has just made it.
     """
     try:
-        with connected(path, file.check, hold) as db:
+        with connect_claimed(path, file.check, hold) as db:
             if db.execute("SELECT 1 FROM sessions LIMIT 1").fetchone():
                 os.unlink(path)
     except (sqlite3.Error, OSError) as error:
@@ -66,13 +66,13 @@ def _expect_named(path: str, named: set[int], gone: set[int]) -> None:
         options = " ".join(f"--session {number}" for number in all_of_them) + (" --force" if len(gone) > _SHOWN else "")
         raise ExtendedError(
             f"nothing was removed: session {_list(gone - named)} extends one of them, and plays only with it.\n"
-            f"To remove all of them: mcp-tape rm {pasted(path)} {options}"
+            f"To remove all of them: mcp-tape rm {quote_path(path)} {options}"
         )
 
 
 def _expect_closed(path: str, recorded: set[int]) -> None:
     if recorded:
-        raise RecordedError(
+        raise StillRecordingError(
             f"nothing was removed: session {_list(recorded)} of {path} is not closed: it may still be recording.\n"
             "End the recorder and try again, or add --force to stop recording it"
         )

@@ -18,13 +18,13 @@ _ASIDE = {"id", "started_at", "ended_at", "recorder", "run", "extends", "key_ver
 _FACTS = [name for name in Session._fields if name not in _ASIDE]
 
 
-def says_the_same(new: str, old: str, label: str | None = None) -> bool:
+def has_same_content(new: str, old: str, label: str | None = None) -> bool:
     """Return whether two cassettes have the same content; with a label, only that server's sessions of the old one."""
     if not schema.is_there(old):
         return False
     with Cassette(new) as one, Cassette(old, label) as other:
         pairs = [sorted(cassette.sessions(), key=_server) for cassette in (one, other)]
-        said = [[(facts(session), _extended(session, sessions)) for session in sessions] for sessions in pairs]
+        said = [[(facts(session), _extended_index(session, sessions)) for session in sessions] for sessions in pairs]
         return said[0] == said[1] and all(
             _streams(one, first.id) == _streams(other, second.id) for first, second in zip(*pairs, strict=True)
         )
@@ -40,7 +40,7 @@ def facts(session: Session) -> list[Any]:
     return [getattr(session, name) for name in _FACTS]
 
 
-def _extended(session: Session, sessions: list[Session]) -> int | None:
+def _extended_index(session: Session, sessions: list[Session]) -> int | None:
     """The index of the session that this one extends."""
     return next((place for place, other in enumerate(sessions) if other.id == session.extends), None)
 

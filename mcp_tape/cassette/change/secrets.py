@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from ...redaction.redactor import FAILED, Redacted, Redactor
+from ...redaction.redactor import FAILED, RedactedText, Redactor
 from ...redaction.strings import is_json
 from ...wire import jsontext
 from ...wire.frames import Frame
 from ...wire.jsonpath import path_text
-from ...wire.jsontext import Places
+from ...wire.jsontext import PathNumbers
 from ...wire.secret_names import MARK, PLACEHOLDER, source_of
 from .. import schema
 from ..file import OddRowError
@@ -31,10 +31,10 @@ _FACTS = ("protocol_version", "client_name", "client_version", "server_name", "s
 _FIELDS = (b"id:", b"event:", b"retry:")
 
 Progress = Callable[[int], None]
-Fact = tuple[int, str, str, str]  # the session, the column, the old text and the new one
+FactChange = tuple[int, str, str, str]  # the session, the column, the old text and the new one
 
 
-class Place(NamedTuple):
+class SecretPlace(NamedTuple):
     """The place of a secret: `seq` is None for a fact of a session. `kind` names the rule that found it."""
 
     session: int
@@ -43,7 +43,7 @@ class Place(NamedTuple):
     kind: str
 
 
-class Stored(NamedTuple):
+class StoredFrame(NamedTuple):
     """A frame with its session and its id in the table."""
 
     id: int
@@ -51,39 +51,41 @@ class Stored(NamedTuple):
     frame: Frame
 
 
-class Change(NamedTuple):
+class FrameChange(NamedTuple):
     """A frame, with its redacted text and head."""
 
-    stored: Stored
-    redacted: Redacted
+    stored: StoredFrame
+    redacted: RedactedText
     head: bytes | None
 
     def kinds(self) -> list[str]:
         """The rules that found the hidden values."""
         frame = self.stored.frame
-        return added(_plain(frame.text), _plain(self.redacted.text)) + _added_to_head(frame, self.head)
+        return added_kinds(_decode(frame.text), _decode(self.redacted.text)) + _kinds_added_to_head(frame, self.head)
 
 
-def secrets(db: sqlite3.Connection, redactor: Redactor, progress: Progress = lambda done: None) -> Iterator[Place]:
+def secrets(
+    db: sqlite3.Connection, redactor: Redactor, progress: Progress = lambda done: None
+) -> Iterator[SecretPlace]:
     """Yield everything that recording would hide."""
     for block in blocks(db, progress):
         for (_, session, frame), redacted, head in changes(redactor, block):
             for path, kind in _places(frame.text, redacted.text):
-                yield Place(session, frame.seq, path, kind)
-            for kind in _added_to_head(frame, head):
-                yield Place(session, frame.seq, "head", kind)
+                yield SecretPlace(session, frame.seq, path, kind)
+            for kind in _kinds_added_to_head(frame, head):
+                yield SecretPlace(session, frame.seq, "head", kind)
     for session, column, old, text in facts(db, redactor):
-        for kind in added(old, text):
-            yield Place(session, None, column, kind)
+        for kind in added_kinds(old, text):
+            yield SecretPlace(session, None, column, kind)
 
 
-def changes(redactor: Redactor, block: Iterable[Stored]) -> list[Change]:
+def changes(redactor: Redactor, block: Iterable[StoredFrame]) -> list[FrameChange]:
     """Redact frames; return those that change."""
-    found = (Change(it, _redacted(redactor, it.frame.text, it), _hidden_head(redactor, it)) for it in block)
+    found = (FrameChange(it, _redact_text(redactor, it.frame.text, it), _hidden_head(redactor, it)) for it in block)
     return [new for new in found if (new.redacted.text, new.head) != (new.stored.frame.text, new.stored.frame.head)]
 
 
-def blocks(db: sqlite3.Connection, progress: Progress, done: int = 0, rounds: int = 1) -> Iterator[list[Stored]]:
+def blocks(db: sqlite3.Connection, progress: Progress, done: int = 0, rounds: int = 1) -> Iterator[list[StoredFrame]]:
     """Read all frames in recorded order. A further round has the frames recorded during the previous one."""
     read: dict[int, int] = {}  # by session, the last id read
     for _ in range(rounds):
@@ -91,26 +93,26 @@ def blocks(db: sqlite3.Connection, progress: Progress, done: int = 0, rounds: in
             first, last = schema.row_ids(session)
             (end,) = db.execute(f"SELECT max(id) FROM facts WHERE {OF_SESSION}", (first, last)).fetchone()
             sql, after = f"{_STORED} id <= ?", (read.get(session, first - 1),)
-            for block in pages(db, sql, (end,), {"id": 0}, _stored, after=after, most=_BLOCK, text=_TEXT):
+            for block in pages(db, sql, (end,), {"id": 0}, _make_stored, after=after, most=_BLOCK, text=_TEXT):
                 yield block
                 done += len(block)
                 progress(done)
                 read[session] = block[-1].id
 
 
-def stored_frame(db: sqlite3.Connection, number: int) -> list[Stored]:
+def stored_frame(db: sqlite3.Connection, number: int) -> list[StoredFrame]:
     """Read one frame, if it exists."""
-    return [_stored(row) for row in db.execute(f"{_STORED} id = ?", (number,)).fetchall()]
+    return [_make_stored(row) for row in db.execute(f"{_STORED} id = ?", (number,)).fetchall()]
 
 
-def _stored(row: Sequence[Any]) -> Stored:
+def _make_stored(row: Sequence[Any]) -> StoredFrame:
     number, session, *values = row
     if not isinstance(session, int):
         raise OddRowError("frames")
-    return Stored(number, session, frame_of(values))
+    return StoredFrame(number, session, frame_of(values))
 
 
-def _hidden_head(redactor: Redactor, stored: Stored) -> bytes | None:
+def _hidden_head(redactor: Redactor, stored: StoredFrame) -> bytes | None:
     """Redact the fields before an event's data as in recording: clients echo ids and act on the other fields.
 
     https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation
@@ -119,17 +121,17 @@ def _hidden_head(redactor: Redactor, stored: Stored) -> bytes | None:
     if not head:
         return head
     lines = head.splitlines(keepends=True)
-    return b"".join(line if line.startswith(_FIELDS) else _redacted(redactor, line, stored).text for line in lines)
+    return b"".join(line if line.startswith(_FIELDS) else _redact_text(redactor, line, stored).text for line in lines)
 
 
-def _redacted(redactor: Redactor, text: bytes, stored: Stored) -> Redacted:
+def _redact_text(redactor: Redactor, text: bytes, stored: StoredFrame) -> RedactedText:
     try:
         return redactor.redact(text, stored.frame.channel, stored.session)
     except Exception:  # fails closed: after any error, the text must not be kept
-        return Redacted(FAILED, FAILED, 1)
+        return RedactedText(FAILED, FAILED, 1)
 
 
-def facts(db: sqlite3.Connection, redactor: Redactor) -> Iterator[Fact]:
+def facts(db: sqlite3.Connection, redactor: Redactor) -> Iterator[FactChange]:
     """Redact the facts of sessions; yield those that change."""
     for number, target, *texts in db.execute(f"SELECT id, target, {', '.join(_FACTS)} FROM sessions ORDER BY id"):
         pairs = [("target", target, _target(redactor, target))]
@@ -155,22 +157,22 @@ def _places(old: bytes, new: bytes) -> Iterator[tuple[str, str]]:
     """Yield path and kind of each value hidden in a text. The path is `$` if the text is not JSON."""
     if old == new:
         return
-    places = Places()
-    before, after = _strings(_plain(old), places), _strings(_plain(new), places)
+    places = PathNumbers()
+    before, after = _strings(_decode(old), places), _strings(_decode(new), places)
     for place, text in after.items():
-        for kind in added(before.get(place, ""), text):
+        for kind in added_kinds(before.get(place, ""), text):
             yield path_text(places.path(place)), kind
 
 
-def _strings(text: str, places: Places) -> dict[int, str]:
+def _strings(text: str, places: PathNumbers) -> dict[int, str]:
     """The strings of a JSON text by place; the text itself if it is not JSON."""
     if not is_json(text, deep=False) and not jsontext.is_well_formed(text):
         return {0: text}
-    found = jsontext.walk(text, 0, places.down)
+    found = jsontext.walk(text, 0, places.number_below)
     return {place: text[start:end] for place, start, end in found if text[start] == '"'}
 
 
-def added(old: str, new: str) -> list[str]:
+def added_kinds(old: str, new: str) -> list[str]:
     """The kinds of the placeholders added to a text."""
     kinds = _sources(new)
     if len(kinds) < 2 and MARK not in old:
@@ -178,13 +180,13 @@ def added(old: str, new: str) -> list[str]:
     return list((Counter(kinds) - Counter(_sources(old))).elements())
 
 
-def _added_to_head(frame: Frame, head: bytes | None) -> list[str]:
-    return added(_plain(frame.head or b""), _plain(head or b""))
+def _kinds_added_to_head(frame: Frame, head: bytes | None) -> list[str]:
+    return added_kinds(_decode(frame.head or b""), _decode(head or b""))
 
 
 def _sources(text: str) -> list[str]:
     return [source_of(found) for found in PLACEHOLDER.findall(text)]
 
 
-def _plain(text: bytes) -> str:
+def _decode(text: bytes) -> str:
     return text.decode("utf-8", "replace")

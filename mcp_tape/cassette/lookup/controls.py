@@ -34,7 +34,7 @@ class Controls:
     def __init__(self, cassette: Cassette) -> None:
         self._cassette = cassette
         self.session_id = lru_cache(self._session_id)
-        self.resumed = lru_cache(self._resumed)
+        self.resumed_event = lru_cache(self._resumed_event)
         self.stream_status = lru_cache(self._stream_status)
         self.transport = lru_cache(self._transport)
 
@@ -83,7 +83,7 @@ class Controls:
                 return number
         return None
 
-    def _resumed(self, session: int, channel: str) -> str | None:
+    def _resumed_event(self, session: int, channel: str) -> str | None:
         """The event after which a stream was resumed."""
         for facts in self._facts("channel = ? AND sender = 'client' ORDER BY id LIMIT 1", session, channel):
             headers = facts.get("headers")

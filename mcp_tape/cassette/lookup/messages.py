@@ -26,7 +26,7 @@ Position = tuple[int, int, int]  # session, seq, part
 START: Position = (0, 0, 0)
 
 
-class Recorded(NamedTuple):
+class RecordedMessage(NamedTuple):
     """One message on the tape. The fields from `frame` on belong to its frame, and are None if that was not read."""
 
     session: int
@@ -63,19 +63,19 @@ class Recorded(NamedTuple):
         return "client" if self.cue is None else "server"  # only server messages wait for a cue
 
 
-class Next(NamedTuple):
+class NextRequest(NamedTuple):
     """The next request with a key; its answer, if nothing else waits for the request; True if others have the key."""
 
-    recorded: Recorded
-    answer: Recorded | None = None
+    recorded: RecordedMessage
+    answer: RecordedMessage | None = None
     is_one_of_several: bool = False
 
 
 # A + before a column keeps SQLite from choosing the index that starts with it: without statistics it prefers the one
 # that gives the order, and reads the whole session. https://www.sqlite.org/optoverview.html#uplus
-_COLUMNS = ", ".join(f"m.{name}" for name in Recorded._fields[:13])
+_COLUMNS = ", ".join(f"m.{name}" for name in RecordedMessage._fields[:13])
 _OF_FRAME = "f.elapsed, coalesce(f.kind, 'message'), f.eol, f.channel, CAST(f.head AS BLOB)"
-_TYPES = tuple(MESSAGE_TYPES[name] for name in Recorded._fields[:13])
+_TYPES = tuple(MESSAGE_TYPES[name] for name in RecordedMessage._fields[:13])
 _DATA: Types = (bytes, type(None))
 _FRAME_TYPES: tuple[Types, ...] = (int,), (str,), (str,), (str,), _DATA
 _NOT_READ = (None,) * 6
@@ -178,7 +178,7 @@ class Messages:
 
     # -- client requests and notifications
 
-    def next_of_key(self, session: int, key: bytes, after: Position, message: Message) -> Next | None:
+    def next_of_key(self, session: int, key: bytes, after: Position, message: Message) -> NextRequest | None:
         """The next request with a key after a place in its session, and its answer if nothing else waits for it.
 
         `message`: one with this key, so with the same method and name.
@@ -189,66 +189,68 @@ class Messages:
         if not rows:
             return None
         number, rpc_id, plain, answer, status, elapsed, eol, channel, head, text = rows[0]
-        if plain:
-            if type(rpc_id) is not str:
-                raise self._cassette.odd()
-            seq = number & schema.MOST
-            found = new(Recorded, (
+        seq = number - first
+        if not plain:
+            found = self._message_of_id(number)
+        elif type(rpc_id) is str:
+            found = new(RecordedMessage, (
                 session, seq, 0, "request", message.method, rpc_id, message.name, None, None, key, seq, None, number,
-                None, None, None, None, None, None,
+                *_NOT_READ,
             ))  # fmt: skip
         else:
-            found = self._numbered(number)
+            raise self._cassette.odd_row_error()
         has_more = len(rows) > 1 and rows[1][0] == number  # another message waits for it
         is_one_of_several = behind > first or (self._has_twin(key, number) if has_more else len(rows) > 1)
         if plain != _ALONE or has_more:
-            return new(Next, (found, None, is_one_of_several))
-        is_odd = type(status) is not str or type(elapsed) is not int or type(eol) is not str
-        if is_odd or type(channel) is not str or not isinstance(head, _DATA) or not isinstance(text, _DATA):
-            raise self._cassette.odd()
-        reply = new(Recorded, (
-            session, answer & schema.MOST, 0, "response", None, rpc_id, None, status, seq, None, seq, seq, answer,
+            return new(NextRequest, (found, None, is_one_of_several))
+        is_odd = type(status) is not str or type(elapsed) is not int or type(eol) is not str or type(channel) is not str
+        if is_odd or type(head) not in _DATA or type(text) not in _DATA:
+            raise self._cassette.odd_row_error()
+        reply = new(RecordedMessage, (
+            session, answer - first, 0, "response", None, rpc_id, None, status, seq, None, seq, seq, answer,
             elapsed, "message", eol, channel, head, text,
         ))  # fmt: skip
-        return new(Next, (found, reply, is_one_of_several))
+        return new(NextRequest, (found, reply, is_one_of_several))
 
     def _has_twin(self, key: bytes, number: int) -> bool:
         """Return whether a later request in the session has the same key."""
         return bool(self._cassette.rows(_TWIN, (key, number)))
 
-    def of_key(self, session: int, key: bytes) -> list[Recorded]:
+    def of_key(self, session: int, key: bytes) -> list[RecordedMessage]:
         """The requests with a key."""
         return self.select(session, f"{of_key('key')} AND sender = 'client' ORDER BY id", key, key)
 
-    def next_of_method(self, session: int, method: str, after: Position) -> Recorded | None:
+    def next_of_method(self, session: int, method: str, after: Position) -> RecordedMessage | None:
         """The next notification with a method after a place in its session."""
         sql = f"SELECT id FROM derived WHERE {of_method(method)} {_NEXT_NOTIFICATION}"
-        found = self._cassette.rows(sql, (file.storable(method), *_behind(session, after)))
-        return self._numbered(found[0][0]) if found else None
+        found = self._cassette.rows(sql, (file.storable_text(method), *_behind(session, after)))
+        return self._message_of_id(found[0][0]) if found else None
 
-    def _numbered(self, number: int) -> Recorded:
+    def _message_of_id(self, number: int) -> RecordedMessage:
         """The message with an id."""
-        row: Recorded
-        for row in self._cassette.rows(f"SELECT {_COLUMNS} FROM messages m WHERE m.id = ?", (number,), _recorded):
+        row: RecordedMessage
+        for row in self._cassette.rows(f"SELECT {_COLUMNS} FROM messages m WHERE m.id = ?", (number,), _make_recorded):
             return row
-        raise self._cassette.odd()
+        raise self._cassette.odd_row_error()
 
-    def of_method(self, session: int, method: str, *, redacted: bool = False) -> list[Recorded]:
+    def of_method(self, session: int, method: str, *, redacted: bool = False) -> list[RecordedMessage]:
         """The requests with a method; with `redacted`, only those in which something was hidden."""
         hidden = "AND (SELECT redactions FROM facts WHERE facts.id = m.frame) > 0" if redacted else ""
         where = f"{of_method(method)} AND +key IS NOT NULL AND {_ASKED} {hidden}"
         return self.select(session, f"{where} ORDER BY id", method)
 
-    def of_name(self, session: int, method: str, name: str | None, is_same: bool, most: int) -> list[Recorded]:
+    def of_name(self, session: int, method: str, name: str | None, is_same: bool, most: int) -> list[RecordedMessage]:
         """Up to `most` requests with a method, with this name or with any other."""
         where = f"{of_method(method)} AND +key IS NOT NULL AND {_ASKED} AND name {'IS' if is_same else 'IS NOT'} ?"
         return self.select(session, f"{where} ORDER BY id LIMIT ?", method, name, most)
 
-    def of_session(self, session: int) -> Iterator[Recorded]:
+    def of_session(self, session: int) -> Iterator[RecordedMessage]:
         """Every client request, a page at a time."""
         sql = f"SELECT {_COLUMNS}, m.id FROM messages m WHERE {_ASKED} AND +key IS NOT NULL"
         key, within = {"m.id": len(_TYPES)}, schema.row_ids(session)
-        return chain.from_iterable(self._cassette.pages(sql, (), key, lambda row: _recorded(row[:-1]), within=within))
+        return chain.from_iterable(
+            self._cassette.pages(sql, (), key, lambda row: _make_recorded(row[:-1]), within=within)
+        )
 
     def has_key(self, session: int, key: bytes) -> bool:
         return bool(self.select(session, f"{of_key('key')} AND sender = 'client' LIMIT 1", key, key))
@@ -262,85 +264,85 @@ class Messages:
         rows = self._cassette.rows(f"SELECT key FROM derived WHERE {where}", (*schema.row_ids(session), *but, most))
         return [key for (key,) in rows]
 
-    def first_answered(self, session: int, method: str) -> Recorded | None:
+    def first_answered_request(self, session: int, method: str) -> RecordedMessage | None:
         """The first request with a method that was answered."""
         rows = self.select(session, f"{of_method(method)} AND {_ASKED} ORDER BY id", method)
         return next((row for row in rows if self.answer(row) is not None), None)
 
-    def asked_before(self, session: int, seq: int, soon: int, rpc_id: str) -> Recorded | None:
+    def request_before(self, session: int, seq: int, soon: int, rpc_id: str) -> RecordedMessage | None:
         """The newest request with an id, within a number of frames before a place."""
         where = f"{_ASKED} AND rpc_id = ? ORDER BY id DESC LIMIT 1"
         return next(iter(self.select(session, where, rpc_id, among=(seq - soon, seq - 1))), None)
 
-    def stray_answers(self, session: int) -> list[Recorded]:
+    def stray_answers(self, session: int) -> list[RecordedMessage]:
         """The client's answers to requests that the server did not make."""
         return self.select(session, "sender = 'client' AND kind = 'response' AND answers IS NULL ORDER BY id")
 
-    def malformed(self, session: int) -> list[Recorded]:
+    def malformed_lines(self, session: int) -> list[RecordedMessage]:
         """Lines from the client that are not valid messages, each with its text."""
         sql = f"""SELECT f.id, {_OF_FRAME}, CAST(coalesce(f.text, f.data) AS BLOB) FROM facts f
             WHERE f.{OF_SESSION} AND f.sender = 'client' AND f.kind = 'noise' ORDER BY f.id"""
         rows = self._cassette.rows(sql, schema.row_ids(session))
-        self._cassette.expected(rows, ((int,), *_FRAME_TYPES, (bytes,)), "frames")
+        self._cassette.expect_types(rows, ((int,), *_FRAME_TYPES, (bytes,)), "frames")
         nothing = (None,) * 8
         return [
-            Recorded._make((session, number & schema.MOST, 0, "noise", *nothing, number, *frame))
+            RecordedMessage._make((session, number & schema.MOST, 0, "noise", *nothing, number, *frame))
             for number, *frame in rows
         ]
 
-    def of_client(self, session: int) -> list[Recorded]:
+    def of_client(self, session: int) -> list[RecordedMessage]:
         return self.select(session, "sender = 'client' ORDER BY id")
 
     # -- server messages
 
-    def cued(self, session: int, cue: int) -> list[Recorded]:
+    def cued_messages(self, session: int, cue: int) -> list[RecordedMessage]:
         """Server messages that wait for a client message, in order, with texts."""
         rows = self._cassette.rows(_WITH_TEXTS, (cue, *schema.row_ids(session)))
-        return list(map(Recorded._make, self._cassette.expected(rows, (*_TYPES, *_FRAME_TYPES, _DATA))))
+        return list(map(RecordedMessage._make, self._cassette.expect_types(rows, (*_TYPES, *_FRAME_TYPES, _DATA))))
 
-    def answer(self, request: Recorded) -> Recorded | None:
+    def answer(self, request: RecordedMessage) -> RecordedMessage | None:
         """The recorded answer to a request of either side."""
         number = schema.row_id(request.session, request.number)
-        return next(iter(self._cassette.rows(_ANSWER, (number,), _recorded)), None)
+        return next(iter(self._cassette.rows(_ANSWER, (number,), _make_recorded)), None)
 
-    def of_exchange(self, request: Recorded) -> list[Recorded]:
+    def of_exchange(self, request: RecordedMessage) -> list[RecordedMessage]:
         """Everything that belongs to a client request, including itself."""
         members = members_of(request.session, request.seq)
-        return list(self._cassette.rows(f"{_MEMBERS} ORDER BY m.id", members, _recorded))
+        return list(self._cassette.rows(f"{_MEMBERS} ORDER BY m.id", members, _make_recorded))
 
-    def answered_between(self, session: int, start: int, end: int) -> list[Recorded]:
+    def answers_between(self, session: int, start: int, end: int) -> list[RecordedMessage]:
         """The answers between two messages, except to requests that the client retried."""
         asked = f"SELECT 1 FROM derived q WHERE q.id = (m.session << {schema.BITS}) + m.answers AND q.key IS NOT NULL"
         where = f"sender = 'server' AND answers IS NOT NULL AND EXISTS ({asked}) ORDER BY id"
         return self.select(session, where, among=(start + 1, end - 1))
 
-    def changes_between(self, session: int, method: str, start: int, end: int) -> list[Recorded]:
+    def changes_between(self, session: int, method: str, start: int, end: int) -> list[RecordedMessage]:
         """The notifications with a method between two messages, the newest first."""
         where = f"{of_method(method)} AND sender = 'server' ORDER BY id DESC"
         return self.select(session, where, method, among=(start + 1, end - 1))
 
-    def question(self, session: int, seq: int, rpc_id: str) -> Recorded | None:
+    def question(self, session: int, seq: int, rpc_id: str) -> RecordedMessage | None:
         """The newest server request with an id, before a place."""
         where = "sender = 'server' AND kind = 'request' AND rpc_id = ? ORDER BY id DESC LIMIT 1"
         return next(iter(self.select(session, where, rpc_id, among=(0, seq))), None)
 
-    def last_of_stream(self, request: Recorded) -> int | None:
+    def last_of_stream(self, request: RecordedMessage) -> int | None:
         """The place of the last message that came for a request on its own stream."""
         sql = f"""{_MEMBERS} AND m.sender = 'server'
             AND (SELECT channel FROM facts WHERE facts.id = m.frame) = ? ORDER BY m.id DESC LIMIT 1"""
         own = *members_of(request.session, request.seq), self.facts(request).channel or ""
-        return next((row.seq for row in self._cassette.rows(sql, own, _recorded)), None)
+        return next((row.seq for row in self._cassette.rows(sql, own, _make_recorded)), None)
 
-    def of_server(self, session: int) -> list[Recorded]:
+    def of_server(self, session: int) -> list[RecordedMessage]:
         return self.select(session, "sender = 'server' ORDER BY id")
 
-    def went_on(self, request: Recorded) -> bool:
+    def client_went_on(self, request: RecordedMessage) -> bool:
         """Return whether the client sent more after it had abandoned a request."""
         last = schema.row_ids(request.session)[1]
         values = last, request.frame + 1, last, self.facts(request).channel
         return bool(self._cassette.rows(_WENT_ON, values))
 
-    def is_last(self, request: Recorded) -> bool:
+    def is_last(self, request: RecordedMessage) -> bool:
         """Return whether nothing follows a request and its exchange."""
         last = max(row.frame for row in self.of_exchange(request))
         sql = "SELECT 1 FROM facts WHERE id BETWEEN ? AND ? AND (kind IS NULL OR kind = 'batch') LIMIT 1"
@@ -348,15 +350,15 @@ class Messages:
 
     # -- any message, and its frame
 
-    def at(self, place: Position) -> Recorded:
+    def at(self, place: Position) -> RecordedMessage:
         """The message at a place."""
         session, seq, part = place
-        return self._numbered(schema.row_id(session, seq + part))
+        return self._message_of_id(schema.row_id(session, seq + part))
 
-    def text(self, recorded: Recorded) -> bytes:
+    def text(self, recorded: RecordedMessage) -> bytes:
         return recorded.text if recorded.text is not None else self.frame_text(recorded).text
 
-    def frame_text(self, recorded: Recorded) -> FrameText:
+    def frame_text(self, recorded: RecordedMessage) -> FrameText:
         """The text of its frame, with all messages in it."""
         found: FrameText | None = self.cache.get(recorded.frame)
         if found is None:
@@ -365,46 +367,46 @@ class Messages:
                 self.cache.put(recorded.frame, found)
         return found
 
-    def message(self, recorded: Recorded) -> Message:
+    def message(self, recorded: RecordedMessage) -> Message:
         """The parsed message. Empty if its text is not one: noise, or the body of a refusal."""
         messages = self.frame_text(recorded).messages
         if recorded.status == "refused" or recorded.kind == "noise":
             body = messages[0].body if messages else {}
             return Message(recorded.kind, recorded.method, recorded.rpc_id, recorded.name, recorded.status, body)
         if not 0 <= recorded.part < len(messages):
-            raise self._cassette.odd()
+            raise self._cassette.odd_row_error()
         return messages[recorded.part]
 
-    def element(self, recorded: Recorded, whole: FrameText | None = None) -> bytes:
+    def element(self, recorded: RecordedMessage, whole: FrameText | None = None) -> bytes:
         """Its text, verbatim; in a batch, its part. `whole` is the text of its frame, if it was read already."""
         whole = whole or self.frame_text(recorded)
         if not whole.is_batch or not whole.parts:
             return whole.text
         if not 0 <= recorded.part < len(whole.parts):
-            raise self._cassette.odd()
+            raise self._cassette.odd_row_error()
         return whole.parts[recorded.part]
 
-    def facts(self, recorded: Recorded) -> Recorded:
+    def facts(self, recorded: RecordedMessage) -> RecordedMessage:
         """A message with the columns of its frame, except the text."""
         if recorded.at is not None:
             return recorded
         rows = self._cassette.rows(f"SELECT {_OF_FRAME} FROM facts f WHERE id = ?", (recorded.frame,))
-        if not self._cassette.expected(rows, _FRAME_TYPES, "frames"):
-            raise self._cassette.odd()
-        return Recorded._make((*recorded[:13], *rows[0], recorded.text))
+        if not self._cassette.expect_types(rows, _FRAME_TYPES, "frames"):
+            raise self._cassette.odd_row_error()
+        return RecordedMessage._make((*recorded[:13], *rows[0], recorded.text))
 
     def _read(self, frame: int) -> bytes:
         rows = self._cassette.rows("SELECT CAST(coalesce(text, data) AS BLOB) FROM facts WHERE id = ?", (frame,))
         if not rows or rows[0][0] is None:
-            raise self._cassette.odd()
+            raise self._cassette.odd_row_error()
         return bytes(rows[0][0])
 
-    def select(self, session: int, where: str, *values: object, among: tuple[int, int] = _ALL) -> list[Recorded]:
+    def select(self, session: int, where: str, *values: object, among: tuple[int, int] = _ALL) -> list[RecordedMessage]:
         """The messages of a session, or of a range of numbers in it, that match a condition."""
-        asked = [file.storable(value) if isinstance(value, str) else value for value in values]
+        asked = [file.storable_text(value) if isinstance(value, str) else value for value in values]
         # SQLite uses only one range of ids, so there must not be a second.
         span = (schema.row_id(session, min(max(number, 0), schema.MOST)) for number in among)
-        return self._cassette.rows(_MESSAGES + where, (*span, *asked), _recorded)
+        return self._cassette.rows(_MESSAGES + where, (*span, *asked), _make_recorded)
 
 
 def _behind(session: int, after: Position) -> tuple[int, int]:
@@ -413,7 +415,7 @@ def _behind(session: int, after: Position) -> tuple[int, int]:
     return (first + after[1] + after[2] + 1 if after[0] == session else first), last
 
 
-def _recorded(row: Sequence[Any]) -> Recorded:
+def _make_recorded(row: Sequence[Any]) -> RecordedMessage:
     if not all(map(isinstance, row, _TYPES)):
         raise file.OddRowError("messages")
-    return Recorded._make((*row, *_NOT_READ))
+    return RecordedMessage._make((*row, *_NOT_READ))

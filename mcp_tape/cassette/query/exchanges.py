@@ -54,7 +54,7 @@ def exchanges(cassette: Cassette, session: int) -> Iterator[Exchange]:
     """Yield every request of a session, of either side, with its answer; reads some megabytes at a time."""
     answer, key = len(_TYPES) - 3, {"q.id": len(_TYPES) - 1}
     for page in cassette.pages(_SQL, (), key, tuple, within=schema.row_ids(session), text=answer):
-        yield from map(_exchange, cassette.expected(page, _TYPES))
+        yield from map(_exchange, cassette.expect_types(page, _TYPES))
 
 
 def _exchange(row: Values) -> Exchange:

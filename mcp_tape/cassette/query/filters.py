@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ...values import DURATIONS, UNITS
 from ...wire import jsontext, protocol
 from .. import schema
-from ..file import storable
+from ..file import storable_text
 from ..functions import EXAMINED, answer_of, messages_of, question_of, text_of
 from .exchanges import FAILED
 
@@ -92,11 +92,11 @@ class Filter(NamedTuple):
         terms = tuple(dict.fromkeys(self.terms))  # without duplicates
         return _all([sql for sql, _ in terms]) or "1", tuple(v for _, values in terms for v in values)
 
-    def so_far(self) -> Filter:
+    def for_open_session(self) -> Filter:
         """The filter for a session in progress: a request without an answer may still get one."""
         return self._replace(terms=tuple((sql.replace(STATUS, _SO_FAR), values) for sql, values in self.terms))
 
-    def unanswered(self) -> Filter:
+    def only_unanswered(self) -> Filter:
         """The filter for the unanswered requests among the rows that this one keeps."""
         return self._replace(terms=(*self.terms, _status("unanswered", 0)))
 
@@ -187,7 +187,7 @@ def _condition(field: str, found: re.Match[str]) -> Sql:
         value = re.sub(r"\\(.)", r"\1", value[1:-1], flags=re.S)
     if not value:
         raise FilterError("nothing is between the quotes", at)
-    if storable(value) != value:
+    if storable_text(value) != value:
         raise FilterError("this is not UTF-8", at)
     return make(value, at)
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ...errors import CassetteError, TapeError, pasted
+from ...errors import CassetteError, TapeError, quote_path
 from .. import file, schema
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class QueryError(TapeError):
     exit_code = 2
 
 
-class Answer(NamedTuple):
+class QueryResult(NamedTuple):
     """The result of a query, row by row."""
 
     columns: list[str]
@@ -50,24 +50,24 @@ def ask(
     sql: str,
     values: Mapping[str, str] | None = None,
     is_stopped: Callable[[], bool | None] = lambda: None,
-) -> Answer:
+) -> QueryResult:
     """Run one read-only statement. `is_stopped` is called now and then; true ends the query. Errors name `path`."""
-    with _reported(path):
+    with _report_errors(path):
         # Python handles signals only while its own code runs.
         database.conn.set_progress_handler(is_stopped, STEPS)
         cursor = database.execute(sql, dict(values or {}))
     if cursor.description is None:
         raise QueryError("the query gives no rows; write one statement that reads, such as: SELECT * FROM tool_calls")
-    return Answer([column for column, *_ in cursor.description], _rows(path, cursor))
+    return QueryResult([column for column, *_ in cursor.description], _rows(path, cursor))
 
 
 def objects(columns: list[str], rows: Iterable[tuple[Any, ...]]) -> Iterator[dict[str, Any]]:
     """Rows as JSON objects. Bytes become {"$base64": true, "encoded": "…"}."""
-    names = _distinct(columns)
+    names = _distinct_names(columns)
     return (dict(zip(names, map(_value, row), strict=True)) for row in rows)
 
 
-def _distinct(columns: list[str]) -> list[str]:
+def _distinct_names(columns: list[str]) -> list[str]:
     """Column names, made distinct: a second `id` becomes `id_2`."""
     names: list[str] = []
     for column in columns:
@@ -96,11 +96,11 @@ def open_database(db: sqlite3.Connection) -> Database:
         db.execute(view.replace("CREATE VIEW", "CREATE TEMP VIEW", 1))
     database = Database(db, recursive_triggers=False)
     db.execute("PRAGMA query_only = ON")
-    db.set_authorizer(_allowed)
+    db.set_authorizer(_authorize)
     return database
 
 
-def _allowed(action: int, what: str | None, value: str | None, *_: object) -> int:
+def _authorize(action: int, what: str | None, value: str | None, *_: object) -> int:
     """The authorizer: https://www.sqlite.org/c3ref/set_authorizer.html"""
     reads = what in _READING and (value is None or what.endswith(("_info", "_xinfo", "_list")))
     is_denied = action in _FORBIDDEN or (action == sqlite3.SQLITE_PRAGMA and not reads)
@@ -108,13 +108,13 @@ def _allowed(action: int, what: str | None, value: str | None, *_: object) -> in
 
 
 def _rows(path: str, cursor: sqlite3.Cursor) -> Iterator[tuple[Any, ...]]:
-    with _reported(path):
+    with _report_errors(path):
         for row in cursor:  # noqa: UP028 - its errors are reported as below
             yield row
 
 
 @contextmanager
-def _reported(path: str) -> Iterator[None]:
+def _report_errors(path: str) -> Iterator[None]:
     """Report SQLite's errors in a way that people can act on."""
     try:
         yield
@@ -138,12 +138,12 @@ def _error(path: str, error: sqlite3.Error | sqlite3.Warning) -> BaseException:
         )
     # Mistakes in the SQL have their own class.
     if isinstance(error, sqlite3.Error) and (type(error) is sqlite3.DatabaseError or "I/O" in text):
-        return CassetteError(file.unreadable(path, error))
+        return CassetteError(file.describe_unreadable(path, error))
     if "one statement" in text:
         return QueryError("that is more than one statement; give one at a time")
     if "did not supply a value" in text:
         return QueryError(f"a parameter of the query has no value: {text}", " Try: -p NAME VALUE")
     names = "SELECT type, name FROM sqlite_master"
     return QueryError(
-        f"the query cannot be run: {text}", f'\nTo list its tables: mcp-tape query {pasted(path)} "{names}"'
+        f"the query cannot be run: {text}", f'\nTo list its tables: mcp-tape query {quote_path(path)} "{names}"'
     )

@@ -12,7 +12,7 @@ from ...wire import jsontext
 from ...wire.channels import PIPES, STDERR, STDIO
 from ...wire.frames import Frame, facts, parse
 from ..batch import SESSION
-from ..file import storable
+from ..file import storable_text
 from ..schema import MOST_SESSIONS
 
 TYPE_CHECKING = False  # as in the package's __init__
@@ -44,14 +44,14 @@ def is_ours(head: bytes) -> bool:
     return "sender" in row if row else True
 
 
-class Loaded(NamedTuple):
+class LoadedCounts(NamedTuple):
     """The number of loaded frames, and each session with the one that it extends."""
 
     frames: int
     sessions: dict[int, int | None]
 
 
-def load(lines: Iterable[bytes], name: str, builder: Builder, defaults: Mapping[str, Any]) -> Loaded:
+def load(lines: Iterable[bytes], name: str, builder: Builder, defaults: Mapping[str, Any]) -> LoadedCounts:
     """Read every line. `defaults`: of a session's row. CassetteError names a malformed line."""
     last: Frame | None = None
     for number, line in enumerate(lines, 1):
@@ -67,15 +67,15 @@ def load(lines: Iterable[bytes], name: str, builder: Builder, defaults: Mapping[
                 builder.begin(defaults)
             last, messages = _read_frame(row, line, last)
             builder.add(last, messages, _read_keys(row, last.text))
-        except _WrongError as wrong:
+        except _BadLineError as wrong:
             raise CassetteError(f"{name}, line {number}: {wrong}") from None
     if not builder.sessions:
         raise CassetteError(f"{name} holds no frame; write it with: mcp-tape convert tape.db {name}")
     builder.end()
-    return Loaded(builder.frames, dict(builder.sessions))
+    return LoadedCounts(builder.frames, dict(builder.sessions))
 
 
-class _WrongError(ValueError):
+class _BadLineError(ValueError):
     """A line that cannot be loaded."""
 
 
@@ -90,33 +90,35 @@ def kind_of(kind: str | None, channel: str, text: bytes, whole: bool) -> tuple[F
 
 def _object(line: bytes) -> dict[str, Any]:
     if line.startswith(b"SQLite format 3\0"):
-        raise _WrongError("this is a database, not JSON lines; write them first: mcp-tape convert tape.db tape.jsonl")
+        raise _BadLineError("this is a database, not JSON lines; write them first: mcp-tape convert tape.db tape.jsonl")
     try:
         row = jsontext.loads(line.decode())
     except UnicodeDecodeError as error:
-        raise _WrongError(f"byte {error.start + 1} is not UTF-8; save the file as UTF-8") from None
+        raise _BadLineError(f"byte {error.start + 1} is not UTF-8; save the file as UTF-8") from None
     except RecursionError:
-        raise _WrongError("it is nested too deep; a line has its text in a string") from None
+        raise _BadLineError("it is nested too deep; a line has its text in a string") from None
     except ValueError as error:
         if line.startswith(_CONFLICT):
-            raise _WrongError("git has left a conflict here; keep one side, and remove the lines with marks") from None
+            raise _BadLineError(
+                "git has left a conflict here; keep one side, and remove the lines with marks"
+            ) from None
         if not line.endswith(b"\n") and line.startswith(b"{"):
-            raise _WrongError(
+            raise _BadLineError(
                 "it was cut off here; take the file from where it is whole, or remove this line"
             ) from None
         column = getattr(error, "colno", None)
         where = f" (column {column}: {getattr(error, 'msg', error)})" if column else ""
-        raise _WrongError(
+        raise _BadLineError(
             f"this is not JSON{where}; each line is one JSON object, as mcp-tape convert writes it"
         ) from None
     if not isinstance(row, dict):
-        raise _WrongError("this is not a JSON object; each line must be one, as mcp-tape convert writes it")
+        raise _BadLineError("this is not a JSON object; each line must be one, as mcp-tape convert writes it")
     return row
 
 
 def _read_session(row: dict[str, Any], known: Mapping[int, object]) -> dict[str, Any]:
     if _number(row, "format", FORMAT) > FORMAT:
-        raise _WrongError("a newer mcp-tape wrote this; upgrade with: pip install -U mcp-tape")
+        raise _BadLineError("a newer mcp-tape wrote this; upgrade with: pip install -U mcp-tape")
     given = [name for name in SESSION if name in row]
     found = {name: row[name] for name in given if not (name in _NEEDED and row[name] is None)}
     for name, value in found.items():
@@ -125,17 +127,17 @@ def _read_session(row: dict[str, Any], known: Mapping[int, object]) -> dict[str,
         if name in _NUMBERS:
             _number(row, name)
         elif name not in ("target", "key_version") and not _is_text(value):
-            raise _WrongError(f"{name} is not a string")
+            raise _BadLineError(f"{name} is not a string")
     found = {name: value for name, value in found.items() if name != "id"}
     target = found.get("target")
     if not (target is None or isinstance(target, (dict, list)) or _is_text(target)):
-        raise _WrongError('target is neither text nor an object such as {"command": ["server"]}')
+        raise _BadLineError('target is neither text nor an object such as {"command": ["server"]}')
     if row.get("session") is not None:
         found["id"] = _number(row, "session")
         if not 0 < found["id"] <= MOST_SESSIONS:
-            raise _WrongError(f"session is not a number from 1 to {MOST_SESSIONS}; leave it out to have it numbered")
+            raise _BadLineError(f"session is not a number from 1 to {MOST_SESSIONS}; leave it out to have it numbered")
         if found["id"] in known:
-            raise _WrongError(f"session {found['id']} is here twice; leave out its number to have it numbered")
+            raise _BadLineError(f"session {found['id']} is here twice; leave out its number to have it numbered")
     return found
 
 
@@ -143,14 +145,14 @@ def _read_frame(row: dict[str, Any], line: bytes, last: Frame | None) -> tuple[F
     """Read a frame from its line. The order of lines counts: a number that does not increase is replaced."""
     sender = row.get("sender")
     if sender not in ("client", "server"):
-        raise _WrongError('it needs a sender: "sender": "client" or "server"')
+        raise _BadLineError('it needs a sender: "sender": "client" or "server"')
     channel, kind = row.get("channel", STDIO), row.get("kind")
     lines = channel in PIPES and kind != "control"  # else a body, which has no line end
     eol = row.get("eol", "\n" if lines or "head" in row else "")
     if not _is_text(channel) or not _is_text(eol) or not eol.isascii():
-        raise _WrongError("channel and eol are texts")
+        raise _BadLineError("channel and eol are texts")
     if kind not in (None, "stderr", "control", *_TEXT_KINDS):
-        raise _WrongError(f"{kind!r} is not a kind; leave it out, and the text decides")
+        raise _BadLineError(f"{kind!r} is not a kind; leave it out, and the text decides")
     text = _read_text(row, line)
     head = _read_data(row, "head", "head_base64")
     found, messages = kind_of(kind, channel, text, whole=head is None or bool(eol))
@@ -170,7 +172,7 @@ def _read_text(row: dict[str, Any], line: bytes) -> bytes:
         source = line.decode("utf-8", "replace")
         start, end = jsontext.find(source, ("message",)) or (0, 0)
         return source[start:end].encode()
-    raise _WrongError('it needs a text: "text": "…", or "base64", or "message": {…}')
+    raise _BadLineError('it needs a text: "text": "…", or "base64", or "message": {…}')
 
 
 def _read_data(row: dict[str, Any], as_text: str, as_base64: str) -> bytes | None:
@@ -178,7 +180,7 @@ def _read_data(row: dict[str, Any], as_text: str, as_base64: str) -> bytes | Non
     if _is_text(value):
         return str(value).encode()
     if value is not None:
-        raise _WrongError(f"{as_text} is a string that UTF-8 can hold" + _hint(value))
+        raise _BadLineError(f"{as_text} is a string that UTF-8 can hold" + _hint(value))
     coded = row.get(as_base64)
     if coded is None:
         return None
@@ -187,7 +189,7 @@ def _read_data(row: dict[str, Any], as_text: str, as_base64: str) -> bytes | Non
     try:
         return b64decode(coded, validate=True)
     except (ValueError, TypeError):
-        raise _WrongError(f"{as_base64} is not base64") from None
+        raise _BadLineError(f"{as_base64} is not base64") from None
 
 
 def _hint(value: Any) -> str:
@@ -204,7 +206,7 @@ def _read_keys(row: dict[str, Any], text: bytes) -> dict[int, bytes] | None:
     try:
         return {int(part): bytes.fromhex(key) for part, key in keys.items() if part != "of"}
     except (ValueError, TypeError):
-        raise _WrongError("keys are not as mcp-tape convert writes them; leave them out") from None
+        raise _BadLineError("keys are not as mcp-tape convert writes them; leave them out") from None
 
 
 def _number(row: dict[str, Any], name: str, default: int = 0) -> int:
@@ -212,13 +214,13 @@ def _number(row: dict[str, Any], name: str, default: int = 0) -> int:
     if value is None:
         return default
     if type(value) is not int or not -_LARGEST <= value < _LARGEST:
-        raise _WrongError(f"{name} is not a whole number")
+        raise _BadLineError(f"{name} is not a whole number")
     return value
 
 
 def _is_text(value: Any) -> bool:
     """True for a string that SQLite can hold: one without lone surrogates."""
-    return isinstance(value, str) and storable(value) == value
+    return isinstance(value, str) and storable_text(value) == value
 
 
 def fingerprint(text: bytes) -> str:

@@ -17,29 +17,29 @@ from ...errors import CassetteError
 from .. import replace
 from ..change.derive import hidden_keys
 from ..reader import Cassette, EmptyError
-from . import opening, write
-from .names import written
+from . import non_sqlite, write
+from .recognize import recorder_database
 
 
-class Working:
+class WorkingDatabase:
     """The database of a recorder, from start to end."""
 
     def __init__(self, path: str) -> None:
         """Wait for processes that are rewriting the text. CassetteError if it cannot be recorded into."""
-        self.path, self.file = path, written(path)
-        self._lock = _locked(self.file, shared=True)
-        self.known = list(opening.sessions(path))
+        self.path, self.file = path, recorder_database(path)
+        self._lock = _lock_working(self.file, shared=True)
+        self.known = list(non_sqlite.sessions(path))
 
     def leave(self) -> None:
         """If last, append the sessions to the text. OSError and CassetteError leave the database in place."""
-        if self._lock is not None and replace.is_last(self._lock):
+        if self._lock is not None and replace.claim_if_last(self._lock):
             try:
                 fold(self.path)
             finally:
                 replace.unlock(self.file + replace.LOCK, self._lock)
 
 
-def _locked(file: str, *, shared: bool = False) -> int | None:
+def _lock_working(file: str, *, shared: bool = False) -> int | None:
     try:
         return replace.lock(file + replace.LOCK, wait=shared, shared=shared)
     except OSError as error:
@@ -47,11 +47,11 @@ def _locked(file: str, *, shared: bool = False) -> int | None:
 
 
 @contextmanager
-def alone(path: str) -> Iterator[bool]:
+def lock_out_recorders(path: str) -> Iterator[bool]:
     """Keep recorders away from a text while it is changed; False if one records into it."""
-    opening.expect_ours(path)
-    file = written(path)
-    held = _locked(file)
+    non_sqlite.expect_ours(path)
+    file = recorder_database(path)
+    held = _lock_working(file)
     try:
         if held is not None:
             fold(path)
@@ -63,24 +63,24 @@ def alone(path: str) -> Iterator[bool]:
 
 def fold(path: str) -> None:
     """Append the sessions in the working database to the text. The caller holds the lock."""
-    file = written(path)
+    file = recorder_database(path)
     if not os.path.exists(file):
         return
     out = BytesIO()
     with suppress(EmptyError), Cassette(file) as left:  # empty: its recorder was killed before it had made the tables
-        for session, was in opening.new_sessions(left, opening.sessions(path)):
+        for session, was in non_sqlite.new_sessions(left, non_sqlite.sessions(path)):
             out.write(write.header(session))
             out.writelines(write.lines(left.frames(was), hidden_keys(left, was)))
     if out.tell():
         with replace.beside(path) as part:
             with open(part.file, "wb") as text:
-                text.write(_ended(path))
+                text.write(_read_ended_text(path))
                 text.write(out.getbuffer())
             part.put()
     replace.remove(file)
 
 
-def _ended(path: str) -> bytes:
+def _read_ended_text(path: str) -> bytes:
     """The text, with its last line ended."""
     try:
         with open(path, "rb") as text:

@@ -17,18 +17,18 @@ from ...wire.frames import Frame, parse
 from ..change.derive import Keys, hidden_keys
 from ..change.same import facts
 from ..reader import Cassette, Session
-from .lines import json_line
 from .read import FORMAT, fingerprint
+from .safe_lines import json_line
 
 
 def write(path: str, text: str, before: str | None = None) -> None:
     """Write a cassette as a new text file. `before`: a text whose times are kept where the rest is unchanged."""
     with ExitStack() as stack:
         cassette = stack.enter_context(Cassette(path))
-        kept = Kept(stack.enter_context(Cassette(before))) if before else None
+        kept = KeptTimes(stack.enter_context(Cassette(before))) if before else None
         out = stack.enter_context(open(text, "xb"))
         for place, found in enumerate(cassette.each_session()):
-            facts, timed = kept.of(cassette, found, place) if kept else (found, iter)
+            facts, timed = kept.match_session(cassette, found, place) if kept else (found, iter)
             out.write(header(facts))
             out.writelines(lines(timed(cassette.frames(found.id)), hidden_keys(cassette, found.id)))
 
@@ -93,17 +93,17 @@ def _keys(frame: Frame, keys: Keys | None) -> dict[str, Any]:
 _MOST = 4_000_000  # comparisons of frames that have moved
 
 Look = tuple[str, str, str, bytes, bytes, bytes | None]
-Pair = tuple[Session, Callable[[Iterator[Frame]], Iterator[Frame]]]
+TimedSession = tuple[Session, Callable[[Iterator[Frame]], Iterator[Frame]]]
 
 
-class Kept:
+class KeptTimes:
     """The sessions of an older text, each for the one at its place in the new text."""
 
     def __init__(self, cassette: Cassette) -> None:
         self._cassette = cassette
         self._sessions = cassette.sessions()
 
-    def of(self, new: Cassette, session: Session, place: int) -> Pair:
+    def match_session(self, new: Cassette, session: Session, place: int) -> TimedSession:
         """Return the facts of a session, and a function that sets the times of its frames."""
         if place >= len(self._sessions):
             return session, lambda frames: frames
@@ -113,7 +113,7 @@ class Kept:
         if [look for look, _ in before] == now and facts(old) == facts(session):
             session = old._replace(id=session.id, extends=session.extends)
         places = _places([look for look, _ in before], now)
-        return session, lambda frames: _timed(
+        return session, lambda frames: _keep_times(
             frames, {place: before[was][1] for place, was in places.items()}, len(now)
         )
 
@@ -136,7 +136,7 @@ def _places(before: list[Look], now: list[Look]) -> dict[int, int]:
     return found
 
 
-def _timed(frames: Iterator[Frame], kept: dict[int, int], count: int) -> Iterator[Frame]:
+def _keep_times(frames: Iterator[Frame], kept: dict[int, int], count: int) -> Iterator[Frame]:
     """Give unchanged frames their old times, and those between them times that never decrease."""
     until, limits = sys.maxsize, [0] * count
     for place in reversed(range(count)):

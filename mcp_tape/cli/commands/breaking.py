@@ -11,18 +11,18 @@ import click
 from ...console import say
 from ...console.terminal import clip, echo
 from ...errors import count
-from ...fleet.finding import is_directory
+from ...fleet.cassette_paths import is_directory
 from ...fleet.many.results import comparisons_of
 from ...options import REDACT, UPSTREAM, OptionValues
-from ...start.values import rules_from
+from ...start.server_values import rules_from
 from ..click_options import files, many_options, table_options
 from ..compare import AfterDashes, ComparisonOptions, judging_options, report
-from ..running import Run, worst
-from .diff import _TIMEOUT, PairPage, new_of, references, shown_new
+from ..running import CommandRun, worst_exit_code
+from .diff import _TIMEOUT, PairPage, new_side, redact_new, references
 
 if TYPE_CHECKING:
     from ...compare.judging import Comparison
-    from ...fleet.many.comparing import Pair
+    from ...fleet.many.diffing import CassettePair
     from ...fleet.many.results import Result
     from ...fleet.shards import Shard
 
@@ -74,8 +74,8 @@ def command(
     the same name are compared. Those that are new or renamed are named; one that is gone fails, as does a run that
     compared nothing. One that cannot be read does not stop the others; the exit code is the highest of all.
     """
-    from ...fleet.many.comparing import Task, compared, files_of, name_of, pairs
-    from ...transports.signals import tidied_up
+    from ...fleet.many.diffing import DiffTask, compare_pair, files_of, name_of, pairs
+    from ...transports.signals import exit_on_signal
 
     judging = options.judging()._replace(fail_on="error")
     project = judging.project()
@@ -91,32 +91,39 @@ def command(
     found = (
         _pairs_at(base, places)
         if base is not None
-        else pairs(places[0], new_of(places[0], new, command, timeout, values))
+        else pairs(places[0], new_side(places[0], new, command, timeout, values))
     )
     alone = base is None and not is_directory(places[0])
     rules = rules_from(values)._replace(environ={})  # every process has its own
-    task = Task(judging, rules=rules, allows_gone=allow_gone, is_gate=True)
+    task = DiffTask(judging, rules=rules, allows_gone=allow_gone, command="breaking")
     page = PairPage(project, options)
-    work = partial(compared, task=task, look=page.look) if alone else partial(compared, task=task)
-    run = Run("breaking", "comparing", 1 if alone else jobs, shard, quiet=options.format != "text")
-    with tidied_up():
+    work = partial(compare_pair, task=task, look=page.render) if alone else partial(compare_pair, task=task)
+    run = CommandRun("breaking", "comparing", 1 if alone else jobs, shard, quiet=options.format != "text")
+    with exit_on_signal():
         results = run.results(work, found, name_of, files_of)
-        file = shown_new(new, values) if alone else None
+        file = redact_new(new, values) if alone else None
         done = report(
-            results, project, options, alone=alone, names=not alone, file=file, verdict=_verdict, page=lambda: page.html
+            results,
+            project,
+            options,
+            alone=alone,
+            names=not alone,
+            file=file,
+            verdict=give_verdict,
+            page=lambda: page.html,
         )
-    if options.format == "text" and len(done) > 1 and (failed := list(_failed(done))):
+    if options.format == "text" and len(done) > 1 and (failed := list(_failing_verdicts(done))):
         echo("\n" + "\n".join(failed))
     if not any(None not in pair[:2] for pair in found):
         say("nothing was compared: no cassette is on both sides")
-        ctx.exit(worst(done) or 1)
-    ctx.exit(worst(done))
+        ctx.exit(worst_exit_code(done) or 1)
+    ctx.exit(worst_exit_code(done))
 
 
-def _pairs_at(revision: str, places: tuple[str, ...]) -> list[Pair]:
+def _pairs_at(revision: str, places: tuple[str, ...]) -> list[CassettePair]:
     """Cassettes, and what they were at a revision."""
     from ...diff import base
-    from ...fleet.many.comparing import based
+    from ...fleet.many.diffing import pairs_with_revision
 
     found = base.find(revision, places)
     for name in found.new:
@@ -124,10 +131,10 @@ def _pairs_at(revision: str, places: tuple[str, ...]) -> list[Pair]:
     for before, after in found.pairs:
         if before != after:
             say(f"renamed: {before} → {after}")
-    return based(revision, found)
+    return pairs_with_revision(revision, found)
 
 
-def _verdict(comparison: Comparison) -> str:
+def give_verdict(comparison: Comparison) -> str:
     if errors := comparison.count("error"):
         return f"It can break clients: {count(errors, 'error')}"
     if any(entry.grave for entry in comparison.unknown):
@@ -135,8 +142,8 @@ def _verdict(comparison: Comparison) -> str:
     return _FINE
 
 
-def _failed(results: list[Result]) -> Iterator[str]:
+def _failing_verdicts(results: list[Result]) -> Iterator[str]:
     """The verdicts on those that failed, of several."""
     for one in (one for result in results for one in comparisons_of(result)):
-        if (verdict := _verdict(one)) != _FINE:
+        if (verdict := give_verdict(one)) != _FINE:
             yield f"{clip(one.cassette, _LONGEST)}: {verdict}"

@@ -7,19 +7,19 @@ from functools import partial
 import click
 
 from ...console import say
-from ...console.terminal import echo, writable
-from ...contracts.terms import Limit, Term, Terms, limit, term
-from ...errors import harmless
-from ...fleet.many.checking import Contract, Task, checked
+from ...console.terminal import echo, writable_text
+from ...contracts.terms import CallLimit, ContractTerm, Terms, limit, term
+from ...errors import replace_control_characters
+from ...fleet.many.checking import CheckTask, Contract, check_cassette
 from ...fleet.many.results import Result
 from ...fleet.shards import Shard
-from ...options import KNOWN, REDACT, OptionValues
-from ...start.values import rules_from
-from ...transports.signals import tidied_up
+from ...options import REDACT, SECRET_SOURCES, OptionValues
+from ...start.server_values import rules_from
+from ...transports.signals import exit_on_signal
 from ...values import check_session, parse_duration, parse_size
-from ..click_options import cassettes_argument, format_option, many_options, read_by, table_options
+from ..click_options import cassettes_argument, format_option, many_options, option_reader, table_options
 from ..filter import each
-from ..running import Run, report
+from ..running import CommandRun, report
 
 
 def _session(text: str) -> str:
@@ -55,31 +55,31 @@ def _session(text: str) -> str:
     "--max-duration",
     "duration",
     metavar="TIME",
-    callback=read_by(parse_duration),
+    callback=option_reader(parse_duration),
     help="How long each call may take: 500ms, 2s.",
 )
 @click.option(
     "--max-definition-bytes",
     "definitions",
     metavar="SIZE",
-    callback=read_by(parse_size),
+    callback=option_reader(parse_size),
     help="How large the definitions of all tools may be together: 40k.",
 )
 @click.option("--audit", "audited", is_flag=True, help="Also find text of the server that tries to steer a model.")
 @click.option(
     "--session",
     metavar="N|latest|all",
-    callback=read_by(_session),
+    callback=option_reader(_session),
     help="Whose run the contract and --audit are about; default: all of them, as one run.",
 )
-@table_options(*REDACT, *KNOWN)
+@table_options(*REDACT, *SECRET_SOURCES)
 @format_option
 @many_options
 def command(
     paths: list[str],
-    expect: tuple[Term, ...],
-    forbid: tuple[Term, ...],
-    limits: tuple[Limit, ...],
+    expect: tuple[ContractTerm, ...],
+    forbid: tuple[ContractTerm, ...],
+    limits: tuple[CallLimit, ...],
     duration: int | None,
     definitions: int | None,
     audited: bool,
@@ -112,19 +112,19 @@ def command(
     terms = Terms(expect, forbid, limits, duration, definitions)
     if session is not None and terms == Terms() and not audited:
         raise click.UsageError("--session is for contracts and --audit: all else is checked in the whole file")
-    contract = _plain(terms)._replace(audited=audited, session=session or "all")
-    task = Task(contract, rules_from(values)._replace(environ={}))  # every process has its own
+    contract = _contract_of(terms)._replace(audited=audited, session=session or "all")
+    task = CheckTask(contract, rules_from(values)._replace(environ={}))  # every process has its own
     form = "json" if as_json else form
-    run = Run("check", "checking", jobs, shard, quiet=form == "json")
-    with tidied_up():
-        results = run.results(partial(checked, task=task, watch=run.watch), paths, str, lambda path: [path])
+    run = CommandRun("check", "checking", jobs, shard, quiet=form == "json")
+    with exit_on_signal():
+        results = run.results(partial(check_cassette, task=task, watch=run.watch), paths, str, lambda path: [path])
         code = report(results, form, _show)
     if form == "text" and len(paths) == 1 and not (code or shard):
         say(f"{paths[0]}: nothing was found")
     raise SystemExit(code)
 
 
-def _plain(terms: Terms) -> Contract:
+def _contract_of(terms: Terms) -> Contract:
     """Terms as they were written, for other processes."""
     limits = tuple((limit.term.text, limit.most) for limit in terms.limits)
     duration = None if terms.duration is None else terms.duration / 1e6
@@ -143,4 +143,4 @@ def _show(result: Result) -> None:
         message = finding.message.removeprefix(f"{result.cassette} ")
         colour = {"audit": "yellow", "import": None}.get(finding.what, "red")
         where = f"{result.cassette}:{place}" if place else result.cassette
-        echo(writable(harmless(f"{where}: {message}")), fg=colour)
+        echo(writable_text(replace_control_characters(f"{where}: {message}")), fg=colour)

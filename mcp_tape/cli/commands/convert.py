@@ -13,21 +13,21 @@ import click
 
 from ... import __version__
 from ...cassette import replace
-from ...cassette.change.convert import STDIN, Converted, ConvertError, build, convert, converted
+from ...cassette.change.reformat import STDIN, ConversionCounts, ConvertError, build, convert, count_converted
 from ...cassette.query import filters
 from ...cassette.query.filters import Filter
-from ...cassette.query.sessions import may_be_cassette
+from ...cassette.query.inventory import may_be_cassette
 from ...cassette.reader import Cassette, Session
 from ...cassette.schema import expect_local, is_remote
-from ...cassette.text.names import is_database
+from ...cassette.text.recognize import is_database
 from ...console import say
 from ...console.terminal import echo_json
 from ...errors import CassetteError, count
-from ...fleet.finding import cassettes
+from ...fleet.cassette_paths import cassettes
 from ...options import FORMATS
-from ...transports.signals import tidied_up
+from ...transports.signals import exit_on_signal
 from ...values import check_session
-from ..click_options import files, read_by, read_place
+from ..click_options import files, option_reader, read_place
 from ..filter import filter_option
 from ..forms import FORMS, OF_FRAMES, OF_MANY, OF_ONE, Extract, form_of, page, pieces, send
 
@@ -55,7 +55,7 @@ def _session(text: str) -> str:
 @click.argument("paths", metavar="IN... [OUT]", nargs=-1, required=True, shell_complete=files)
 @click.option("--to", "form", type=click.Choice(FORMS), help="The form of OUT. Default: what its name ends in; jsonl "
               "for stdout.")  # fmt: skip
-@click.option("--session", metavar="N|latest|all", callback=read_by(_session),
+@click.option("--session", metavar="N|latest|all", callback=option_reader(_session),
               help="Which sessions. Default: all; the newest for raw, pytest and vitest.")  # fmt: skip
 @filter_option
 @click.option("--side", type=click.Choice(["client", "server"]), help="Only what this side sent. raw needs it.")
@@ -96,7 +96,6 @@ def command(
     perfetto (.perfetto.json)     a time line for ui.perfetto.dev
     pytest (test_*.py)            a test for each tool call, replayed
     vitest (.test.ts, .test.mjs)  the same for vitest
-    lock (.lock)                  what the server offers, for mcp-tape breaking
 
     Cassettes go over byte for byte, and come back as they were. What follows from the frames, such as which answer
     belongs to which request, is worked out anew, so edited lines count. A line made by hand needs a sender and a text
@@ -107,7 +106,7 @@ def command(
     if output is not None and not _is_collector(output):
         _expect_place(output)
         replace.expect_room(output, force)
-    ctx.with_resource(tidied_up())
+    ctx.with_resource(exit_on_signal())
     whole = session is None and side is None and not kept.terms
     try:
         with ExitStack() as stack:
@@ -119,14 +118,16 @@ def command(
                                overwrite=force)  # fmt: skip
             else:
                 opened = [stack.enter_context(_source(source)) for source in sources]
-                chosen = [_chosen(stack, place, form, session, kept) for place in opened]
+                chosen = [_open_extract(stack, place, form, session, kept) for place in opened]
                 chosen = [one._replace(content=content, output=output, side=side, times=times) for one in chosen]
                 made = _write(chosen, form, kept, output, force)
     except CassetteError as error:
         if not textconv:
             raise
         why = str(error).replace(paths[0], "the file").replace("\n", " ")
-        _print([f"mcp-tape {__version__} cannot show this: {why}\n{_look_of(paths[0])}\n".encode("utf-8", "replace")])
+        _print(
+            [f"mcp-tape {__version__} cannot show this: {why}\n{_file_state(paths[0])}\n".encode("utf-8", "replace")]
+        )
         return
     if output is not None and as_json:
         echo_json({"file": output, "format": form, "sessions": made.sessions, "frames": made.frames})
@@ -215,7 +216,7 @@ def _source(source: str) -> Iterator[str]:
             raise type(error)(str(error).replace(copy, STDIN)) from None
 
 
-def _chosen(stack: ExitStack, place: str, form: str, session: str | None, kept: Filter) -> Extract:
+def _open_extract(stack: ExitStack, place: str, form: str, session: str | None, kept: Filter) -> Extract:
     """A cassette, and those of its sessions that are meant."""
     cassette = stack.enter_context(Cassette(place))
     session = session or ("latest" if form in OF_ONE or kept.names_sessions else "all")
@@ -229,14 +230,14 @@ def _sessions(cassette: Cassette, which: str, kept: Filter) -> list[Session]:
     return [session for session in cassette.sessions() if session.id in wanted]
 
 
-def _write(chosen: list[Extract], form: str, kept: Filter, output: str | None, force: bool) -> Converted:
+def _write(chosen: list[Extract], form: str, kept: Filter, output: str | None, force: bool) -> ConversionCounts:
     """Write what is chosen; count it."""
-    made = Converted(0, 0)
+    made = ConversionCounts(0, 0)
     for one in chosen:
-        some = converted(one.cassette, [session.id for session in one.sessions])
-        made = Converted(made.sessions + some.sessions, made.frames + some.frames)
+        some = count_converted(one.cassette, [session.id for session in one.sessions])
+        made = ConversionCounts(made.sessions + some.sessions, made.frames + some.frames)
     if form == "html":
-        _put(page(chosen, kept), output)
+        write_out(page(chosen, kept), output)
     elif output is not None and _is_collector(output):
         send(chosen[0], output)
     elif form == "db" and output is not None:
@@ -245,7 +246,7 @@ def _write(chosen: list[Extract], form: str, kept: Filter, output: str | None, f
     else:
         if output is not None and os.path.exists(output):
             _expect_other(chosen[0].cassette.path, output, form)
-        _put(pieces(form, chosen[0]), output)
+        write_out(pieces(form, chosen[0]), output)
     return made
 
 
@@ -259,7 +260,7 @@ def _expect_other(path: str, output: str, form: str) -> None:
         raise ConvertError(f"{output} is the recording itself, and {form} does not hold all of it; choose another name")
 
 
-def _put(data: Iterable[bytes], output: str | None) -> None:
+def write_out(data: Iterable[bytes], output: str | None) -> None:
     """Write to stdout, or to a file that is whole once it is there."""
     if output is None:
         _print(data)
@@ -285,7 +286,7 @@ def _print(data: Iterable[bytes]) -> None:
     sys.stdout.flush()
 
 
-def _look_of(file: str) -> str:
+def _file_state(file: str) -> str:
     """Return a value that changes when the file does."""
     digest = sha256()
     try:

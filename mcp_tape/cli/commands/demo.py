@@ -38,7 +38,7 @@ def command(output: str | None) -> None:
     Everything is real and local: a bundled client talks to a bundled server through the recorder, to the tape
     alone, and to the server's next version, in a temporary directory.
     """
-    with _kept(output) if output else tempfile.TemporaryDirectory(prefix="mcp-tape-demo-") as directory:
+    with _new_directory(output) if output else tempfile.TemporaryDirectory(prefix="mcp-tape-demo-") as directory:
         _replay(directory, _record(directory))
         _miss(directory)
         _diff(directory)
@@ -49,7 +49,7 @@ def command(output: str | None) -> None:
 
 
 @contextlib.contextmanager
-def _kept(directory: str) -> Iterator[str]:
+def _new_directory(directory: str) -> Iterator[str]:
     """A directory for new cassettes: none is recorded over."""
     for name in _CASSETTES:
         if os.path.lexists(os.path.join(directory, name)):

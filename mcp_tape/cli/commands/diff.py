@@ -8,24 +8,24 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ...compare.rules import RULES, SECTIONS, Rule
+from ...compare.rule_table import RULES, SECTIONS, Rule
 from ...console.terminal import echo, echo_json
-from ...fleet.finding import is_directory
+from ...fleet.cassette_paths import is_directory
 from ...options import REDACT, UPSTREAM, OptionValues
-from ...start.values import rules_from
+from ...start.server_values import rules_from
 from ..click_options import files, many_options, read_place, table_options
-from ..compare import AfterDashes, ComparisonOptions, diff_options, finite, report
-from ..running import Run, worst
+from ..compare import AfterDashes, ComparisonOptions, check_finite, diff_options, report
+from ..running import CommandRun, worst_exit_code
 
 if TYPE_CHECKING:
     from ...compare.judging import Comparison
     from ...compare.versions import Version
     from ...diff.project import Project
-    from ...diff.sources import Live
+    from ...diff.surveys import LiveTarget
     from ...fleet.shards import Shard
 
 _TIMEOUT = click.option("--timeout", type=click.FloatRange(min=0, min_open=True), default=30.0, show_default=True,
-                        metavar="SECONDS", callback=finite,
+                        metavar="SECONDS", callback=check_finite,
                         help="How long to wait for each answer of a live server.")  # fmt: skip
 
 
@@ -38,29 +38,32 @@ def references(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
     return value if value is None or is_live(value) else read_place(value)
 
 
-def new_of(old: str, new: str | None, command: tuple[str, ...], timeout: float, values: OptionValues) -> str | Live:
+def new_side(
+    old: str, new: str | None, command: tuple[str, ...], timeout: float, values: OptionValues
+) -> str | LiveTarget:
     """NEW: another cassette, or a live server."""
-    from ...diff.sources import Live, is_live
-    from ...redaction.diagnostics import hidden
+    from ...diff.sources import is_live
+    from ...diff.surveys import LiveTarget
+    from ...redaction.diagnostics import hide_secrets
 
     if is_live(old):
-        hint = f"mcp-tape diff CASSETTE {hidden(old)}; the URL of a cassette ends in .db or .jsonl"
+        hint = f"mcp-tape diff CASSETTE {hide_secrets(old)}; the URL of a cassette ends in .db or .jsonl"
         raise click.UsageError(f"OLD is a recording, and a URL can only be NEW: {hint}")
     if bool(new) == bool(command):
         raise click.UsageError("give what to compare with: another cassette, a URL, or -- and a server's command")
     if not new:
-        return Live(command, timeout=timeout)
+        return LiveTarget(command, timeout=timeout)
     if is_live(new):
-        return Live(url=new, headers=values.headers, cacert=values.cacert, timeout=timeout)
+        return LiveTarget(url=new, headers=values.headers, cacert=values.cacert, timeout=timeout)
     return new
 
 
-def shown_new(new: str | None, values: OptionValues) -> str | None:
+def redact_new(new: str | None, values: OptionValues) -> str | None:
     """NEW as it is shown: a URL may hold a password."""
     from ...diff.sources import is_live
-    from ...redaction.diagnostics import Discreet
+    from ...redaction.diagnostics import DiagnosticRedactor
 
-    return Discreet(rules_from(values)).text(new) if new and is_live(new) else new
+    return DiagnosticRedactor(rules_from(values)).text(new) if new and is_live(new) else new
 
 
 @click.command(
@@ -112,8 +115,8 @@ def command(
     cassette, with its comparison.
     """
     from ...compare.versions import PARTS
-    from ...fleet.many.comparing import Task, compared, files_of, name_of, pairs
-    from ...transports.signals import tidied_up
+    from ...fleet.many.diffing import DiffTask, compare_pair, files_of, name_of, pairs
+    from ...transports.signals import exit_on_signal
 
     if lists_rules:
         list_rules(options.format == "json")
@@ -123,18 +126,20 @@ def command(
     judging = options.judging()
     project = judging.project()
     parts = [part for part, chosen in zip(PARTS, (surface, calls), strict=True) if chosen] or PARTS
-    found = pairs(old, new_of(old, new, command, timeout, values))
+    found = pairs(old, new_side(old, new, command, timeout, values))
     alone = not is_directory(old)
     rules = rules_from(values)._replace(environ={})  # every process has its own
-    task = Task(judging, tuple(parts), rules)
+    task = DiffTask(judging, tuple(parts), rules)
     page = PairPage(project, options)
-    work = partial(compared, task=task, look=page.look) if alone else partial(compared, task=task)
-    run = Run("diff", "comparing", 1 if alone else jobs, shard, options.format == "json")
-    with tidied_up():
+    work = partial(compare_pair, task=task, look=page.render) if alone else partial(compare_pair, task=task)
+    run = CommandRun("diff", "comparing", 1 if alone else jobs, shard, options.format == "json")
+    with exit_on_signal():
         results = run.results(work, found, name_of, files_of)
-        file = shown_new(new, values) if alone else None
+        file = redact_new(new, values) if alone else None
         ctx.exit(
-            worst(report(results, project, options, alone=alone, names=not alone, file=file, page=lambda: page.html))
+            worst_exit_code(
+                report(results, project, options, alone=alone, names=not alone, file=file, page=lambda: page.html)
+            )
         )
 
 
@@ -147,17 +152,17 @@ class PairPage:
         self._level = options.level
         self.html: bytes | None = None
 
-    def look(self, before: Version, after: Version, comparison: Comparison) -> None:
+    def render(self, before: Version, after: Version, comparison: Comparison) -> None:
         """Make the page, as long as both sides are open."""
         if not self._is_asked:
             return
         from ...compare.report.wording import View
-        from ...viewer.page import compared
+        from ...viewer.page import render_comparison
 
         if self._level:
             comparison = comparison._replace(changes=comparison.at_least(self._level))
         view = View(ignore_file=os.path.relpath(self._project.ignore_path))
-        self.html = b"".join(compared(comparison, before, after, view))
+        self.html = b"".join(render_comparison(comparison, before, after, view))
 
 
 # -- the rules of diff, breaking and verify, listed: `diff --rules`

@@ -13,22 +13,22 @@ from typing import NamedTuple
 import click
 
 from ...api import check_writable
-from ...cassette.query import check
-from ...cassette.query.sessions import is_open, open_sessions
+from ...cassette.query import integrity
+from ...cassette.query.inventory import describe_open, is_open
 from ...cassette.reader import Cassette
-from ...clients.config import Server
-from ...clients.entry import PROGRAM, Tape
-from ...clients.finding import Found, find, is_shared
-from ...clients.remote import Remote, RemoteTape
-from ...clients.spans import Pairs
+from ...clients.config_file import ServerEntry
+from ...clients.discovery import ClientFile, find, is_shared
+from ...clients.entry import PROGRAM, EntryTape
+from ...clients.positions import Pairs
 from ...clients.table import BY_NAME, path_of
+from ...clients.url_entry import Remote, RemoteTape
 from ...console import say
-from ...console.terminal import echo, echo_json, writable
-from ...contracts.why import reasons
-from ...errors import CassetteError, count, harmless
-from ...redaction.diagnostics import hidden
-from ...start.names import data_cassettes
-from ...testing.entries import expanded
+from ...console.terminal import echo, echo_json, writable_text
+from ...contracts.reasons import reasons
+from ...errors import CassetteError, count, replace_control_characters
+from ...redaction.diagnostics import hide_secrets
+from ...start.cassette_names import data_cassettes
+from ...testing.entries import expand_variables
 from ...transports.process import Around
 from ...verify.probe import Probe, probe, probe_url
 from ...wire.channels import SSE
@@ -43,7 +43,7 @@ _DESKTOP = (
 )
 
 
-class Seen(NamedTuple):
+class Diagnosis(NamedTuple):
     """Something that was looked at: whether it is well, and what to do if not."""
 
     what: str
@@ -74,13 +74,13 @@ def command(about: str | None, timeout: float, as_json: bool) -> None:
     if something is wrong.
     """
     if about in BY_NAME:
-        seen = _of_clients(about, timeout)
+        seen = _check_clients(about, timeout)
     elif about is not None:
         if not os.path.exists(about):
             raise click.UsageError(f"{about} is neither a client (mcp-tape wrap --list shows them) nor a cassette")
-        seen = _of_cassette(about)
+        seen = _check_cassette(about)
     else:
-        seen = _of_all()
+        seen = _check_all()
     wrong = 0
     for one in seen:
         wrong += not one.ok
@@ -90,61 +90,61 @@ def command(about: str | None, timeout: float, as_json: bool) -> None:
     raise SystemExit(1 if wrong else 0)
 
 
-def _print(one: Seen, as_json: bool) -> None:
+def _print(one: Diagnosis, as_json: bool) -> None:
     if as_json:
-        echo_json(one._asdict() | {"found": hidden(one.found)})
+        echo_json(one._asdict() | {"found": hide_secrets(one.found)})
         return
     line = f"{'ok ' if one.ok else 'BAD'} {one.what}: {one.found}"
-    echo(writable(harmless(hidden(line))), fg=None if one.ok else "red")
+    echo(writable_text(replace_control_characters(hide_secrets(line))), fg=None if one.ok else "red")
     if one.advice:
-        echo(writable(harmless(f"    {one.advice}")))
+        echo(writable_text(replace_control_characters(f"    {one.advice}")))
 
 
-def _of_all() -> Iterator[Seen]:
-    yield _of_place(data_cassettes())
-    yield _of_program()
-    yield from _of_clients(None, None)
+def _check_all() -> Iterator[Diagnosis]:
+    yield _check_place(data_cassettes())
+    yield _check_program()
+    yield from _check_clients(None, None)
 
 
-def _of_place(directory: str) -> Seen:
+def _check_place(directory: str) -> Diagnosis:
     """Can SQLite write there?"""
     there = directory
     while not os.path.exists(there):
         there = os.path.dirname(there)
     what = f"recordings in {directory}"
     if not os.access(there, os.W_OK):
-        return Seen(what, False, f"{there} may not be written", "record elsewhere: mcp-tape wrap -o FILE")
-    if not check.can_hold_wal(there):
-        return Seen(
+        return Diagnosis(what, False, f"{there} may not be written", "record elsewhere: mcp-tape wrap -o FILE")
+    if not integrity.can_hold_wal(there):
+        return Diagnosis(
             what, False, "its file system cannot hold a write-ahead log", "record onto a local disk with -o FILE"
         )
-    return Seen(what, True, "can be written")
+    return Diagnosis(what, True, "can be written")
 
 
-def _of_program() -> Seen:
+def _check_program() -> Diagnosis:
     found = shutil.which(PROGRAM)
     if found is None:
         advice = "install it with pipx or uv tool; files of projects name it without a directory"
-        return Seen(PROGRAM, False, "is not on the PATH", advice)
-    return Seen(PROGRAM, True, f"is {found}")
+        return Diagnosis(PROGRAM, False, "is not on the PATH", advice)
+    return Diagnosis(PROGRAM, True, f"is {found}")
 
 
-def _of_clients(name: str | None, timeout: float | None) -> Iterator[Seen]:
+def _check_clients(name: str | None, timeout: float | None) -> Iterator[Diagnosis]:
     there = list(find(os.getcwd(), os.environ, name))
     if name and not there:
         paths = ", ".join(path_of(pattern, os.environ) for pattern in BY_NAME[name].user)
-        yield Seen(name, False, "has no file here", f"it would be at {paths}; see mcp-tape wrap --list")
+        yield Diagnosis(name, False, "has no file here", f"it would be at {paths}; see mcp-tape wrap --list")
     for found in there:
         what = f"{found.place.client.name} ({found.place.path})"
-        yield Seen(what, not found.problem, found.problem or f"has {count(len(found.servers()), 'server')}")
+        yield Diagnosis(what, not found.problem, found.problem or f"has {count(len(found.servers()), 'server')}")
         for server in found.servers():
             if server.remote is not None:
-                yield from _of_url(found, server, server.remote, timeout)
+                yield from _check_url(found, server, server.remote, timeout)
             elif server.parts is not None:
-                yield from _of_server(found, server, timeout)
+                yield from _check_server(found, server, timeout)
 
 
-def _of_server(found: Found, server: Server, timeout: float | None) -> Iterator[Seen]:
+def _check_server(found: ClientFile, server: ServerEntry, timeout: float | None) -> Iterator[Diagnosis]:
     assert server.parts and found.config
     what = f"{found.place.client.name}: {server.name}"
     words = server.parts.words
@@ -153,66 +153,66 @@ def _of_server(found: Found, server: Server, timeout: float | None) -> Iterator[
     if env is not None and found.place.client.desktop and "PATH" not in dict(env):
         env = (*env, ("PATH", _desktop_path()))
     path = dict(env or ()).get("PATH")
-    missing = _missing(found, words[0], path)
+    missing = _find_missing_program(found, words[0], path)
     if missing is None and isinstance(server.tape, RemoteTape):
-        yield from _of_url(found, server, server.tape.was, timeout)
+        yield from _check_url(found, server, server.tape.was, timeout)
         return
-    if missing is None and isinstance(server.tape, Tape):
+    if missing is None and isinstance(server.tape, EntryTape):
         words = words[server.tape.words + 1 :]
-        missing = _missing(found, words[0], path)
+        missing = _find_missing_program(found, words[0], path)
     if missing:
         yield missing._replace(what=what)
         return
     if timeout is None:
-        yield Seen(what, True, f"{'is wrapped, and ' * server.is_wrapped}starts {words[0]}, which is there")
+        yield Diagnosis(what, True, f"{'is wrapped, and ' * server.is_wrapped}starts {words[0]}, which is there")
         return
     if env is None or any("${" in word for word in words):
-        yield Seen(what, True, "was not started: only the client knows all of its variables")
+        yield Diagnosis(what, True, "was not started: only the client knows all of its variables")
         return
-    yield from _of_started(what, words, timeout, Around(env, None, ()))
+    yield from _check_command(what, words, timeout, Around(env, None, ()))
 
 
-def _of_url(found: Found, server: Server, remote: Remote, timeout: float | None) -> Iterator[Seen]:
+def _check_url(found: ClientFile, server: ServerEntry, remote: Remote, timeout: float | None) -> Iterator[Diagnosis]:
     """Does what is at a URL answer? `remote` is the entry, or what it was before it was wrapped."""
     assert found.config
     what = f"{found.place.client.name}: {server.name}"
     if timeout is None or server.problem:
         said = server.problem or f"{'is wrapped, and ' * server.is_wrapped}speaks to {remote.url}"
-        yield Seen(what, True, said)
+        yield Diagnosis(what, True, said)
         return
     entry = found.config.value.at((*found.config.way, server.name))
     values = dict(entry.get(remote.env_key if server.is_wrapped else remote.headers_key) or ())
     names = remote.variables if server.is_wrapped else {name: name for name in remote.names}
     url, headers = (
-        expanded(remote.url, os.environ),
-        [(h, expanded(values.get(key), os.environ)) for h, key in names.items()],
+        expand_variables(remote.url, os.environ),
+        [(h, expand_variables(values.get(key), os.environ)) for h, key in names.items()],
     )
     if not isinstance(url, str) or any(not isinstance(value, str) for _, value in headers):
-        yield Seen(what, True, "was not asked: only the client knows all of its variables")
+        yield Diagnosis(what, True, "was not asked: only the client knows all of its variables")
         return
     done = probe_url(url, headers, timeout, sse=remote.type == SSE)
-    yield from _of_answer(
+    yield from _judge_answer(
         what, done, "is the URL right, and what its headers say? Try it with: mcp-tape record --url URL"
     )
 
 
-def _of_started(what: str, words: list[str], timeout: float, around: Around) -> Iterator[Seen]:
+def _check_command(what: str, words: list[str], timeout: float, around: Around) -> Iterator[Diagnosis]:
     done = probe(words, timeout, around)
-    yield from _of_answer(what, done, "run its command in a terminal: it should wait for input")
+    yield from _judge_answer(what, done, "run its command in a terminal: it should wait for input")
 
 
-def _of_answer(what: str, done: Probe, advice: str) -> Iterator[Seen]:
+def _judge_answer(what: str, done: Probe, advice: str) -> Iterator[Diagnosis]:
     said = f"; its stderr ends with: {done.stderr[-1]}" if done.stderr else ""
     if done.why:
-        yield Seen(what, False, f"{done.why}{said}", advice)
+        yield Diagnosis(what, False, f"{done.why}{said}", advice)
     elif done.seconds > _SLOW:
         advice = "install it instead of downloading it at each start (npx, uvx), or give the client a longer timeout"
-        yield Seen(what, False, f"answers after {done.seconds:.1f} s", advice)
+        yield Diagnosis(what, False, f"answers after {done.seconds:.1f} s", advice)
     else:
-        yield Seen(what, True, f"{done.server or 'it'} answers after {done.seconds:.1f} s, in {done.version}")
+        yield Diagnosis(what, True, f"{done.server or 'it'} answers after {done.seconds:.1f} s, in {done.version}")
     if done.noise:
         advice = "stdout is for messages alone: let it log to stderr"
-        yield Seen(what, False, f"writes something else on stdout: {done.noise[0]!r}", advice)
+        yield Diagnosis(what, False, f"writes something else on stdout: {done.noise[0]!r}", advice)
 
 
 @cache
@@ -228,7 +228,7 @@ def _desktop_path() -> str:
     return found[0] if found and not done.returncode else default
 
 
-def _missing(found: Found, program: str, path: str | None) -> Seen | None:
+def _find_missing_program(found: ClientFile, program: str, path: str | None) -> Diagnosis | None:
     """What is wrong with a program that a client must start; None if it is there. `path`: its PATH, if not ours."""
     if "${" in program:
         return None
@@ -238,7 +238,7 @@ def _missing(found: Found, program: str, path: str | None) -> Seen | None:
         return (
             None
             if is_there
-            else Seen(
+            else Diagnosis(
                 "",
                 False,
                 f"{program} is not there",
@@ -250,12 +250,12 @@ def _missing(found: Found, program: str, path: str | None) -> Seen | None:
         is_desktop = found.place.client.desktop and path == _desktop_path()
         whose = f"the PATH of {found.place.client.title}" if is_desktop else "the PATH of its entry"
         advice = f"give the full path, {here}, or set PATH in the entry's env"
-        return Seen("", False, f"{program} is on your shell's PATH, but not on {whose} ({path})", advice)
+        return Diagnosis("", False, f"{program} is on your shell's PATH, but not on {whose} ({path})", advice)
     if here is None and shutil.which(program, path=path) is None:
         advice = "install it, or give its full path: a desktop client does not have your shell's PATH"
-        return Seen("", False, f"{program} is not on the PATH", advice)
+        return Diagnosis("", False, f"{program} is not on the PATH", advice)
     if program == PROGRAM and not is_shared(found.place):
-        return Seen("", False, "mcp-tape has no directory there, and desktop clients have another PATH",
+        return Diagnosis("", False, "mcp-tape has no directory there, and desktop clients have another PATH",
                     "mcp-tape wrap --undo, then wrap, puts the full path in")  # fmt: skip
     return None
 
@@ -263,23 +263,23 @@ def _missing(found: Found, program: str, path: str | None) -> Seen | None:
 def _env(entry: Pairs) -> tuple[tuple[str, str], ...] | None:
     """The variables of an entry; None where one of them is known to the client alone."""
     given = entry.get("env") or entry.get("environment") or ()
-    pairs = [(key, expanded(value, os.environ)) for key, value in given]
+    pairs = [(key, expand_variables(value, os.environ)) for key, value in given]
     return None if any(not isinstance(value, str) for _, value in pairs) else tuple(pairs)
 
 
-def _of_cassette(path: str) -> Iterator[Seen]:
-    yield _of_place(os.path.dirname(os.path.abspath(path)))
+def _check_cassette(path: str) -> Iterator[Diagnosis]:
+    yield _check_place(os.path.dirname(os.path.abspath(path)))
     try:
         check_writable(os.path.abspath(path))
         with Cassette(path) as cassette:
             every = cassette.sessions()
             sessions = [session.id for session in every]
             still_open = [session.id for session in every if is_open(session)]
-            more = f"; {open_sessions(still_open)}" if still_open else ""
-            yield Seen(path, True, f"has {count(len(sessions), 'session')}{more}")
+            more = f"; {describe_open(still_open)}" if still_open else ""
+            yield Diagnosis(path, True, f"has {count(len(sessions), 'session')}{more}")
             found = list(reasons(cassette, sessions))
     except CassetteError as error:
-        yield Seen(
+        yield Diagnosis(
             path,
             False,
             str(error).removeprefix("cannot read ").removeprefix(path).lstrip(": "),
@@ -287,5 +287,5 @@ def _of_cassette(path: str) -> Iterator[Seen]:
         )
         return
     if found:
-        yield Seen(path, False, f"{found[0].what}, and {len(found) - 1} more" if found[1:] else found[0].what,
+        yield Diagnosis(path, False, f"{found[0].what}, and {len(found) - 1} more" if found[1:] else found[0].what,
                    "mcp-tape why has each, with the evidence")  # fmt: skip

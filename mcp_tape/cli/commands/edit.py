@@ -18,7 +18,7 @@ from ...console.progress import Progress
 from ...console.terminal import echo_json
 from ...errors import CassetteError, TapeError, count
 from ...formats import sheet
-from ...formats.sheet import Edit, SheetError, Written
+from ...formats.sheet import Edit, SheetError, WrittenSession
 from ..click_options import changed_cassette_argument, session_option
 
 
@@ -45,14 +45,14 @@ def command(file: str, session: int | None, editor: str | None, as_json: bool) -
     directory = tempfile.mkdtemp(prefix="mcp-tape-")  # nobody else may look into it
     try:
         stem = os.path.splitext(os.path.basename(file))[0]
-        number, edit = _edited(file, session, chosen, os.path.join(directory, f"{stem}.txt"))
+        number, edit = _edit_session(file, session, chosen, os.path.join(directory, f"{stem}.txt"))
     except _UnfinishedError:
         raise  # somebody's work is in there
     except BaseException:
         shutil.rmtree(directory, ignore_errors=True)
         raise
     shutil.rmtree(directory, ignore_errors=True)
-    _say(file, number, edit, as_json)
+    _report_edit(file, number, edit, as_json)
 
 
 class _UnfinishedError(TapeError):
@@ -63,7 +63,7 @@ class _UnfinishedError(TapeError):
         self.exit_code = exit_code
 
 
-def _edited(file: str, session: int | None, editor: str, text: str) -> tuple[int, Edit]:
+def _edit_session(file: str, session: int | None, editor: str, text: str) -> tuple[int, Edit]:
     try:
         with open(text, "w", encoding="utf-8", errors="surrogateescape", newline="\n") as out:
             written = sheet.write(file, session, out)
@@ -80,7 +80,7 @@ def _edited(file: str, session: int | None, editor: str, text: str) -> tuple[int
                 open(text, encoding="utf-8", errors="surrogateescape", newline="\n") as lines,
                 Progress(f"putting session {number} back", os.path.getsize(text)) as progress,
             ):
-                return number, sheet.put_back(file, written, _shown(lines, progress))
+                return number, sheet.put_back(file, written, _show_progress(lines, progress))
         except SheetError as error:
             say(f"{text}, {error}")
             if not _wants_to_go_on():
@@ -93,7 +93,7 @@ def _edited(file: str, session: int | None, editor: str, text: str) -> tuple[int
             raise _UnfinishedError(message, TapeError.exit_code) from None
 
 
-def _shown(lines: Iterable[str], progress: Progress) -> Iterator[str]:
+def _show_progress(lines: Iterable[str], progress: Progress) -> Iterator[str]:
     done = 0
     for number, line in enumerate(lines):
         done += len(line)
@@ -117,7 +117,7 @@ def _wants_to_go_on() -> bool:
     return sys.stdin.isatty() and sys.stderr.isatty() and click.confirm("Edit again?", default=True, err=True)
 
 
-def _retry(file: str, written: Written, text: str) -> str:
+def _retry(file: str, written: WrittenSession, text: str) -> str:
     if written.is_open:  # put back later, it would lack what comes meanwhile
         return f"Your text is in {text}"
     session = written.session.id
@@ -147,7 +147,7 @@ def _editor() -> str:
     raise click.UsageError("no editor was found: set $EDITOR, or add --editor CMD")
 
 
-def _say(file: str, session: int, edit: Edit, as_json: bool) -> None:
+def _report_edit(file: str, session: int, edit: Edit, as_json: bool) -> None:
     if as_json:
         echo_json({"file": file, "session": session, **edit._asdict()})
     elif not any(edit):

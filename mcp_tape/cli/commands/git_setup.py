@@ -14,8 +14,8 @@ import click
 
 from ...console import say
 from ...console.terminal import echo_json
+from ...diff.pending import ENDING
 from ...diff.project import read_file
-from ...diff.review import ENDING
 from ...errors import TapeError
 
 _DRIVER = "diff=mcp-tape"
@@ -49,15 +49,19 @@ def command(directory: str, paths: tuple[str, ...], undo: bool, as_json: bool) -
     top = _git(directory, "rev-parse", "--show-toplevel")
     attributes = os.path.join(top, ".gitattributes")
     changed = _undo(attributes) if undo else _write(attributes, _NOTE, [f"{path} {_DRIVER}" for path in paths])
-    configured = any((_show_again(top), _set(top, "")) if undo else (_ignore(top, paths), _set(top, _textconv())))
+    configured = any(
+        (_show_again(top), _configure_textconv(top, ""))
+        if undo
+        else (_ignore(top, paths), _configure_textconv(top, _textconv()))
+    )
     if as_json:
         done = {"attributes": attributes, "attributes_changed": changed, "config_changed": configured}
         echo_json(done | {"textconv": None if undo else _textconv()})
     else:
-        _say(attributes, changed, configured, undo)
+        _report_setup(attributes, changed, configured, undo)
 
 
-def _say(attributes: str, changed: bool, configured: bool, undo: bool) -> None:
+def _report_setup(attributes: str, changed: bool, configured: bool, undo: bool) -> None:
     if not changed and not configured:
         say("there was nothing to take back" if undo else "git already shows cassettes in words here")
         return
@@ -78,7 +82,7 @@ def _write(file: str, note: str, lines: Sequence[str]) -> bool:
     missing = [line for line in lines if line not in there]
     if not missing:
         return False
-    _replace(file, _with(text, [*([] if note in there else [note]), *missing]))
+    _replace(file, _append_lines(text, [*([] if note in there else [note]), *missing]))
     return True
 
 
@@ -103,7 +107,7 @@ def _exclude_file(top: str) -> str:
     return os.path.join(top, _git(top, "rev-parse", "--git-path", "info/exclude"))
 
 
-def _with(text: str, lines: Sequence[str]) -> str:
+def _append_lines(text: str, lines: Sequence[str]) -> str:
     """Append lines with the line ends of those before, and a newline behind the last one only if there was one."""
     end = "\r\n" if "\r\n" in text else "\n"
     if text and not text.endswith("\n"):
@@ -113,7 +117,7 @@ def _with(text: str, lines: Sequence[str]) -> str:
 
 def _undo(attributes: str) -> bool:
     text = _read(attributes)
-    left = "".join(map(_without, text.splitlines(keepends=True)))
+    left = "".join(map(_strip_attribute, text.splitlines(keepends=True)))
     if left == text:
         return False
     if not text.endswith("\n"):
@@ -125,7 +129,7 @@ def _undo(attributes: str) -> bool:
     return True
 
 
-def _without(line: str) -> str:
+def _strip_attribute(line: str) -> str:
     """A line without our attribute; empty if nothing else is on it."""
     body = line.rstrip("\r\n")
     pattern, *words = body.split() or [""]
@@ -152,7 +156,7 @@ def _replace(attributes: str, text: str) -> None:
         raise TapeError(f"cannot write {attributes}: {error.strerror}") from None
 
 
-def _set(top: str, textconv: str) -> bool:
+def _configure_textconv(top: str, textconv: str) -> bool:
     """Set the command that git runs in this clone, or remove it. Return whether that changes anything."""
     if _git(top, "config", "--local", "--get", _KEY, fails=True) == textconv:
         return False

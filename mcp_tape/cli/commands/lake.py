@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import click
 
 from ...console import say
-from ...errors import count, harmless
+from ...errors import count, replace_control_characters
 from ...values import size_text
 from ..click_options import cassettes_argument, files, json_option, many_options
-from ..running import Found, Run, report
+from ..running import CommandRun, Found, report
 
 if TYPE_CHECKING:
     from ...fleet.many.results import Result
@@ -46,21 +46,21 @@ def command(paths: list[str], dest: str, bare: bool, jobs: int, shard: Shard | N
     cannot be read.
     """
     from ...fleet.lake.run import lake_one, prepare  # which need pyarrow
-    from ...transports.signals import tidied_up
+    from ...transports.signals import exit_on_signal
 
     prepare(dest, not bare)
     work = partial(lake_one, dest=dest, content=not bare)
-    run = Run("lake", "adding", jobs, shard, quiet=True)
+    run = CommandRun("lake", "adding", jobs, shard, quiet=True)
     done: Counter[str] = Counter()
-    with tidied_up():
+    with exit_on_signal():
         results = run.results(work, paths, str, lambda path: [path])
-        code = report(_counted(results, done), "json" if as_json else "text", _show)
+        code = report(_count_results(results, done), "json" if as_json else "text", _show)
     if not as_json:
         _summarize(done, dest)
     raise SystemExit(code)
 
 
-def _counted(results: Found, done: Counter[str]) -> Found:
+def _count_results(results: Found, done: Counter[str]) -> Found:
     """The results, counted, up to one after which no other can be."""
     from ...fleet.lake.run import UNWRITTEN
 
@@ -75,7 +75,7 @@ def _counted(results: Found, done: Counter[str]) -> Found:
 
 def _show(result: Result) -> None:
     for line in "\n".join(result.notes).splitlines():
-        say(harmless(line))
+        say(replace_control_characters(line))
 
 
 def _summarize(done: Counter[str], dest: str) -> None:
@@ -84,7 +84,7 @@ def _summarize(done: Counter[str], dest: str) -> None:
     words = {"added": "added", "there": "there before", "busy": "being recorded", "unwritten": "not written"}
     bad = {status: status for status in ("unreadable", "crashed")}
     said = [f"{done[status]} {word}" for status, word in (words | bad).items() if done[status]]
-    say(f"{harmless(dest)}: {', '.join(said) or 'nothing to add'}")
+    say(f"{replace_control_characters(dest)}: {', '.join(said) or 'nothing to add'}")
     if done["added"]:
         rows = ", ".join(count(done[table], table.removesuffix("s")) for table in reversed(TABLES))
         say(f"new: {rows}, {size_text(done['bytes'])}")

@@ -9,14 +9,14 @@ from collections.abc import Iterable
 import click
 
 from ...cassette.query.exchanges import Counts
+from ...cassette.query.inventory import cassettes_in, facts, server
 from ...cassette.query.parts import Links, links
-from ...cassette.query.sessions import cassettes_in, facts, server
 from ...cassette.reader import Cassette, EmptyError, Session
 from ...console import say
-from ...console.terminal import columns, echo, echo_json, echo_one_of_many, fit, pad, wrap, writable
+from ...console.terminal import columns, echo, echo_json, echo_one_of_many, fit, pad, wrap, writable_text
 from ...errors import CassetteError, count
-from ...formats.lines import duration
-from ...start.names import data_cassettes
+from ...formats.row_lines import duration
+from ...start.cassette_names import data_cassettes
 from ..click_options import files, json_option, read_places
 
 _WIDTH_OF_A_PIPE = 400  # a note may be long
@@ -40,7 +40,7 @@ def command(ctx: click.Context, places: tuple[str, ...], as_json: bool) -> None:
     A session is one client's conversation: on stdio from the server's start to its end, over HTTP one
     Mcp-Session-Id; clients without one share a session per recording.
     """
-    from ...fleet.finding import cassettes
+    from ...fleet.cassette_paths import cassettes
 
     if not places:
         here = next(cassettes_in("."), None)
@@ -75,7 +75,7 @@ def _list_all(directory: str, paths: Iterable[str], as_json: bool) -> int:
 def _list(path: str, as_json: bool, heading: bool = False) -> None:
     with Cassette(path) as cassette:
         if heading and not as_json:
-            echo(writable(fit(path, columns())), bold=True)
+            echo(writable_text(fit(path, columns())), bold=True)
         found = False
         for block in cassette.session_blocks():
             found = True
@@ -91,7 +91,7 @@ def _print(path: str, session: Session, counts: Counts, beside: Links, as_json: 
     if as_json:
         echo_json(facts(path, session, counts) | beside._asdict())
     else:
-        echo_one_of_many(writable(_line(session, counts, beside)), fg="red" if session.incomplete else None)
+        echo_one_of_many(writable_text(_line(session, counts, beside)), fg="red" if session.incomplete else None)
 
 
 def _line(session: Session, counts: Counts, beside: Links) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ...errors import pasted
+from ...errors import quote_path
 from ..click_options import files, read_places
 
 
@@ -29,15 +29,15 @@ def command(places: tuple[str, ...]) -> None:
 
     It needs the MCP SDK: pip install 'mcp-tape[mcp]'
     """
-    from ...agent.places import Places, given
-    from ...fleet.finding import expanded
-    from ...start.names import default_directory
+    from ...agent.places import ReadableCassettes, readable_cassettes
+    from ...fleet.cassette_paths import expand_places
+    from ...start.cassette_names import default_directory
 
     try:
-        from ...agent.server import run
+        from ...agent.sdk_server import run
     except ImportError as error:
         if (error.name or "").partition(".")[0] not in ("mcp", "mcp_types", "anyio"):
             raise
-        install = f"pip install {pasted('mcp-tape[mcp]')}"
+        install = f"pip install {quote_path('mcp-tape[mcp]')}"
         raise click.UsageError(f"this command needs the MCP SDK, 2.2 or newer ({error}); try: {install}") from None
-    run(given(expanded(places)) if places else Places([default_directory()]))
+    run(readable_cassettes(expand_places(places)) if places else ReadableCassettes([default_directory()]))

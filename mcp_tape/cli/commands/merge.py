@@ -6,8 +6,8 @@ import click
 
 from ...console import say
 from ...console.terminal import echo_json
-from ...errors import count, harmless
-from ...transports.signals import tidied_up
+from ...errors import count, replace_control_characters
+from ...transports.signals import exit_on_signal
 from ..click_options import cassettes_argument, changed_place, files, json_option
 
 
@@ -28,14 +28,14 @@ def command(paths: list[str], output: str, force: bool, as_json: bool) -> None:
     cassettes, because one is a copy of the other, is taken once. CASSETTE can be a file, a directory, a quoted
     pattern or a URL. The input cassettes stay as they are.
     """
-    from ...cassette.change.merge import merge
+    from ...cassette.change.merge_sessions import merge
 
-    click.get_current_context().with_resource(tidied_up())
+    click.get_current_context().with_resource(exit_on_signal())
     merged = merge(paths, output, overwrite=force)
     for entry in merged:
         if as_json:
             echo_json(entry._asdict())
         else:
-            click.echo(f"{entry.session:>3}  {harmless(entry.file)} session {entry.was}")
+            click.echo(f"{entry.session:>3}  {replace_control_characters(entry.file)} session {entry.was}")
     if not as_json:
         say(f"{count(len(merged), 'session')} in {output}")

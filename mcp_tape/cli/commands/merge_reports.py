@@ -9,12 +9,12 @@ import click
 
 from ...cassette import replace
 from ...console import say
-from ...console.terminal import clip, columns, echo, echo_json, writable
+from ...console.terminal import clip, columns, echo, echo_json, writable_text
 from ...errors import count
 from ..click_options import files, json_option
 
 if TYPE_CHECKING:
-    from ...fleet.many.merging import Merged
+    from ...fleet.many.merging import MergedReport
 
 
 @click.command(
@@ -38,18 +38,18 @@ def command(ctx: click.Context, /, reports: tuple[str, ...], output: str | None,
 
     The exit code is the highest of all cassettes; 1 at least, if some cassettes are in no report.
     """
-    from ...fleet.many.merging import as_dict, merge, written
+    from ...fleet.many.merging import as_dict, merge, render_merged
 
     if output not in (None, "-"):
         replace.expect_room(output, force)
     merged = merge(reports)
     if output is not None:
-        _write(output, written(merged))
+        _write(output, render_merged(merged))
     if as_json:
         echo_json(as_dict(merged))
     elif output != "-":
         _show(merged)
-    _say(merged)
+    _report_unmerged(merged)
     ctx.exit(merged.code)
 
 
@@ -64,7 +64,7 @@ def _write(output: str, data: bytes) -> None:
         raise click.UsageError(f"cannot write {output}: {error.strerror}") from None
 
 
-def _show(merged: Merged) -> None:
+def _show(merged: MergedReport) -> None:
     """A table of how many passed, and a line for each cassette that did not."""
     from ...fleet.many.merging import statuses
     from ...fleet.many.results import CODES
@@ -77,15 +77,15 @@ def _show(merged: Merged) -> None:
     for name, numbers in sorted(counts.items()):
         row = [numbers.total(), *(numbers[status] for status in shown)]
         cells = (f"{number:>{len(head)}}" for number, head in zip(row, heads, strict=True))
-        echo(writable(clip("  ".join([name.ljust(width), *cells]), columns())))
+        echo(writable_text(clip("  ".join([name.ljust(width), *cells]), columns())))
     for entry in merged.entries:
         if entry.status != "passed":
             more = f" and {entry.findings - 1} more" if entry.findings > 1 else ""
             line = f"{entry.status}  {entry.command}  {entry.cassette}  {entry.message}{more}"
-            echo(writable(clip(line, columns())), fg="red")
+            echo(writable_text(clip(line, columns())), fg="red")
 
 
-def _say(merged: Merged) -> None:
+def _report_unmerged(merged: MergedReport) -> None:
     """Say what was not merged as it was, or not there."""
     if merged.repeats:
         say(f"{count(merged.repeats, 'result')} there twice, and counted once")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from ...transports.signals import tidied_up
+from ...transports.signals import exit_on_signal
 from ..click_options import changed_place, files, json_option
-from .push import Tally
+from .push import OutcomePrinter
 
 
 @click.command(
@@ -36,10 +36,10 @@ def command(
     be fetched.
     Buckets need obstore: pip install 'mcp-tape[remote]'
     """
-    from ...fleet.pull import pull  # only where it is used
+    from ...fleet.pulling import pull  # only where it is used
 
-    click.get_current_context().with_resource(tidied_up())
-    with Tally(f"pulling into {directory}", 0, as_json) as tally:
+    click.get_current_context().with_resource(exit_on_signal())
+    with OutcomePrinter(f"pulling into {directory}", 0, as_json) as tally:
         code = pull(urls, directory, dates, servers, tally, tally.begin, force)
     tally.end()
     raise SystemExit(code)

@@ -9,13 +9,13 @@ import click
 
 from ...console import say
 from ...console.progress import Progress
-from ...console.terminal import echo, echo_json, writable
-from ...errors import count, harmless
-from ...fleet.bucket import Outcome
-from ...fleet.many.checking import here
-from ...options import KNOWN, REDACT, OptionValues
-from ...start.values import rules_from
-from .. import has_found
+from ...console.terminal import echo, echo_json, writable_text
+from ...errors import count, replace_control_characters
+from ...fleet.bucket import TransferOutcome
+from ...fleet.many.checking import redactor_here
+from ...options import REDACT, SECRET_SOURCES, OptionValues
+from ...start.server_values import rules_from
+from .. import set_least_exit_code
 from ..click_options import cassettes_argument, json_option, table_options
 
 
@@ -29,7 +29,7 @@ from ..click_options import cassettes_argument, json_option, table_options
 @cassettes_argument
 @click.argument("url", metavar="URL")
 @click.option("--allow-secrets", is_flag=True, help="Also push what mcp-tape check finds secrets in.")
-@table_options(*REDACT, *KNOWN)
+@table_options(*REDACT, *SECRET_SOURCES)
 @json_option
 def command(paths: list[str], url: str, allow_secrets: bool, as_json: bool, values: OptionValues) -> None:
     """Put cassettes into a bucket: s3://, gs:// or az://.
@@ -44,15 +44,15 @@ def command(paths: list[str], url: str, allow_secrets: bool, as_json: bool, valu
     Exit code 1: some were refused. 3: a file is not a cassette. 4: the bucket could not be reached, or denied.
     It needs obstore: pip install 'mcp-tape[remote]'
     """
-    from ...fleet.push import push  # only where it is used
+    from ...fleet.pushing import push  # only where it is used
 
-    with Tally(f"pushing to {url}", len(paths), as_json) as tally:
-        code = push(paths, url, None if allow_secrets else partial(here, rules_from(values)), tally)
+    with OutcomePrinter(f"pushing to {url}", len(paths), as_json) as tally:
+        code = push(paths, url, None if allow_secrets else partial(redactor_here, rules_from(values)), tally)
     tally.end()
     raise SystemExit(code)
 
 
-class Tally:
+class OutcomePrinter:
     """Outcomes, printed one by one and counted."""
 
     def __init__(self, title: str, total: int, as_json: bool) -> None:
@@ -63,15 +63,15 @@ class Tally:
     def begin(self, total: int) -> None:
         self._progress = Progress(self._title, total)
 
-    def __enter__(self) -> Tally:
+    def __enter__(self) -> OutcomePrinter:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._progress.hide()
 
-    def __call__(self, outcome: Outcome) -> None:
+    def __call__(self, outcome: TransferOutcome) -> None:
         self._counts[outcome.status] += 1
-        has_found(outcome.code)
+        set_least_exit_code(outcome.code)
         self._progress.hide()
         if self._as_json:
             facts = outcome._asdict()
@@ -80,9 +80,9 @@ class Tally:
         elif outcome.code:
             why = (outcome.why or "").partition("\n")[0]
             named = why if outcome.file in why or (outcome.url or outcome.file) in why else f"{outcome.file}: {why}"
-            echo(writable(harmless(f"{outcome.status}: {named}")), fg="red")
+            echo(writable_text(replace_control_characters(f"{outcome.status}: {named}")), fg="red")
         else:
-            echo(writable(harmless(f"{outcome.status}: {outcome.file} → {outcome.url}")))
+            echo(writable_text(replace_control_characters(f"{outcome.status}: {outcome.file} → {outcome.url}")))
         self._progress(self._counts.total())
 
     def end(self) -> None:

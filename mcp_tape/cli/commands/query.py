@@ -11,9 +11,9 @@ from typing import Any
 
 import click
 
-from ...console.terminal import clip, echo, fit, pad, wide, writable
+from ...console.terminal import clip, display_width, echo, fit, pad, writable_text
 from ...console.terminal import columns as columns_of_terminal
-from ...errors import harmless
+from ...errors import replace_control_characters
 from ..click_options import cassette_argument
 
 _LOOKED_AT = 200  # rows, for the width of the columns; the others follow as they come
@@ -61,19 +61,19 @@ def _as_table(columns: list[str], rows: Iterator[tuple[Any, ...]]) -> Iterator[s
     first = list(islice(shown, _LOOKED_AT))
     names = [clip(name, _LONGEST) for name in columns]
     right = [bool(first) and all(_is_number(row[n]) for row in first) for n in range(len(names))]
-    widths = _fitted([max(map(wide, column)) for column in zip(names, *first, strict=True)])
+    widths = _fit_widths([max(map(display_width, column)) for column in zip(names, *first, strict=True)])
     for row in chain([names, ["-" * width for width in widths]], first, shown):
         yield _line(row, widths, right)
 
 
 def _line(row: list[str], widths: list[int], right: list[bool]) -> str:
     columns = zip(row, widths, right, strict=True)
-    return writable(
+    return writable_text(
         "  ".join(pad(fit(cell, width), width, right=is_right) for cell, width, is_right in columns).rstrip()
     )
 
 
-def _fitted(widths: list[int]) -> list[int]:
+def _fit_widths(widths: list[int]) -> list[int]:
     """Narrow the widest columns until a line fits."""
     room = columns_of_terminal() - 2 * (len(widths) - 1)
     most = max(widths, default=0)
@@ -98,25 +98,25 @@ def _as_csv(columns: list[str], rows: Iterator[tuple[Any, ...]]) -> Iterator[str
     for row in chain([columns], rows):
         out = io.StringIO()
         # Values are quoted where they have a character of the line's end, so both kinds are in it.
-        csv.writer(out, lineterminator="\r\n").writerow([_plain(value) for value in row])
+        csv.writer(out, lineterminator="\r\n").writerow([_plain_text(value) for value in row])
         yield out.getvalue().removesuffix("\r\n")
 
 
 def _as_spreadsheet(columns: list[str], rows: Iterator[tuple[Any, ...]]) -> Iterator[str]:
     """CSV with an apostrophe before what a spreadsheet takes for a formula; programs want each text as it is."""
-    return _as_csv([_inert(name) for name in columns], (tuple(map(_inert, row)) for row in rows))
+    return _as_csv([_escape_formula(name) for name in columns], (tuple(map(_escape_formula, row)) for row in rows))
 
 
-def _inert(value: Any) -> Any:
+def _escape_formula(value: Any) -> Any:
     return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
 
 
-def _plain(value: Any) -> Any:
+def _plain_text(value: Any) -> Any:
     """A value as text for a program: line ends stay, other characters that a terminal acts on do not."""
     if isinstance(value, bytes):
         return f"<{len(value)} bytes>"
     if isinstance(value, str) and sys.stdout.isatty():
-        return "\n".join(map(harmless, value.split("\n")))
+        return "\n".join(map(replace_control_characters, value.split("\n")))
     return value
 
 
@@ -132,7 +132,7 @@ def _as_json(columns: list[str], rows: Iterator[tuple[Any, ...]]) -> Iterator[st
 
 def _as_lines(columns: list[str], rows: Iterator[tuple[Any, ...]]) -> Iterator[str]:
     from ...cassette.query.sql import objects
-    from ...cassette.text.lines import json_line
+    from ...cassette.text.safe_lines import json_line
 
     for each in objects(columns, rows):
         yield json_line(each).decode().rstrip("\n")

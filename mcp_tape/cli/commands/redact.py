@@ -8,16 +8,16 @@ from functools import partial
 import click
 
 from ...console import say
-from ...errors import harmless
-from ...fleet.many.redacting import Task, redacted
+from ...errors import replace_control_characters
+from ...fleet.many.redacting import RedactTask, redact_cassette
 from ...fleet.many.results import Result
 from ...fleet.shards import Shard
-from ...options import KNOWN, REDACT, OptionValues
-from ...start.values import rules_from
-from ...transports.signals import tidied_up
+from ...options import REDACT, SECRET_SOURCES, OptionValues
+from ...start.server_values import rules_from
+from ...transports.signals import exit_on_signal
 from ...wire.secret_names import placeholder
 from ..click_options import cassettes_argument, format_option, many_options, table_options
-from ..running import Run, report
+from ..running import CommandRun, report
 
 
 @click.command(
@@ -30,7 +30,7 @@ from ..running import Run, report
     "  mcp-tape check tape.db",
 )
 @cassettes_argument
-@table_options(*REDACT, *KNOWN)
+@table_options(*REDACT, *SECRET_SOURCES)
 @click.option("--dry-run", is_flag=True, help="Only say what would be hidden.")
 @format_option
 @many_options
@@ -54,11 +54,11 @@ def command(
     CASSETTE can be a file, a directory or a quoted pattern. One that cannot be read does not stop the others; the
     exit code is then 3. --json is one row a cassette.
     """
-    click.get_current_context().with_resource(tidied_up())
+    click.get_current_context().with_resource(exit_on_signal())
     form = "json" if as_json else form
-    task = Task(rules_from(values)._replace(environ={}), dry_run)  # every process has its own
-    run = Run("redact", "redacting", jobs, shard, quiet=form == "json")
-    results = run.results(partial(redacted, task=task, watch=run.watch), paths, str, lambda path: [path])
+    task = RedactTask(rules_from(values)._replace(environ={}), dry_run)  # every process has its own
+    run = CommandRun("redact", "redacting", jobs, shard, quiet=form == "json")
+    results = run.results(partial(redact_cassette, task=task, watch=run.watch), paths, str, lambda path: [path])
     raise SystemExit(report(results, form, _show))
 
 
@@ -66,6 +66,6 @@ def _show(result: Result) -> None:
     """Print what was hidden on one cassette, by kind."""
     hidden: Mapping[str, int] = result.details.get("hidden", {})
     for kind, number in sorted(hidden.items()):
-        click.echo(f"{number:>7}  {placeholder(harmless(kind))}")
+        click.echo(f"{number:>7}  {placeholder(replace_control_characters(kind))}")
     for note in result.notes:
         say(note)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from ...options import REPLAY, OptionValues
-from ...start.replay import replay
+from ...start.run_replay import replay
 from ..click_options import SectionedCommand, carry_out, cassette_argument, table_options
 
 
@@ -15,7 +15,7 @@ from ..click_options import SectionedCommand, carry_out, cassette_argument, tabl
     sections={
         "Most used": "--listen --session --ignore --strict --quiet",
         "Matching": "--match-on --normalize --match --repeats --order",
-        "Replaying": "--unanswered --speed --fault --seed --fail-on --report",
+        "Replaying": "--lock --unanswered --speed --fault --seed --fail-on --report",
         "Where clients connect": "--allow-remote --head-timeout --max-body --workers",
         "Secrets in reports": "--redact-key --redact-path --redact-value --redact-with",
     },

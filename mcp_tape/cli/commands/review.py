@@ -12,26 +12,26 @@ import click
 
 from ...compare.changes import Change
 from ...compare.report import text
-from ...compare.report.groups import grouped
+from ...compare.report.groups import group_changes
 from ...compare.report.wording import View
-from ...compare.rules import CATEGORIES, Category
+from ...compare.rule_table import CATEGORIES, Category
 from ...console.terminal import clip, echo, echo_json, shows_colours
-from ...diff.project import here, load
-from ...diff.review import (
+from ...diff.pending import (
     ENDING,
     Decision,
     Decisions,
-    Pending,
-    Settled,
-    compared,
+    PendingReview,
+    ReviewResult,
+    compare_pending,
+    find_pending,
     foresee,
-    remaining,
+    remaining_changes,
     settle,
     spread,
-    waiting,
 )
+from ...diff.project import load, working_directory
 from ...errors import count
-from ..click_options import files, json_option, meant_cassettes
+from ..click_options import expand_cassettes, files, json_option
 
 F = TypeVar("F", bound=Callable[..., Any])
 _KEYS: dict[str, Decision] = {"a": "accept", "r": "reject", "i": "ignore"}
@@ -56,7 +56,7 @@ def _fingerprints(name: str, what: str) -> Callable[[F], F]:
     "  mcp-tape review time.db --list\n"
     "  mcp-tape review --accept a3f8c21b9d04 --reject 77c10e5512ab",
 )
-@click.argument("paths", metavar="[CASSETTE]...", nargs=-1, shell_complete=files, callback=meant_cassettes)
+@click.argument("paths", metavar="[CASSETTE]...", nargs=-1, shell_complete=files, callback=expand_cassettes)
 @_fingerprints("--accept", "Accept this change: it is meant.")
 @_fingerprints("--reject", "Reject this change: it is a fault of the server.")
 @_fingerprints("--ignore-path", "Never report changes at the path of this one: adds a line to .mcp-tape-ignore.")
@@ -92,8 +92,8 @@ def command(
         raise click.UsageError("--accept-all and --reject-all cannot both be meant")
     rest: Decision | None = "accept" if accept_all else "reject" if reject_all else None
     chosen = _read_decisions({"accept": accept, "reject": reject, "ignore": ignore_path})
-    project = load(here(), category=category)
-    pending = [compared(cassette, project.settings()) for cassette in waiting(paths)]
+    project = load(working_directory(), category=category)
+    pending = [compare_pending(cassette, project.settings()) for cassette in find_pending(paths)]
     width = (shutil.get_terminal_size().columns or 100) if sys.stdout.isatty() else 100
     view = View(shows_colours(), width, ignore_file=os.path.relpath(project.ignore_path))
     decided = bool(chosen or rest)
@@ -103,15 +103,15 @@ def command(
         _check_known(pending, chosen)
     terminal = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
     if terminal and not only_list and not as_json and not decided:
-        settled = _asked(pending, project.ignore_path, view)
+        settled = _ask_for_decisions(pending, project.ignore_path, view)
     elif only_list or as_json or not decided:
         _list(pending, as_json, view)
         ctx.exit(int(bool(pending)))
     else:
-        decisions = _flagged(pending, chosen, rest)
+        decisions = _decide_by_flags(pending, chosen, rest)
         settled = [settle(one, decisions, project.ignore_path, whole=accept_all) for one in pending]
         for one in settled:
-            echo(_said(one, view))
+            echo(_describe_outcome(one, view))
     ctx.exit(int(any(one.outcome != "replaced" for one in settled)))
 
 
@@ -125,7 +125,7 @@ def _read_decisions(fingerprints: dict[Decision, tuple[str, ...]]) -> Decisions:
     return chosen
 
 
-def _check_known(pending: list[Pending], chosen: Decisions) -> None:
+def _check_known(pending: list[PendingReview], chosen: Decisions) -> None:
     known = {change.fingerprint: change for one in pending for change in one.comparison.changes}
     for fingerprint in chosen:
         if fingerprint not in known:
@@ -134,13 +134,13 @@ def _check_known(pending: list[Pending], chosen: Decisions) -> None:
             raise click.UsageError(f"{fingerprint!r} is not pending; {listed}")
 
 
-def _flagged(pending: list[Pending], chosen: Decisions, rest: Decision | None) -> Decisions:
+def _decide_by_flags(pending: list[PendingReview], chosen: Decisions, rest: Decision | None) -> Decisions:
     changes = [change for one in pending for change in one.comparison.changes]
     decisions = spread(changes, chosen)
     return {change.fingerprint: rest for change in changes if rest} | decisions
 
 
-def _list(pending: list[Pending], as_json: bool, view: View) -> None:
+def _list(pending: list[PendingReview], as_json: bool, view: View) -> None:
     for one in pending:
         if as_json:
             echo_json({"cassette": one.cassette} | one.comparison.as_dict())
@@ -150,7 +150,7 @@ def _list(pending: list[Pending], as_json: bool, view: View) -> None:
         echo(_HOW)
 
 
-def _asked(pending: list[Pending], ignore_path: str, view: View) -> list[Settled]:
+def _ask_for_decisions(pending: list[PendingReview], ignore_path: str, view: View) -> list[ReviewResult]:
     """Ask for each change, and settle each cassette as soon as all of its are decided."""
     decisions: Decisions = {}
     settled = []
@@ -163,28 +163,28 @@ def _asked(pending: list[Pending], ignore_path: str, view: View) -> list[Settled
         key = _key(_ASK_WHOLE, "asq") if asked else ""
         left = left or key == "q"
         settled.append(settle(one, decisions, ignore_path, whole=key == "a"))
-        echo(_said(settled[-1], view))
+        echo(_describe_outcome(settled[-1], view))
     return settled
 
 
-def _ask_each(one: Pending, decisions: Decisions, view: View) -> tuple[Decisions, bool]:
+def _ask_each(one: PendingReview, decisions: Decisions, view: View) -> tuple[Decisions, bool]:
     """Ask on each group of equal changes. Return all decisions, and whether the person has left."""
     changes, known, at, key = one.comparison.changes, decisions, 0, ""
-    groups = grouped(changes)
+    groups = group_changes(changes)
     past: list[tuple[int, Decisions]] = []  # what was asked, and what had been decided by then
     while at < len(groups) or past:
         if at >= len(groups):
-            _print(["", *_foreseen(foresee(one, spread(changes, decisions)), view)])
+            _print(["", *_describe_plan(foresee(one, spread(changes, decisions)), view)])
             if (key := _key(_ASK_LAST, "cbq")) != "b":
                 break
             at, decisions = past.pop()
         decisions = spread(changes, decisions)
-        group = _open(groups[at], changes, decisions)
+        group = _open_changes(groups[at], changes, decisions)
         if not group:
             at += 1
             continue
         key = _ask_group(group, f"{at + 1} of {len(groups)}", view)
-        rest = [change for several in groups[at:] for change in _open(several, changes, decisions)]
+        rest = [change for several in groups[at:] for change in _open_changes(several, changes, decisions)]
         if key == "t":
             group, after, key = rest, len(groups), _key(_ASK_REST.format(count(len(rest), "change")), "arsbq")
             if key == "b":
@@ -205,9 +205,9 @@ def _ask_each(one: Pending, decisions: Decisions, view: View) -> tuple[Decisions
     return (known, True) if past and key == "q" else (spread(changes, decisions), False)
 
 
-def _open(group: Sequence[Change], changes: tuple[Change, ...], decisions: Decisions) -> list[Change]:
+def _open_changes(group: Sequence[Change], changes: tuple[Change, ...], decisions: Decisions) -> list[Change]:
     """The changes of a group that are still to be decided."""
-    left = remaining(changes, decisions)
+    left = remaining_changes(changes, decisions)
     return [change for change in group if change.fingerprint not in decisions and change in left]
 
 
@@ -220,7 +220,7 @@ def _ask_group(group: Sequence[Change], number: str, view: View) -> str:
     return key
 
 
-def _foreseen(one: Settled, view: View) -> list[str]:
+def _describe_plan(one: ReviewResult, view: View) -> list[str]:
     """What carrying out the decisions will do."""
     cassette, new = clip(one.cassette, view.width), clip(one.cassette + ENDING, view.width)
     if one.outcome == "replaced":
@@ -233,11 +233,11 @@ def _foreseen(one: Settled, view: View) -> list[str]:
         said.append(f"{new} will be removed.")
     if lines := one.noted + one.ignored:
         said.append(f"{count(lines, 'line')} will be added to {view.ignore_file}.")
-    return [f"{_counted(one)}.", *said]
+    return [f"{_format_counts(one)}.", *said]
 
 
-def _all_accepted(one: Pending, decisions: Decisions) -> bool:
-    changes = remaining(one.comparison.changes, decisions)
+def _all_accepted(one: PendingReview, decisions: Decisions) -> bool:
+    changes = remaining_changes(one.comparison.changes, decisions)
     return all(decisions.get(change.fingerprint) in ("accept", "ignore") for change in changes)
 
 
@@ -250,15 +250,15 @@ def _key(question: str, keys: str) -> str:
     return key
 
 
-def _counted(one: Settled) -> str:
+def _format_counts(one: ReviewResult) -> str:
     numbers = {"accepted": one.accepted, "rejected": one.rejected, "ignored": one.ignored, "undecided": one.undecided}
     return ", ".join(f"{number} {what}" for what, number in numbers.items() if number) or "nothing left to decide"
 
 
-def _said(one: Settled, view: View) -> str:
+def _describe_outcome(one: ReviewResult, view: View) -> str:
     """Describe what became of a cassette's changes, in one line."""
     cassette = clip(one.cassette, view.width)
-    counted = _counted(one)
+    counted = _format_counts(one)
     noted = f"; {count(one.noted, 'accepted change')} noted in {view.ignore_file}" if one.noted else ""
     if one.outcome == "replaced":
         return f"{cassette}: the new recording takes its place ({counted}){noted}"

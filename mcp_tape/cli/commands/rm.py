@@ -8,7 +8,7 @@ import click
 
 from ...console import say
 from ...console.terminal import echo_json
-from ...transports.signals import tidied_up
+from ...transports.signals import exit_on_signal
 from ..click_options import changed_cassette_argument, json_option
 
 
@@ -30,7 +30,7 @@ def command(file: str, sessions: tuple[int, ...], force: bool, as_json: bool) ->
     """
     from ...cassette.change.remove import remove
 
-    click.get_current_context().with_resource(tidied_up())
+    click.get_current_context().with_resource(exit_on_signal())
     before = os.path.getsize(file) if os.path.exists(file) else 0
     gone = remove(file, sessions, force=force)
     freed = before - os.path.getsize(file)

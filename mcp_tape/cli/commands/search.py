@@ -9,15 +9,15 @@ from itertools import islice
 
 import click
 
-from ...cassette.query import search as searching
-from ...cassette.query.sessions import all_or_one
+from ...cassette.query import word_search as searching
+from ...cassette.query.inventory import select_sessions
 from ...cassette.reader import Cassette
 from ...console import say
 from ...console.progress import Progress, frames_of
-from ...console.terminal import can_write, columns, echo, echo_json, fit, shows_colours, wide, writable
-from ...formats.lines import line_of
+from ...console.terminal import can_write, columns, display_width, echo, echo_json, fit, shows_colours, writable_text
+from ...formats.row_lines import line_of
 from ..click_options import cassette_argument, json_option
-from ..lines import text_of
+from ..message_lines import text_of
 
 _NO_LIMIT = 1_000
 _LEAST_EXCERPT = 60  # columns; where there are fewer, it has a line of its own
@@ -46,7 +46,7 @@ def command(file: str, words: tuple[str, ...], session: int | None, limit: int |
     """
     terms = searching.parse(" ".join(words))
     with Cassette(file) as cassette:
-        sessions = all_or_one(cassette, session)
+        sessions = select_sessions(cassette, session)
         with Progress(f"searching {file}", frames_of(cassette, sessions)) as progress:
             found = 0
             with closing(searching.search(cassette, terms, sessions, progress)) as hits:
@@ -58,38 +58,38 @@ def command(file: str, words: tuple[str, ...], session: int | None, limit: int |
         say(f"nothing in {file} has: {' '.join(words)}")
 
 
-def _print(cassette: Cassette, hit: searching.Hit, terms: list[searching.Term], as_json: bool) -> None:
+def _print(cassette: Cassette, hit: searching.Hit, terms: list[searching.SearchTerm], as_json: bool) -> None:
     line = line_of(cassette, searching.row_of(cassette, hit, terms))
     if as_json:
         echo_json(line.as_json() | {"excerpt": hit.excerpt, "hits": [list(span) for span in hit.spans]})
         return
     left = f"{hit.session:>3} {text_of(line._replace(detail=''), _NO_LIMIT)}"
-    room = columns() - wide(left) - 2
+    room = columns() - display_width(left) - 2
     if room < _LEAST_EXCERPT:
-        echo(writable(fit(left, columns())))
+        echo(writable_text(fit(left, columns())))
         left, room = "  ", columns() - 4
-    echo(f"{writable(left)}  {_marked(_in_sight(hit, room), room)}")
+    echo(f"{writable_text(left)}  {_mark_hits(_shorten_lead(hit, room), room)}")
 
 
-def _in_sight(hit: searching.Hit, room: int) -> searching.Hit:
+def _shorten_lead(hit: searching.Hit, room: int) -> searching.Hit:
     """The excerpt, with less before the hit where that would be cut off."""
     start, end = hit.spans[0] if hit.spans else (0, 0)
     less = start - room // 4
-    if wide(hit.excerpt[:end]) + 3 <= room or less <= 1:
+    if display_width(hit.excerpt[:end]) + 3 <= room or less <= 1:
         return hit
     spans = [(start - less + 1, end - less + 1) for start, end in hit.spans]
     return hit._replace(excerpt="…" + hit.excerpt[less:], spans=spans)
 
 
-def _marked(hit: searching.Hit, room: int) -> str:
+def _mark_hits(hit: searching.Hit, room: int) -> str:
     """The excerpt cut to the room there is; hits are bold, or within « » without colours."""
     if shows_colours():
-        return writable(_with_hits(fit(hit.excerpt, room), hit.spans, lambda word: click.style(word, bold=True)))
+        return writable_text(_wrap_hits(fit(hit.excerpt, room), hit.spans, lambda word: click.style(word, bold=True)))
     before, after = "«»" if can_write("«»") else "[]"
-    return writable(fit(_with_hits(hit.excerpt, hit.spans, lambda word: f"{before}{word}{after}"), room))
+    return writable_text(fit(_wrap_hits(hit.excerpt, hit.spans, lambda word: f"{before}{word}{after}"), room))
 
 
-def _with_hits(text: str, spans: list[tuple[int, int]], mark: Callable[[str], str]) -> str:
+def _wrap_hits(text: str, spans: list[tuple[int, int]], mark: Callable[[str], str]) -> str:
     out, done = "", 0
     for start, end in spans:
         if text[start:end]:

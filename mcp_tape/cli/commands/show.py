@@ -10,17 +10,17 @@ import click
 
 from ...cassette.query import filters
 from ...cassette.query.filters import EVERYTHING, Filter
-from ...cassette.query.rows import Row, belonging, session_rows, whole_text
+from ...cassette.query.timeline import TimelineRow, related_rows, session_rows, whole_text
 from ...cassette.reader import Cassette
 from ...console import say
-from ...console.terminal import columns, echo, echo_json, writable
-from ...errors import harmless
+from ...console.terminal import columns, echo, echo_json, writable_text
+from ...errors import replace_control_characters
 from ...formats import pretty
-from ...formats.lines import goes_without_saying, line_of
+from ...formats.row_lines import is_left_out_by_default, line_of
 from ...wire import protocol
 from ..click_options import json_option, session_option
 from ..filter import filter_option
-from ..lines import echo_line, is_narrow
+from ..message_lines import echo_line, is_narrow
 from ..newest import cassette_or_newest_argument
 
 _MARGIN = "    "
@@ -92,9 +92,13 @@ def show(file: str, session: int | None, as_json: bool, kept: Filter = EVERYTHIN
             if row.session != last:
                 label = cassette.session(row.session).label
                 if several or label:
-                    echo(f"session {row.session}" + (f": {writable(harmless(label))}" if label else ""), bold=True)
+                    echo(
+                        f"session {row.session}"
+                        + (f": {writable_text(replace_control_characters(label))}" if label else ""),
+                        bold=True,
+                    )
             last = row.session
-            if everything or not goes_without_saying(row):
+            if everything or not is_left_out_by_default(row):
                 echo_line(line_of(cassette, row, brief=is_narrow(width)), width)
                 shown += 1
         sys.stdout.flush()
@@ -104,7 +108,7 @@ def show(file: str, session: int | None, as_json: bool, kept: Filter = EVERYTHIN
         say("what fits the filter goes without saying; to see it, add --all")
 
 
-def _rows(cassette: Cassette, session: int | None, kept: Filter) -> Generator[Row, None, None]:
+def _rows(cassette: Cassette, session: int | None, kept: Filter) -> Generator[TimelineRow, None, None]:
     for number in filters.sessions(cassette, kept, session):
         yield from session_rows(cassette, number, kept)
 
@@ -112,7 +116,7 @@ def _rows(cassette: Cassette, session: int | None, kept: Filter) -> Generator[Ro
 def show_whole(file: str, session: int | None, seq: int, as_json: bool) -> None:
     """Print the exchanges that a frame belongs to."""
     with Cassette(file) as cassette:
-        found = belonging(cassette, cassette.session(session).id, seq, _say_more)
+        found = related_rows(cassette, cassette.session(session).id, seq, _hint_at_stderr)
         width = columns()
         for row in found:
             if as_json:
@@ -122,11 +126,11 @@ def show_whole(file: str, session: int | None, seq: int, as_json: bool) -> None:
         sys.stdout.flush()
 
 
-def _say_more() -> None:
+def _hint_at_stderr() -> None:
     say("there is more on stderr; see it with: --filter kind:stderr")
 
 
-def _echo_whole(cassette: Cassette, row: Row, width: int) -> None:
+def _echo_whole(cassette: Cassette, row: TimelineRow, width: int) -> None:
     line = line_of(cassette, row)
     if row.frame_kind == "control" or row.method == protocol.PROGRESS:  # of which there may be thousands
         return echo_line(line, width)
@@ -135,7 +139,7 @@ def _echo_whole(cassette: Cassette, row: Row, width: int) -> None:
     if row.is_message and row.frame_kind != "noise":
         _write(pretty.pieces(text))
     elif text:
-        _write(pretty.in_pieces(f"\n{line}" if number else line for number, line in enumerate(text.splitlines())))
+        _write(pretty.join_pieces(f"\n{line}" if number else line for number, line in enumerate(text.splitlines())))
     return None
 
 
@@ -143,6 +147,6 @@ def _write(pieces: Iterable[str]) -> None:
     """Print behind a margin, without a flush for each line: there may be millions."""
     sys.stdout.write(_MARGIN)
     for piece in pieces:
-        sys.stdout.write(writable(f"\n{_MARGIN}".join(map(harmless, piece.split("\n")))))
+        sys.stdout.write(writable_text(f"\n{_MARGIN}".join(map(replace_control_characters, piece.split("\n")))))
     sys.stdout.write("\n")
     sys.stdout.flush()  # lines for a terminal take another way there

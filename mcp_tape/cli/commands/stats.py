@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ...cassette.query import stats
+from ...cassette.query import totals
 from ...cassette.query.filters import Filter
-from ...cassette.query.sessions import all_or_one
-from ...cassette.query.stats import Figures
+from ...cassette.query.inventory import select_sessions
+from ...cassette.query.totals import Figures
 from ...cassette.reader import Cassette
 from ...console import say
-from ...console.terminal import can_write, columns, echo, echo_json, fit, wide, writable
-from ...errors import count, harmless
-from ...formats.lines import duration
+from ...console.terminal import can_write, columns, display_width, echo, echo_json, fit, writable_text
+from ...errors import count, replace_control_characters
+from ...formats.row_lines import duration
 from ...values import size_text
 from ..click_options import cassette_argument, json_option
 from ..filter import filter_option
@@ -63,9 +63,9 @@ def command(file: str, session: int | None, kept: Filter, context: bool, sort: s
     if sort:
         raise click.UsageError("--sort is for --context")
     with Cassette(file) as cassette:
-        sessions = all_or_one(cassette, session)
-        found = stats.tallies(cassette, sessions, kept)
-    rows = stats.figures(found)
+        sessions = select_sessions(cassette, session)
+        found = totals.tallies(cassette, sessions, kept)
+    rows = totals.figures(found)
     if as_json:
         for row in rows:
             echo_json(row.as_json())
@@ -77,18 +77,18 @@ def command(file: str, session: int | None, kept: Filter, context: bool, sort: s
     width = columns()
     echo(fit(_HEAD, width), bold=True)
     for row in rows:
-        echo(writable(fit(_line(row, width), width)), fg="red" if row.errors or row.unanswered else None)
-    _echo_bars(stats.histogram(found), max(1, min(_LONGEST_BAR, width - 30)))
+        echo(writable_text(fit(_line(row, width), width)), fg="red" if row.errors or row.unanswered else None)
+    _echo_bars(totals.histogram(found), max(1, min(_LONGEST_BAR, width - 30)))
 
 
 def _line(row: Figures, width: int) -> str:
     times = "  ".join(f"{duration(took) or '-':>8}" for took in (row.p50, row.p95, row.max))
     arrow = "→" if row.sender == "client" else "←"
-    what = harmless(" ".join(filter(None, (row.method, row.name))))
+    what = replace_control_characters(" ".join(filter(None, (row.method, row.name))))
     counts = f"{row.calls:>7}  {row.errors or '-':>6}  {row.unanswered or '-':>5}"
     left = f"{counts}  {times}  {size_text(row.bytes):>7}  {arrow}  "
     # Where there is no room for both, the name says more than the method.
-    return left + (what if wide(left + what) <= width else harmless(row.name or what))
+    return left + (what if display_width(left + what) <= width else replace_control_characters(row.name or what))
 
 
 def _echo_bars(bars: list[tuple[int, int, int]], longest: int) -> None:
@@ -98,7 +98,7 @@ def _echo_bars(bars: list[tuple[int, int, int]], longest: int) -> None:
     echo("")
     for start, end, number in bars:
         label = f"{_edge(start)} – {_edge(end)}"
-        echo(writable(f"{label:>17}  {_bar(number * longest * 8 // most or (number > 0))} {number}"))
+        echo(writable_text(f"{label:>17}  {_bar(number * longest * 8 // most or (number > 0))} {number}"))
 
 
 def _edge(microseconds: int) -> str:
@@ -131,7 +131,7 @@ def show_context(file: str, session: int | None, by: str, as_json: bool) -> None
     width = columns()
     echo(fit(_COSTS_HEAD, width), bold=True)
     for row in [*rows, _total(rows)]:
-        echo(writable(fit(_cost_line(row), width)))
+        echo(writable_text(fit(_cost_line(row), width)))
     say("tokens (~) are estimated from characters; models differ")
 
 
@@ -145,7 +145,7 @@ def _cost_line(row: ToolCost) -> str:
     defined, gave = _cost(row.definition_bytes, row.definition_tokens), _cost(row.result_bytes, row.result_tokens)
     more = f" +{row.media} media" if row.media else ""
     largest = size_text(row.largest_result_bytes) if row.largest_result_bytes else "-"
-    return f"{row.calls or '-':>7}  {defined}  {gave}  {largest:>7}  {harmless(row.tool)}{more}"
+    return f"{row.calls or '-':>7}  {defined}  {gave}  {largest:>7}  {replace_control_characters(row.tool)}{more}"
 
 
 def _cost(size: int, tokens: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from ...options import USE, OptionValues
-from ...start.use import use
+from ...start.run_use import use
 from ..click_options import SECRETS, SectionedCommand, carry_out, cassette_argument, table_options
 
 

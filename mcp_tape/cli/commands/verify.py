@@ -15,14 +15,14 @@ from ...options import RECORDING, WEB, OptionValues, words_for
 from ...values import check_session
 from ..click_options import SECRETS, cassettes_argument, many_options, table_options
 from ..compare import AfterDashes, ComparisonOptions, diff_options, report
-from ..running import Run, worst
+from ..running import CommandRun, worst_exit_code
 from .diff import _TIMEOUT
 
 if TYPE_CHECKING:
     from ...fleet.many.results import Result
-    from ...fleet.many.verifying import Task
+    from ...fleet.many.verifying import VerifyTask
     from ...fleet.shards import Shard
-    from ...verify.plan import Options, Server
+    from ...verify.plan import VerifyOptions, VerifyTarget
 
 # Read here only to refuse what cannot be read: the recorder is given the words.
 _RECORDING = tuple(row._replace(check=row.parse or row.check, parse=None) for row in RECORDING)
@@ -87,8 +87,8 @@ def command(
     read or verified does not stop the others; the exit code is the highest of all. --json is one row
     a cassette, with a comparison for each session.
     """
-    from ...fleet.many.verifying import Task, by_file, verified
-    from ...transports.signals import tidied_up
+    from ...fleet.many.verifying import VerifyTask, by_file, verify_cassette
+    from ...transports.signals import exit_on_signal
 
     server = _server(command, values)
     playing = _options(session, allow_writes, skip_writes, timeout)
@@ -98,12 +98,12 @@ def command(
     judging = options.judging()
     groups = by_file(paths)
     keeps = not (no_keep or os.environ.get("CI"))
-    task = Task(server, playing, judging, update, keeps, quiet, announces=not quiet)
-    ctx.with_resource(tidied_up())
-    run = Run("verify", "verifying", jobs, shard, quiet or options.format == "json")
-    work = partial(verified, task=task) if jobs > 1 else partial(_verified, task=task)
+    task = VerifyTask(server, playing, judging, update, keeps, quiet, announces=not quiet)
+    ctx.with_resource(exit_on_signal())
+    run = CommandRun("verify", "verifying", jobs, shard, quiet or options.format == "json")
+    work = partial(verify_cassette, task=task) if jobs > 1 else partial(_verify_group, task=task)
     found = run.results(work, groups, _name, lambda group: [_place(group)])
-    ctx.exit(worst(report(found, judging.project(), options, alone=len(groups) == 1)))
+    ctx.exit(worst_exit_code(report(found, judging.project(), options, alone=len(groups) == 1)))
 
 
 def _name(group: Sequence[str]) -> str:
@@ -116,35 +116,35 @@ def _place(group: Sequence[str]) -> str:
     return parse(group[0]).path
 
 
-def _verified(group: tuple[str, ...], task: Task) -> Result:
+def _verify_group(group: tuple[str, ...], task: VerifyTask) -> Result:
     """Verify in this process, with progress."""
-    from ...fleet.many.verifying import verified
+    from ...fleet.many.verifying import verify_cassette
 
     shows = sys.stderr.isatty()
 
-    def tell(path: str, done: int, of: int) -> None:
+    def show_progress(path: str, done: int, of: int) -> None:
         if shows:
             click.echo(f"\rverifying {os.path.basename(path)}: {done}/{of} calls", nl=False, err=True)
 
     try:
-        return verified(group, task, tell)
+        return verify_cassette(group, task, show_progress)
     finally:
         if shows:
             click.echo("\r\033[K", nl=False, err=True)
 
 
-def _server(command: tuple[str, ...], values: OptionValues) -> Server:
-    from ...verify.plan import Server
+def _server(command: tuple[str, ...], values: OptionValues) -> VerifyTarget:
+    from ...verify.plan import VerifyTarget
 
     if bool(command) == bool(values.url):
         raise click.UsageError("which server should be verified? Add -- and the server's command, or --url URL")
     if command and (values.headers or values.cacert):
         raise click.UsageError("--header and --cacert go with --url; a command talks on stdin and stdout")
-    return Server(command, values.url or "", values.headers, values.cacert)
+    return VerifyTarget(command, values.url or "", values.headers, values.cacert)
 
 
-def _options(session: str, allow_writes: bool, skip_writes: bool, timeout: float) -> Options:
-    from ...verify.plan import Options
+def _options(session: str, allow_writes: bool, skip_writes: bool, timeout: float) -> VerifyOptions:
+    from ...verify.plan import VerifyOptions
 
     if allow_writes and skip_writes:
         raise click.UsageError("either --allow-writes or --skip-writes, not both")
@@ -152,4 +152,4 @@ def _options(session: str, allow_writes: bool, skip_writes: bool, timeout: float
         check_session(session)
     except ValueError as error:
         raise click.UsageError(f"--session: {error}") from None
-    return Options(session, "allow" if allow_writes else "skip" if skip_writes else "refuse", timeout)
+    return VerifyOptions(session, "allow" if allow_writes else "skip" if skip_writes else "refuse", timeout)

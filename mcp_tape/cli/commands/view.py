@@ -6,7 +6,7 @@ import click
 
 from ...cassette.reader import Cassette
 from ...console import say
-from ..click_options import files, meant_cassettes
+from ..click_options import expand_cassettes, files
 from ..newest import cassette_or_newest_argument
 
 
@@ -18,7 +18,7 @@ from ..newest import cassette_or_newest_argument
     "  mcp-tape view tape.db --no-open",
 )  # fmt: skip
 @cassette_or_newest_argument
-@click.argument("more", metavar="[CASSETTE]...", nargs=-1, shell_complete=files, callback=meant_cassettes)
+@click.argument("more", metavar="[CASSETTE]...", nargs=-1, shell_complete=files, callback=expand_cassettes)
 @click.option("--no-open", is_flag=True, help="Do not open a browser: only print the address.")
 def command(file: str, more: list[str], no_open: bool) -> None:
     """Look through a recording in the browser, also while it is being recorded.
@@ -30,7 +30,7 @@ def command(file: str, more: list[str], no_open: bool) -> None:
 
     To get the page as a file that needs no server: mcp-tape convert tape.db tape.html
     """
-    from ...viewer.serve import Viewer  # only where it is used
+    from ...viewer.page_server import Viewer  # only where it is used
 
     for one in (file, *more):
         with Cassette(one):

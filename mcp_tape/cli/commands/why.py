@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import click
 
-from ...cassette.query.sessions import is_open, open_sessions
+from ...cassette.query.inventory import describe_open, is_open
 from ...cassette.reader import Cassette
 from ...console import say
-from ...console.terminal import columns, echo, echo_json, fit, writable
-from ...contracts.run import sessions_of
-from ...contracts.why import SLOW, Reason, reasons
-from ...errors import count, harmless
+from ...console.terminal import columns, echo, echo_json, fit, writable_text
+from ...contracts.breaches import sessions_of
+from ...contracts.reasons import SLOW, Reason, reasons
+from ...errors import count, replace_control_characters
 from ...values import check_session, parse_duration
-from .. import has_found
-from ..click_options import json_option, read_by
+from .. import set_least_exit_code
+from ..click_options import json_option, option_reader
 from ..newest import cassette_or_newest_argument
 
 
@@ -30,9 +30,9 @@ def _session(text: str) -> str:
     "  mcp-tape why tape.db --json",
 )
 @cassette_or_newest_argument
-@click.option("--session", metavar="N|latest|all", default="all", show_default=True, callback=read_by(_session),
+@click.option("--session", metavar="N|latest|all", default="all", show_default=True, callback=option_reader(_session),
               help="Which sessions.")  # fmt: skip
-@click.option("--slow", metavar="TIME", callback=read_by(parse_duration),
+@click.option("--slow", metavar="TIME", callback=option_reader(parse_duration),
               help="How long the first answer and open calls may take: 500ms, 10s.  [default: 5s]")  # fmt: skip
 @json_option
 def command(file: str, session: str, slow: int | None, as_json: bool) -> None:
@@ -49,7 +49,7 @@ def command(file: str, session: str, slow: int | None, as_json: bool) -> None:
         still_open = [number for number in numbers if is_open(cassette.session(number))]
         for reason in reasons(cassette, numbers, slow or SLOW):
             found += 1
-            has_found(1)
+            set_least_exit_code(1)
             _print(file, reason, as_json)
     if not as_json:
         say(
@@ -58,7 +58,7 @@ def command(file: str, session: str, slow: int | None, as_json: bool) -> None:
             else f"{file}: all calls were answered{' so far' * bool(still_open)}, and nothing else is odd"
         )
         if still_open:
-            say(f"{file}: {open_sessions(still_open)}")
+            say(f"{file}: {describe_open(still_open)}")
     raise SystemExit(1 if found else 0)
 
 
@@ -67,6 +67,6 @@ def _print(file: str, reason: Reason, as_json: bool) -> None:
         echo_json({"file": file} | reason._asdict())
         return
     place = f"{reason.session}" + (f" #{reason.seq}" if reason.seq is not None else "")
-    echo(writable(harmless(f"session {place}: {reason.what} [{reason.rule}]")), fg="red")
+    echo(writable_text(replace_control_characters(f"session {place}: {reason.what} [{reason.rule}]")), fg="red")
     for line in reason.evidence:
-        echo(writable(fit(f"    {line}", columns())))
+        echo(writable_text(fit(f"    {line}", columns())))

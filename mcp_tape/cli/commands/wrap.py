@@ -11,20 +11,20 @@ from typing import Any, TypeVar
 
 import click
 
-from ...clients import config as files
+from ...clients import config_file as files
 from ...clients import yaml
+from ...clients.discovery import ClientFile, ServerChoice, choose, find, find_file, is_shared, name_of, words_for
 from ...clients.entry import PROGRAM
-from ...clients.finding import Choice, Found, choose, find, find_file, is_shared, name_of, words_for
 from ...clients.table import BY_NAME, PROJECT, USER, YAML
 from ...console import say
-from ...console.terminal import clip, columns, echo, echo_json, fit, is_attended, pad, pick_several, wrap, writable
-from ...errors import TapeError, harmless
-from ...redaction.diagnostics import hidden
+from ...console.terminal import clip, columns, echo, echo_json, fit, is_attended, pad, pick_several, wrap, writable_text
+from ...errors import TapeError, replace_control_characters
+from ...redaction.diagnostics import hide_secrets
 from ...redaction.redactor import Redactor
-from ...start.names import path_for
+from ...start.cassette_names import path_for
 
 F = TypeVar("F", bound=Callable[..., Any])
-Edit = Callable[[files.Config, files.Server], str]
+Edit = Callable[[files.Config, files.ServerEntry], str]
 
 
 def options(function: F) -> F:
@@ -43,7 +43,7 @@ def options(function: F) -> F:
     return function
 
 
-def find_files(client: str | None, scope: str | None, file: str | None, reports: bool) -> list[Found]:
+def find_files(client: str | None, scope: str | None, file: str | None, reports: bool) -> list[ClientFile]:
     """Return the files that are meant. `reports`: what is wrong with one of them, too."""
     here = os.getcwd()
     there = [find_file(file, here, os.environ, client)] if file else list(find(here, os.environ, client, scope))
@@ -53,9 +53,13 @@ def find_files(client: str | None, scope: str | None, file: str | None, reports:
     return there
 
 
-def meant(
-    there: Sequence[Found], names: Sequence[str], everything: bool, verb: str, is_due: Callable[[Choice], bool]
-) -> list[Choice]:
+def choose_servers(
+    there: Sequence[ClientFile],
+    names: Sequence[str],
+    everything: bool,
+    verb: str,
+    is_due: Callable[[ServerChoice], bool],
+) -> list[ServerChoice]:
     """Return the servers that are meant; at a terminal, a person is asked if no name was given."""
     chosen = choose(there, names, several=everything)
     if names or everything:
@@ -66,24 +70,24 @@ def meant(
         return []
     if not is_attended():
         raise click.UsageError(f"which servers to {verb}? Name them, or give --all; only at a terminal, you are asked")
-    return [due[number] for number in pick_several(f"Which to {verb}?", [line(choice) for choice in due])]
+    return [due[number] for number in pick_several(f"Which to {verb}?", [server_line(choice) for choice in due])]
 
 
-def line(choice: Choice) -> list[str]:
+def server_line(choice: ServerChoice) -> list[str]:
     """The parts of a line about a server."""
     place, server = choice.found.place, choice.server
-    started = hidden(" ".join(server.parts.words) if server.parts else server.url or "-")
+    started = hide_secrets(" ".join(server.parts.words) if server.parts else server.url or "-")
     state = "wrapped" if server.is_wrapped else server.problem or ""
     parts = [pad(place.client.name, 14), pad(place.scope, 7), pad(clip(server.name, 24), 16), clip(started, 80), state]
     return [part for part in parts if part]
 
 
-def change(chosen: Sequence[Choice], edit: Edit, *, dry_run: bool) -> tuple[list[Choice], int]:
+def change(chosen: Sequence[ServerChoice], edit: Edit, *, dry_run: bool) -> tuple[list[ServerChoice], int]:
     """Change the files of servers, each once; return the servers changed, and how many were refused, which is printed.
 
     A file is read anew: a person may have been asked meanwhile, and several places may be in one file.
     """
-    changed: list[Choice] = []
+    changed: list[ServerChoice] = []
     refused = 0
     for place in dict.fromkeys(choice.found.place for choice in chosen):
         here = [choice for choice in chosen if choice.found.place == place]
@@ -93,10 +97,10 @@ def change(chosen: Sequence[Choice], edit: Edit, *, dry_run: bool) -> tuple[list
             say(str(error) if isinstance(error, TapeError) else f"cannot read {place.path}: {error.strerror}")
             refused += len(here)
             continue
-        done: list[Choice] = []
+        done: list[ServerChoice] = []
         for choice in here:
             try:
-                text = edit(now, files.server(now, choice.server.name))
+                text = edit(now, files.find_server(now, choice.server.name))
             except TapeError as error:
                 say(str(error))
                 refused += 1
@@ -116,7 +120,12 @@ def _show(old: files.Config, new: files.Config) -> None:
     for text in difflib.unified_diff(before, after, old.path, new.path, n=2):
         style = {"+": "green", "-": "red"}.get(text[0]) if not text.startswith(("+++", "---")) else None
         echo(
-            writable(harmless(hidden(text.rstrip("\r\n")), lambda letter: letter if letter == "\t" else " ")), fg=style
+            writable_text(
+                replace_control_characters(
+                    hide_secrets(text.rstrip("\r\n")), lambda letter: letter if letter == "\t" else " "
+                )
+            ),
+            fg=style,
         )
 
 
@@ -135,11 +144,11 @@ def program(is_shared: bool) -> str:
     return os.path.abspath(place)
 
 
-def is_yaml(choice: Choice) -> bool:
+def is_yaml(choice: ServerChoice) -> bool:
     return choice.found.place.client.kind == YAML
 
 
-def say_restart(changed: Sequence[Choice]) -> None:
+def report_restarts(changed: Sequence[ServerChoice]) -> None:
     """Say which clients have to read their files again."""
     titles = dict.fromkeys(choice.found.place.client.title for choice in changed)
     if titles:
@@ -188,11 +197,11 @@ def command(
         return
     if undo:
         ctx.exit(_undo(there, names, everything, dry_run))
-    chosen = meant(there, names, everything, "wrap", lambda choice: not choice.server.is_wrapped)
+    chosen = choose_servers(there, names, everything, "wrap", lambda choice: not choice.server.is_wrapped)
     if output and len(chosen) > 1:
         raise click.UsageError("-o names one cassette, and there are several servers: name one, or leave out -o")
 
-    def edit(config: files.Config, server: files.Server) -> str:
+    def edit(config: files.Config, server: files.ServerEntry) -> str:
         choice = next(one for one in chosen if one.server.name == server.name and one.found.place == config.place)
         return files.wrap(config, server, program(is_shared(config.place)), _words(choice, mode, output))
 
@@ -209,7 +218,7 @@ def command(
         cassette = output or path_for(name_of(choice))
         say(f"{choice.server.name} of {place.client.title} goes through mcp-tape: {cassette}")
     if not dry_run:
-        say_restart(changed)
+        report_restarts(changed)
     ctx.exit(int(refused > 0 or any(one.problem for one in there)))
 
 
@@ -223,9 +232,9 @@ def _check(undo: bool, only_list: bool, as_json: bool, output: str | None, mode:
         raise click.UsageError("--json goes with --list")
 
 
-def _undo(there: Sequence[Found], names: Sequence[str], everything: bool, dry_run: bool) -> int:
+def _undo(there: Sequence[ClientFile], names: Sequence[str], everything: bool, dry_run: bool) -> int:
     """Take the tape out of servers; return the exit code."""
-    chosen = meant(there, names, everything, "unwrap", lambda choice: choice.server.is_wrapped)
+    chosen = choose_servers(there, names, everything, "unwrap", lambda choice: choice.server.is_wrapped)
     if everything and not names:
         chosen = [choice for choice in chosen if choice.server.is_wrapped]
     changed, refused = change([choice for choice in chosen if not is_yaml(choice)], files.unwrap, dry_run=dry_run)
@@ -236,28 +245,28 @@ def _undo(there: Sequence[Found], names: Sequence[str], everything: bool, dry_ru
         elif choice in changed and not dry_run:
             say(f"{choice.server.name} of {title} is as it was")
     if not dry_run:
-        say_restart(changed)
+        report_restarts(changed)
     return int(refused > 0 or any(one.problem for one in there))
 
 
-def _list(there: Sequence[Found], names: Sequence[str], as_json: bool) -> None:
+def _list(there: Sequence[ClientFile], names: Sequence[str], as_json: bool) -> None:
     """List files of clients, and their servers; only those of these names, if there are some."""
     for one in there:
         if as_json:
             echo_json(_facts(one, names))
             continue
         title = f"{one.place.client.title} ({one.place.scope}): {one.place.path}"
-        echo(writable(fit(title, columns())), bold=True)
+        echo(writable_text(fit(title, columns())), bold=True)
         if one.problem:
             say(one.problem)
         for server in one.servers():
             if not names or server.name in names:
-                echo(writable("  " + wrap(line(Choice(one, server))[2:], columns() - 2, indent=5)))
+                echo(writable_text("  " + wrap(server_line(ServerChoice(one, server))[2:], columns() - 2, indent=5)))
     if not there and not as_json:
         say("no client has a configuration here; to name one: mcp-tape wrap --config FILE")
 
 
-def _facts(one: Found, names: Sequence[str]) -> dict[str, object]:
+def _facts(one: ClientFile, names: Sequence[str]) -> dict[str, object]:
     redactor = Redactor(os.environ)  # arguments and URLs may hold secrets
     servers = [
         {
@@ -275,7 +284,7 @@ def _facts(one: Found, names: Sequence[str]) -> dict[str, object]:
     return facts | {"problem": one.problem, "servers": servers}
 
 
-def _words(choice: Choice, mode: str, output: str | None) -> list[str]:
+def _words(choice: ServerChoice, mode: str, output: str | None) -> list[str]:
     """The words that go in front of a server's command."""
     server, place = choice.server, choice.found.place
     if server.problem:
@@ -287,7 +296,7 @@ def _words(choice: Choice, mode: str, output: str | None) -> list[str]:
     return words_for(server.parts, name, mode, cassette)
 
 
-def _advise(choice: Choice, words: list[str]) -> None:
+def _advise(choice: ServerChoice, words: list[str]) -> None:
     server, place = choice.server, choice.found.place
     say(f"{place.path} is YAML, which mcp-tape does not change; put this in:")
     assert server.parts

@@ -5,6 +5,7 @@ Owns the definition of a difference. Knows neither a project's levels nor its ig
 server              protocol versions, capabilities, extensions, instructions, the version number
 tools               tools: their schemas, hints and texts
 resources_prompts   resources, resource templates and prompts
+app_pages           pages of MCP Apps, and who sees a tool
 skills              skills: their frontmatter, and their files by digest
 wording             texts for a model: new text that tries to steer it, definitions that grew
 evidence            how the recorded calls bear on a difference of the surface

@@ -9,13 +9,14 @@ from typing import Any
 from ...wire import jsontext, protocol
 from ...wire.jsontext import Path
 from ...wire.match import differences
-from ..changes import ABSENT, Difference, Found, Subject, of
-from ..minted.binding import general, without_made_up
-from ..minted.uses import same_inputs
-from ..rules import Level
-from .json_values import Same, compare_meta, compare_shapes, compare_values, kind_of, under_old_names
+from ..changes import ABSENT, Difference, Subject, SubjectDifference, attach_subject
+from ..minted.binding import generalize, mask_made_up
+from ..minted.uses import match_inputs
+from ..rule_table import Level
+from .app_pages import compare_pages
+from .json_values import SameTest, compare_meta, compare_shapes, compare_values, kind_of, restore_old_names
 from .skills import compare_skill
-from .tools import differing
+from .tools import compare_member
 
 _BESIDE = "call-meta-changed"
 _MADE_UP = ("string", "number")
@@ -25,37 +26,39 @@ _HOLDS = {protocol.CALL: "content", protocol.READ: "contents", protocol.GET_PROM
 _NOT_COMPARED = {"_meta", "ttlMs", "cacheScope", "resultType", "nextCursor", "isError", "content", "structuredContent"}
 
 
-def compare_answers(method: str, name: str | None, old: Any, new: Any, same: Same) -> Iterator[Found]:
+def compare_answers(method: str, name: str | None, old: Any, new: Any, same: SameTest) -> Iterator[SubjectDifference]:
     call = Subject("call", protocol.call_title(method, name))
     failed, fails = _failure(old), _failure(new)
     if failed is not None or fails is not None:
-        yield from of(call, _failures(failed, fails, same))
+        yield from attach_subject(call, _compare_failures(failed, fails, same))
         return
     before, after = (_result(body) for body in (old, new))
     kinds = list(_kinds_of_result(before, after))
     if kinds:
-        yield from of(call, kinds)
+        yield from attach_subject(call, kinds)
         return  # an input request or a task is not like the result it replaces
-    yield from of(call, compare_caching(old, new))
-    wrong = list(_malformed(method, before, after))
-    yield from of(call, wrong or _content(before, after, same))
-    yield from of(call, _beside(before, after, same))
+    yield from attach_subject(call, compare_caching(old, new))
+    wrong = list(_report_malformed(method, before, after))
+    yield from attach_subject(call, wrong or _compare_content(before, after, same))
+    yield from attach_subject(call, _compare_metadata(before, after, same))
     if method == protocol.GET_PROMPT:
         messages = before.get("messages"), after.get("messages")
         found = compare_values(*messages, ("result", "messages"), same, "prompt-messages-changed")
-        yield from of(Subject("prompt", name or ""), found)
-        described = differing("prompt-description-changed", before, after, "description", ("result",))
-        yield from of(Subject("prompt", name or ""), described)
-        yield from of(call, _others(before, after, same, frozenset({"messages", "description"})))
+        yield from attach_subject(Subject("prompt", name or ""), found)
+        described = compare_member("prompt-description-changed", before, after, "description", ("result",))
+        yield from attach_subject(Subject("prompt", name or ""), described)
+        yield from attach_subject(
+            call, _compare_other_members(before, after, same, frozenset({"messages", "description"}))
+        )
     elif method == protocol.SKILL:
         entries = (entry if isinstance(entry := result.get("skill"), dict) else {} for result in (before, after))
-        yield from of(Subject("skill", name or ""), compare_skill(*entries))
+        yield from attach_subject(Subject("skill", name or ""), compare_skill(*entries))
     elif method == protocol.READ:
-        yield from _read(call, Subject("resource", name or ""), before, after, same)
-        yield from of(call, _others(before, after, same, frozenset({"contents"})))
+        yield from _compare_read_result(call, Subject("resource", name or ""), before, after, same)
+        yield from attach_subject(call, _compare_other_members(before, after, same, frozenset({"contents"})))
     else:
-        yield from of(call, _structured(before, after, same))
-        yield from of(call, _others(before, after, same))
+        yield from attach_subject(call, _compare_structured(before, after, same))
+        yield from attach_subject(call, _compare_other_members(before, after, same))
 
 
 def compare_envelopes(old: Any, new: Any) -> Iterator[Difference]:
@@ -93,7 +96,7 @@ def _words(content: Any) -> str:
     return "\n".join(str(protocol.member(block, "text") or "") for block in blocks)
 
 
-def _failures(old: tuple[Any, str] | None, new: tuple[Any, str] | None, same: Same) -> Iterator[Difference]:
+def _compare_failures(old: tuple[Any, str] | None, new: tuple[Any, str] | None, same: SameTest) -> Iterator[Difference]:
     if old is None and new is not None:
         yield Difference("call-ok-to-error", _place(new), "ok", new[0], new[1])
     elif new is None and old is not None:
@@ -127,7 +130,7 @@ def _result_type(result: dict[str, Any]) -> str:
     return str(given) if given else "task" if isinstance(result.get("task"), dict) else "complete"
 
 
-def _malformed(method: str, old: dict[str, Any], new: dict[str, Any]) -> Iterator[Difference]:
+def _report_malformed(method: str, old: dict[str, Any], new: dict[str, Any]) -> Iterator[Difference]:
     """Report a result that newly breaks the protocol: clients refuse it."""
     member = _HOLDS.get(method, "")
     if not member or _result_type(new) != "complete" or not _is_right(member, old) or _is_right(member, new):
@@ -155,17 +158,19 @@ def compare_caching(old: Any, new: Any) -> Iterator[Difference]:
         yield Difference("cache-ttl-changed", ("result", "ttlMs"), before["ttlMs"], after["ttlMs"])
 
 
-def _beside(old: dict[str, Any], new: dict[str, Any], same: Same) -> Iterator[Difference]:
+def _compare_metadata(old: dict[str, Any], new: dict[str, Any], same: SameTest) -> Iterator[Difference]:
     """Compare the metadata of a result: the annotations of each part, and `_meta`."""
     before, after = (protocol.own_meta(result) for result in (old, new))
     yield from compare_meta(_BESIDE, before, after, ("result", "_meta"), same)
     for member in ("content", "contents"):
         pairs = zip(*(_blocks(result.get(member)) for result in (old, new)), strict=False)
         for at, (one, other) in enumerate(pairs):
-            yield from compare_meta(_BESIDE, _annotated(one), _annotated(other), ("result", member, at), same)
+            yield from compare_meta(
+                _BESIDE, _part_annotations(one), _part_annotations(other), ("result", member, at), same
+            )
 
 
-def _annotated(block: Any) -> dict[str, Any]:
+def _part_annotations(block: Any) -> dict[str, Any]:
     """The annotations of a part of a result. Without an audience it is for both roles:
     https://modelcontextprotocol.io/specification/2025-11-25/schema#annotations
     """
@@ -177,7 +182,7 @@ def _annotated(block: Any) -> dict[str, Any]:
     return {"_meta": protocol.own_meta(block), "annotations": annotations}
 
 
-def _structured(old: dict[str, Any], new: dict[str, Any], same: Same) -> Iterator[Difference]:
+def _compare_structured(old: dict[str, Any], new: dict[str, Any], same: SameTest) -> Iterator[Difference]:
     path = ("result", "structuredContent")
     before, after = (result.get("structuredContent", ABSENT) for result in (old, new))
     if before is ABSENT and after is ABSENT:
@@ -188,39 +193,39 @@ def _structured(old: dict[str, Any], new: dict[str, Any], same: Same) -> Iterato
         note = f"new: {other}" if before is ABSENT else f"{one} is gone"
         yield Difference("call-structured-shape-changed", path, one, other, note, level)
         return
-    yield from _shape_and_values(before, after, path, same)
+    yield from _compare_shape_and_values(before, after, path, same)
 
 
-def _others(
-    old: dict[str, Any], new: dict[str, Any], same: Same, but: frozenset[str] = frozenset()
+def _compare_other_members(
+    old: dict[str, Any], new: dict[str, Any], same: SameTest, but: frozenset[str] = frozenset()
 ) -> Iterator[Difference]:
     """Compare the members without a rule of their own."""
     before, after = ({k: v for k, v in result.items() if k not in _NOT_COMPARED | but} for result in (old, new))
-    yield from _shape_and_values(before, _with_old_inputs(before, after), ("result",), same)
+    yield from _compare_shape_and_values(before, _restore_input_names(before, after), ("result",), same)
 
 
-def _with_old_inputs(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+def _restore_input_names(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
     """Rename the requests for input to their old names. A server names them freely, so they are paired by method."""
     asked, asks = old.get("inputRequests"), new.get("inputRequests")
     if not isinstance(asked, dict) or not isinstance(asks, dict):
         return new
-    names = {now: then for then, now in same_inputs(asked, asks).items()}
+    names = {now: then for then, now in match_inputs(asked, asks).items()}
     return new | {"inputRequests": {names.get(name, name): request for name, request in asks.items()}}
 
 
-def _shape_and_values(old: Any, new: Any, path: Path, same: Same) -> Iterator[Difference]:
-    new = under_old_names(old, new)
-    if jsontext.canonical(old) == jsontext.canonical(new) or _only_made_up(old, new, path, same):
+def _compare_shape_and_values(old: Any, new: Any, path: Path, same: SameTest) -> Iterator[Difference]:
+    new = restore_old_names(old, new)
+    if jsontext.canonical_bytes(old) == jsontext.canonical_bytes(new) or _is_only_made_up(old, new, path, same):
         return
     shapes = list(compare_shapes(old, new, path))
-    reported = {general(found.path) for found in shapes}
+    reported = {generalize(found.path) for found in shapes}
     yield from shapes
     for found in compare_values(old, new, path, same):
-        if not any(general(found.path)[:length] in reported for length in range(len(found.path) + 1)):
+        if not any(generalize(found.path)[:length] in reported for length in range(len(found.path) + 1)):
             yield found
 
 
-def _only_made_up(old: Any, new: Any, path: Path, same: Same) -> bool:
+def _is_only_made_up(old: Any, new: Any, path: Path, same: SameTest) -> bool:
     """True if the only differences are made-up values, each in its place: a quick test for the common case."""
     leaves = list(differences(old, new, path))
     if any(kind_of(before) != kind_of(after) or kind_of(before) not in _MADE_UP for _, before, after in leaves):
@@ -229,7 +234,7 @@ def _only_made_up(old: Any, new: Any, path: Path, same: Same) -> bool:
     return befores.isdisjoint(afters) and all(same(*leaf) for leaf in leaves)  # a value on both sides was moved
 
 
-def _content(old: dict[str, Any], new: dict[str, Any], same: Same) -> Iterator[Difference]:
+def _compare_content(old: dict[str, Any], new: dict[str, Any], same: SameTest) -> Iterator[Difference]:
     before, after = (_blocks(result.get("content")) for result in (old, new))
     path = ("result", "content")
     kinds, others = (_kinds_of_blocks(blocks) for blocks in (before, after))
@@ -238,12 +243,12 @@ def _content(old: dict[str, Any], new: dict[str, Any], same: Same) -> Iterator[D
     elif len(before) != len(after):
         text, another = (_words(blocks) for blocks in (before, after))
         if not same(path, text, another):
-            note, marks = f"{len(before)} → {len(after)} blocks", without_made_up(text, another)
+            note, marks = f"{len(before)} → {len(after)} blocks", mask_made_up(text, another)
             yield Difference("call-text-changed", path, text, another, note, marks=marks)
     else:
         for at, (one, other) in enumerate(zip(before, after, strict=True)):
             if one != other and not (_repeats(one, old) and _repeats(other, new)):
-                yield from _block(one, other, (*path, at), same)
+                yield from _compare_block(one, other, (*path, at), same)
 
 
 def _blocks(content: Any) -> list[Any]:
@@ -273,16 +278,16 @@ def _repeats(block: Any, result: dict[str, Any]) -> bool:
         return False
 
 
-def _block(old: Any, new: Any, path: Path, same: Same) -> Iterator[Difference]:
+def _compare_block(old: Any, new: Any, path: Path, same: SameTest) -> Iterator[Difference]:
     one, other = (protocol.member(block, "text") for block in (old, new))
     if isinstance(one, str) and isinstance(other, str):
-        if one != other and not _same_text((*path, "text"), one, other, same):
-            yield Difference("call-text-changed", (*path, "text"), one, other, marks=without_made_up(one, other))
+        if one != other and not _texts_match((*path, "text"), one, other, same):
+            yield Difference("call-text-changed", (*path, "text"), one, other, marks=mask_made_up(one, other))
     elif old != new:
-        yield from compare_values(_without_data(old), _without_data(new), path, same)
+        yield from compare_values(_replace_data(old), _replace_data(new), path, same)
 
 
-def _same_text(path: Path, old: str, new: str, same: Same) -> bool:
+def _texts_match(path: Path, old: str, new: str, same: SameTest) -> bool:
     """True if two texts differ only in made-up values. If both are JSON, their values are compared one by one."""
     if same(path, old, new):
         return True
@@ -290,13 +295,13 @@ def _same_text(path: Path, old: str, new: str, same: Same) -> bool:
         before, after = jsontext.loads(old), jsontext.loads(new)
     except (ValueError, RecursionError):
         return False
-    after = under_old_names(before, after)
+    after = restore_old_names(before, after)
     if not isinstance(before, (dict, list)) or not isinstance(after, (dict, list)):
         return False
     return not any(compare_shapes(before, after, path)) and not any(compare_values(before, after, path, same))
 
 
-def _without_data(block: Any) -> Any:
+def _replace_data(block: Any) -> Any:
     """A block with a digest instead of image or sound data."""
     if not isinstance(block, dict):
         return block
@@ -314,7 +319,9 @@ def _summary(data: Any) -> Any:
     return f"{len(data)} characters, sha256 {digest[:4]} {digest[4:8]} {digest[8:12]}"
 
 
-def _read(call: Subject, resource: Subject, old: dict[str, Any], new: dict[str, Any], same: Same) -> Iterator[Found]:
+def _compare_read_result(
+    call: Subject, resource: Subject, old: dict[str, Any], new: dict[str, Any], same: SameTest
+) -> Iterator[SubjectDifference]:
     before, after = (_blocks(result.get("contents")) for result in (old, new))
     path: Path = ("result", "contents")
     if len(before) != len(after):
@@ -325,7 +332,8 @@ def _read(call: Subject, resource: Subject, old: dict[str, Any], new: dict[str, 
         media, another = (protocol.member(block, "mimeType") for block in (one, other))
         if media != another:
             yield resource, Difference("resource-mime-type-changed", (*path, at, "mimeType"), media, another)
-        for found in _block(one, other, (*path, at), same):
+        yield from attach_subject(resource, compare_pages(one, other, (*path, at)))
+        for found in _compare_block(one, other, (*path, at), same):
             if found.path[-1] != "mimeType":
                 is_text = found.rule == "call-text-changed"
                 yield from [(resource, found._replace(rule="resource-text-changed"))] if is_text else [(call, found)]

@@ -13,8 +13,8 @@ from typing import Any
 from ...wire import jsontext
 from ...wire.jsontext import Path
 from ..changes import ABSENT, Difference
-from ..minted.binding import general_name, made_up_in
-from ..rules import Level
+from ..minted.binding import find_made_up_texts, generalize_name
+from ..rule_table import Level
 
 SHAPE = "call-structured-shape-changed"
 _VALUE = "call-structured-value-changed"
@@ -24,16 +24,16 @@ _LARGEST = 200_000  # bytes; deepdiff's time grows faster than its input
 _MOST = 20  # differences per value; the rest are counted
 
 Shape = dict[Path, Counter[str]]  # by path, with list items merged; the count of each type
-Same = Callable[[Path, Any, Any], bool]
+SameTest = Callable[[Path, Any, Any], bool]
 
 
 def compare_shapes(old: Any, new: Any, root: Path) -> Iterator[Difference]:
     """Report lost members, changed types and added members."""
     before, after = shape(old), shape(new)
-    keyed = _keyed_by_data(before, after)
+    keyed = _find_data_maps(before, after)
     for path, kinds in before.items():
         if path in after:
-            yield from _types(kinds, after[path], (*root, *path))
+            yield from _compare_types(kinds, after[path], (*root, *path))
         elif _is_lost(path, before, after):
             level: Level | None = "info" if path[:-1] in keyed else None
             yield Difference(SHAPE, (*root, *path), _name(kinds), ABSENT, f"{_name(kinds)} is gone", level)
@@ -42,30 +42,30 @@ def compare_shapes(old: Any, new: Any, root: Path) -> Iterator[Difference]:
             yield Difference(SHAPE, (*root, *path), ABSENT, _name(kinds), f"new: {_name(kinds)}", "info")
 
 
-def under_old_names(old: Any, new: Any, left: int = _DEEPEST) -> Any:
+def restore_old_names(old: Any, new: Any, left: int = _DEEPEST) -> Any:
     """Return the new value with its made-up names replaced by the old side's."""
     if isinstance(old, dict) and isinstance(new, dict) and left:
-        names = _same_names(old, new)
+        names = _match_names(old, new)
         named = {names.get(name, name): value for name, value in new.items()}
-        return {name: under_old_names(old.get(name), value, left - 1) for name, value in named.items()}
+        return {name: restore_old_names(old.get(name), value, left - 1) for name, value in named.items()}
     if isinstance(old, list) and isinstance(new, list) and left:
-        items = [under_old_names(*pair, left - 1) for pair in zip(old, new, strict=False)]
+        items = [restore_old_names(*pair, left - 1) for pair in zip(old, new, strict=False)]
         return items + new[len(items) :]
     return new
 
 
-def _same_names(old: dict[str, Any], new: dict[str, Any]) -> dict[str, str]:
+def _match_names(old: dict[str, Any], new: dict[str, Any]) -> dict[str, str]:
     """Old names by new ones: each is matched with the next name of the same form whose value has the same shape."""
     free: dict[Any, list[str]] = defaultdict(list)
-    for name in reversed([name for name in old if name not in new and made_up_in(name)]):
+    for name in reversed([name for name in old if name not in new and find_made_up_texts(name)]):
         free[_form(name, old[name])].append(name)
-    made_up = [name for name in new if free and name not in old and made_up_in(name)]
+    made_up = [name for name in new if free and name not in old and find_made_up_texts(name)]
     same = ((name, free[_form(name, new[name])]) for name in made_up)
     return {name: names.pop() for name, names in same if names}
 
 
 def _form(name: str, value: Any) -> tuple[str, frozenset[tuple[Path, frozenset[str]]]]:
-    return general_name(name), _types_in(shape(value))
+    return generalize_name(name), _types_in(shape(value))
 
 
 def _types_in(found: Shape, root: Path = ()) -> frozenset[tuple[Path, frozenset[str]]]:
@@ -73,7 +73,7 @@ def _types_in(found: Shape, root: Path = ()) -> frozenset[tuple[Path, frozenset[
     return frozenset((path[start:], frozenset(kinds)) for path, kinds in found.items() if path[:start] == root)
 
 
-def _keyed_by_data(before: Shape, after: Shape) -> set[Path]:
+def _find_data_maps(before: Shape, after: Shape) -> set[Path]:
     """The objects that are maps: their members are alike, and their names are data."""
     holders = {path[:-1] for path in before if path and path not in after and path[:-1] in after}
     return {holder for holder in holders if _is_keyed_by_data(holder, before, after)}
@@ -102,7 +102,7 @@ def _is_lost(path: Path, before: Shape, after: Shape) -> bool:
     return not _is_made_up(path) and always and "object" in after.get(holder, ())
 
 
-def _types(old: Counter[str], new: Counter[str], path: Path) -> Iterator[Difference]:
+def _compare_types(old: Counter[str], new: Counter[str], path: Path) -> Iterator[Difference]:
     come = set(new) - set(old)
     if come and set(old) != {"null"}:
         # It may always have been nullable.
@@ -122,7 +122,7 @@ def shape(value: Any) -> Shape:
         path, item = stack.pop()
         found.setdefault(path, Counter())[kind_of(item)] += 1
         if isinstance(item, dict):
-            stack += [((*path, general_name(key)), inner) for key, inner in item.items()]
+            stack += [((*path, generalize_name(key)), inner) for key, inner in item.items()]
         elif isinstance(item, list):
             stack += [((*path, "*"), inner) for inner in item]
     return dict(sorted(found.items(), key=lambda entry: tuple(map(str, entry[0]))))
@@ -139,7 +139,7 @@ def kind_of(value: Any) -> str:
     return "string" if isinstance(value, str) else "array" if isinstance(value, list) else "object"
 
 
-def compare_values(old: Any, new: Any, root: Path, same: Same, rule: str = _VALUE) -> Iterator[Difference]:
+def compare_values(old: Any, new: Any, root: Path, same: SameTest, rule: str = _VALUE) -> Iterator[Difference]:
     """Report the leaves that differ, up to a limit. `same` accepts values that are not a change."""
     if same(root, old, new):
         return
@@ -152,12 +152,12 @@ def compare_values(old: Any, new: Any, root: Path, same: Same, rule: str = _VALU
         yield Difference(rule, path, before, after)
     if leaves[_MOST:]:
         more = f"and {len(leaves) - _MOST} more differences below"
-        yield Difference(rule, root, jsontext.compact(old), jsontext.compact(new), more)
+        yield Difference(rule, root, jsontext.compact_text(old), jsontext.compact_text(new), more)
 
 
-def compare_meta(rule: str, old: Any, new: Any, path: Path, same: Same) -> Iterator[Difference]:
+def compare_meta(rule: str, old: Any, new: Any, path: Path, same: SameTest) -> Iterator[Difference]:
     """Compare metadata. Its numbers are more often measurements than contracts."""
-    if _equal(old, new):
+    if _is_equal(old, new):
         return
     for found in compare_values(old, new, path, same, rule):
         if any(kind_of(side) != "number" for side in (found.before, found.after) if side is not ABSENT):
@@ -169,7 +169,7 @@ def _is_leaf(value: Any) -> bool:
 
 
 def _is_too_large(value: Any) -> bool:
-    return len(jsontext.canonical(value)) > _LARGEST or _depth(value) > _DEEPEST
+    return len(jsontext.canonical_bytes(value)) > _LARGEST or _depth(value) > _DEEPEST
 
 
 def _depth(value: Any) -> int:
@@ -187,7 +187,7 @@ def _leaves(old: Any, new: Any, root: Path) -> list[tuple[Path, Any, Any]]:
     # Integers and floats are one type in JSON; none of deepdiff's other leniency is wanted.
     tree = DeepDiff(
         old, new, view="tree", ignore_type_in_groups=[(int, float)], threshold_to_diff_deeper=0,
-        custom_operators=[_Equal()],
+        custom_operators=[_EqualOperator()],
     )  # fmt: skip
     found = {}
     for levels in tree.values():
@@ -198,7 +198,7 @@ def _leaves(old: Any, new: Any, root: Path) -> list[tuple[Path, Any, Any]]:
     return sorted(found.values(), key=lambda leaf: tuple((isinstance(step, str), step) for step in leaf[0]))
 
 
-class _Equal:
+class _EqualOperator:
     """An operator of deepdiff that skips equal objects and lists: leaf by leaf, they take ten times as long.
 
     https://zepworks.com/deepdiff/current/custom.html
@@ -208,8 +208,8 @@ class _Equal:
         return not _is_leaf(level.t1) and not _is_leaf(level.t2)
 
     def give_up_diffing(self, level: Any, diff_instance: Any) -> bool:
-        return _equal(level.t1, level.t2)
+        return _is_equal(level.t1, level.t2)
 
 
-def _equal(old: Any, new: Any) -> bool:
-    return jsontext.canonical(old) == jsontext.canonical(new)
+def _is_equal(old: Any, new: Any) -> bool:
+    return jsontext.canonical_bytes(old) == jsontext.canonical_bytes(new)

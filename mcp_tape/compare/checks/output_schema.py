@@ -34,16 +34,16 @@ def violations(schema: Any, body: Any) -> Iterator[Difference]:
         yield Difference("call-violates-output-schema", _WHERE, ABSENT, ABSENT, "there is no structured content")
         return
     try:
-        errors = _validator(jsontext.canonical(schema)).iter_errors(content)
+        errors = _validator(jsontext.canonical_bytes(schema)).iter_errors(content)
         errors = sorted(errors, key=lambda error: list(map(str, error.path)))
     except (exceptions.SchemaError, Unresolvable, RecursionError, TypeError, ValueError):
         return
     for error in errors[:_MOST]:
         place, words = (*_WHERE, *error.absolute_path), error.message[:200]
-        yield Difference("call-violates-output-schema", place, ABSENT, _wrong(error), words)
+        yield Difference("call-violates-output-schema", place, ABSENT, _violating_part(error), words)
 
 
-def _wrong(error: exceptions.ValidationError) -> Any:
+def _violating_part(error: exceptions.ValidationError) -> Any:
     """The violating value or keyword, without the values around it, which differ each time."""
     value = error.instance
     if not isinstance(value, (dict, list)):
@@ -55,7 +55,7 @@ def _wrong(error: exceptions.ValidationError) -> Any:
 
 def covers(schema: Any, path: Path) -> bool:
     """Return whether a schema constrains a place."""
-    return any(isinstance(one, dict) and one for one in _at(Document(schema), schema, path))
+    return any(isinstance(one, dict) and one for one in _schemas_at(Document(schema), schema, path))
 
 
 def leaves_out(schema: Any, path: Path) -> bool:
@@ -63,31 +63,36 @@ def leaves_out(schema: Any, path: Path) -> bool:
     if not path:
         return False
     document = Document(schema)
-    holders = [every for one in _at(document, schema, path[:-1]) for every in _every(document, one)]
+    holders = [every for one in _schemas_at(document, schema, path[:-1]) for every in _applying_schemas(document, one)]
     named = any(isinstance(holder.get("properties"), dict) and holder["properties"] for holder in holders)
-    known = any(True for holder in holders for _ in _below(holder, path[-1]))
+    known = any(True for holder in holders for _ in _schemas_below(holder, path[-1]))
     return named and not known and not any("patternProperties" in holder for holder in holders)
 
 
-def _at(document: Document, schema: Any, path: Path) -> list[Any]:
+def _schemas_at(document: Document, schema: Any, path: Path) -> list[Any]:
     """The schemas that apply at a path of a value."""
     schemas = [schema]
     for step in path:
-        schemas = [below for one in schemas for every in _every(document, one) for below in _below(every, step)]
+        schemas = [
+            below
+            for one in schemas
+            for every in _applying_schemas(document, one)
+            for below in _schemas_below(every, step)
+        ]
     return schemas
 
 
-def _every(document: Document, schema: Any, left: int = _DEEPEST) -> Iterator[dict[str, Any]]:
+def _applying_schemas(document: Document, schema: Any, left: int = _DEEPEST) -> Iterator[dict[str, Any]]:
     """A schema, and the schemas that apply to the same value."""
     if not isinstance(schema, dict) or not left:
         return
     yield schema
     several = [one for word in ("allOf", "anyOf", "oneOf") for one in _list(schema.get(word))]
     for one in [document.find(schema["$ref"]) if "$ref" in schema else None, *several]:
-        yield from _every(document, one, left - 1)
+        yield from _applying_schemas(document, one, left - 1)
 
 
-def _below(schema: dict[str, Any], step: str | int) -> Iterator[Any]:
+def _schemas_below(schema: dict[str, Any], step: str | int) -> Iterator[Any]:
     named = protocol.member(schema.get("properties"), str(step))
     yield from (one for one in (named, schema.get("additionalProperties")) if isinstance(one, dict))
     if step == "*":

@@ -9,26 +9,26 @@ from collections.abc import Iterator
 from typing import Any
 
 from ...wire import protocol
-from ..changes import ABSENT, Difference, Found
-from ..rules import Level
+from ..changes import ABSENT, Difference, SubjectDifference
+from ..rule_table import Level
 from .resources_prompts import Item, Items, compare_items
-from .tools import differing
+from .tools import compare_member
 
 _GRANTS = "allowed-tools"  # permissions that a skill asks for: users approved these
 
 
-def compare_skills(old: Items, new: Items) -> Iterator[Found]:
+def compare_skills(old: Items, new: Items) -> Iterator[SubjectDifference]:
     return compare_items("skill", ("skill-removed", "skill-added"), old, new, compare_skill)
 
 
 def compare_skill(old: Item, new: Item) -> Iterator[Difference]:
     """Compare two entries of one skill."""
     before, after = (_frontmatter(entry) for entry in (old, new))
-    yield from differing("skill-description-changed", before, after, "description", ("frontmatter",))
+    yield from compare_member("skill-description-changed", before, after, "description", ("frontmatter",))
     for name in dict.fromkeys([*before, *after]):
         if name != "description":
             level: Level | None = "warn" if name == _GRANTS else None
-            found = differing("skill-frontmatter-changed", before, after, name, ("frontmatter",))
+            found = compare_member("skill-frontmatter-changed", before, after, name, ("frontmatter",))
             yield from (difference._replace(level=level) for difference in found)
     yield from _files(old, new)
 
@@ -47,7 +47,7 @@ def _files(old: Item, new: Item) -> Iterator[Difference]:
             yield Difference("skill-became-dynamic", ("resources",), one, other, level=level)
         return
     for uri in dict.fromkeys([*before, *after]):
-        path, one, other = ("resources", _within(uri, new)), before.get(uri, ABSENT), after.get(uri, ABSENT)
+        path, one, other = ("resources", _path_within(uri, new)), before.get(uri, ABSENT), after.get(uri, ABSENT)
         if other is ABSENT:
             yield Difference("skill-file-removed", path, one, ABSENT)
         elif one is ABSENT:
@@ -65,6 +65,6 @@ def _digests(entry: Item) -> dict[str, Any] | None:
     return {uri: digest for uri, digest in named if isinstance(uri, str)}
 
 
-def _within(uri: str, entry: Item) -> str:
+def _path_within(uri: str, entry: Item) -> str:
     """A file's path within its skill: `templates/invoice.md`."""
     return uri.removeprefix(str(entry.get("uri")).rpartition("/")[0] + "/")

@@ -6,13 +6,14 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ...errors import count
-from ...model.characters import spelled
+from ...model.characters import escape_disguised
 from ...wire import jsontext, protocol
-from ..changes import ABSENT, NOTHING, SERVER, Difference, Found, Subject, canonical, of
+from ..changes import ABSENT, NOTHING, SERVER, Difference, Subject, SubjectDifference, attach_subject, comparable_bytes
 from ..renames import renames, spelling
-from ..rules import Level
+from ..rule_table import Level
 from ..schemas import compare_input, compare_output
-from .wording import compare_texts
+from .app_pages import compare_visibility, without_visibility
+from .model_texts import compare_texts
 
 Tools = dict[str, dict[str, Any]]
 # The defaults of the hints, which are the worse values, and the rules for a change to them:
@@ -27,12 +28,12 @@ _KEYS = ("uri", "uriTemplate", "name")  # an item's identity is the first that i
 _WITH_RULES = {"name", "description", "title", "icons", "inputSchema", "outputSchema", "annotations", "execution"}
 
 
-def compare_tools(old: Tools, new: Tools) -> Iterator[Found]:
+def compare_tools(old: Tools, new: Tools) -> Iterator[SubjectDifference]:
     """Compare two lists. Changes by the library that writes all schemas are reported once, for the server."""
     common: dict[tuple[Any, ...], list[Difference]] = {}
-    for subject, one in _each(old, new):
+    for subject, one in _compare_each(old, new):
         if one.common:
-            key = one.rule, one.path[-1], canonical(one.before), canonical(one.after)
+            key = one.rule, one.path[-1], comparable_bytes(one.before), comparable_bytes(one.after)
             common.setdefault(key, []).append(one)
         else:
             yield subject, one
@@ -41,23 +42,26 @@ def compare_tools(old: Tools, new: Tools) -> Iterator[Found]:
         yield SERVER, first._replace(path=("tools", keyword), note=f"{first.note}, in {places}")
 
 
-def _each(old: Tools, new: Tools) -> Iterator[Found]:
+def _compare_each(old: Tools, new: Tools) -> Iterator[SubjectDifference]:
     renamed = renames(old, new, (spelling, _schemas))
     for name, tool in old.items():
         subject = Subject("tool", name)
         if name in new:
-            yield from of(subject, _compare(tool, new[name]))
+            yield from attach_subject(subject, _compare(tool, new[name]))
         elif name in renamed:
-            yield subject, Difference("tool-renamed", (), name, renamed[name], f"probably {spelled(renamed[name])} now")
-            yield from of(subject, _compare(tool, new[renamed[name]]))
+            yield (
+                subject,
+                Difference("tool-renamed", (), name, renamed[name], f"probably {escape_disguised(renamed[name])} now"),
+            )
+            yield from attach_subject(subject, _compare(tool, new[renamed[name]]))
         else:
-            yield subject, Difference("tool-removed", (), stated(tool), marks=NOTHING)
+            yield subject, Difference("tool-removed", (), declared_members(tool), marks=NOTHING)
     for name in new:
         if name not in old and name not in renamed.values():
-            yield Subject("tool", name), Difference("tool-added", (), ABSENT, stated(new[name]))
+            yield Subject("tool", name), Difference("tool-added", (), ABSENT, declared_members(new[name]))
 
 
-def compare_order(old: Tools, new: Tools) -> Iterator[Found]:
+def compare_order(old: Tools, new: Tools) -> Iterator[SubjectDifference]:
     """Compare the order of the tools that are in both lists."""
     before, after = ([name for name in tools if name in old and name in new] for tools in (old, new))
     if before != after:
@@ -68,7 +72,7 @@ def _schemas(name: str, tool: dict[str, Any]) -> bytes:
     schemas = [tool.get("inputSchema"), tool.get("outputSchema")]
     # Many tools take nothing, or one text. Such tools match only by their descriptions.
     properties = protocol.member(tool.get("inputSchema"), "properties") or {}
-    return jsontext.canonical([*schemas, tool.get("description") if len(properties) < 2 else None])
+    return jsontext.canonical_bytes([*schemas, tool.get("description") if len(properties) < 2 else None])
 
 
 def _compare(old: dict[str, Any], new: dict[str, Any]) -> Iterator[Difference]:
@@ -76,8 +80,8 @@ def _compare(old: dict[str, Any], new: dict[str, Any]) -> Iterator[Difference]:
     yield from _hints(old.get("annotations"), new.get("annotations"))
     yield from _task_support(old, new)
     found = list(compare_input(*(_arguments(tool.get("inputSchema")) for tool in (old, new))))
-    yield from _prefixed("inputSchema", found)
-    yield from _prefixed("inputSchema", compare_texts(old.get("inputSchema"), new.get("inputSchema"), found))
+    yield from _prefix_paths("inputSchema", found)
+    yield from _prefix_paths("inputSchema", compare_texts(old.get("inputSchema"), new.get("inputSchema"), found))
     yield from _output(old.get("outputSchema"), new.get("outputSchema"))
 
 
@@ -87,23 +91,27 @@ def _arguments(schema: Any) -> Any:
 
 
 def _texts(old: dict[str, Any], new: dict[str, Any]) -> Iterator[Difference]:
-    yield from differing("tool-description-changed", old, new, "description")
+    yield from compare_member("tool-description-changed", old, new, "description")
     own = old.get("title") or new.get("title")
-    yield from differing("tool-title-changed", _titled(old), _titled(new), "title", () if own else ("annotations",))
-    yield from differing("tool-icons-changed", old, new, "icons")
-    for name in dict.fromkeys([*old, *new]):
+    yield from compare_member(
+        "tool-title-changed", _effective_title(old), _effective_title(new), "title", () if own else ("annotations",)
+    )
+    yield from compare_member("tool-icons-changed", old, new, "icons")
+    yield from compare_visibility(old, new)
+    before, after = without_visibility(old), without_visibility(new)
+    for name in dict.fromkeys([*before, *after]):
         if name not in _WITH_RULES:
-            yield from differing("tool-meta-changed", old, new, name)
+            yield from compare_member("tool-meta-changed", before, after, name)
     # A title in the annotations counts if the tool has no other.
     second = {"title"} if old.get("title") and new.get("title") else set()
     for member, known in (("annotations", {*_HINTS, "title"} - second), ("execution", {"taskSupport"})):
         before, after = (_object(tool.get(member)) for tool in (old, new))
         for name in dict.fromkeys([*before, *after]):
             if name not in known:
-                yield from differing("tool-meta-changed", before, after, name, (member,))
+                yield from compare_member("tool-meta-changed", before, after, name, (member,))
 
 
-def stated(item: dict[str, Any]) -> dict[str, Any]:
+def declared_members(item: dict[str, Any]) -> dict[str, Any]:
     """The declared members of an item, except its key and the size and time of its content, which are data."""
     key = next((key for key in _KEYS if key in item), "")
     told = {member: value for member, value in item.items() if member not in (key, "size")}
@@ -116,12 +124,12 @@ def _object(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _titled(tool: dict[str, Any]) -> dict[str, Any]:
+def _effective_title(tool: dict[str, Any]) -> dict[str, Any]:
     title = tool.get("title") or protocol.member(tool.get("annotations"), "title")
     return {"title": title} if title else {}
 
 
-def differing(
+def compare_member(
     rule: str, old: dict[str, Any], new: dict[str, Any], member: str, path: tuple[str, ...] = ()
 ) -> Iterator[Difference]:
     """Report a member that differs. Absent, null and empty are equal."""
@@ -159,9 +167,9 @@ def _output(old: Any, new: Any) -> Iterator[Difference]:
         yield Difference("output-schema-removed", ("outputSchema",), old, ABSENT)
     elif old is not None:
         found = list(compare_output(old, new))
-        yield from _prefixed("outputSchema", found)
-        yield from _prefixed("outputSchema", compare_texts(old, new, found))
+        yield from _prefix_paths("outputSchema", found)
+        yield from _prefix_paths("outputSchema", compare_texts(old, new, found))
 
 
-def _prefixed(member: str, found: Iterable[Difference]) -> Iterator[Difference]:
+def _prefix_paths(member: str, found: Iterable[Difference]) -> Iterator[Difference]:
     return (difference._replace(path=(member, *difference.path)) for difference in found)

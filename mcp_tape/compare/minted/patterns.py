@@ -48,7 +48,7 @@ _DENSE = 6  # characters per mark
 _LONGEST = 1_000  # longer ones are checked once, not from each of their parts on
 
 
-class Made(NamedTuple):
+class MadeUpPart(NamedTuple):
     """A part of a text that looks made up."""
 
     start: int
@@ -57,13 +57,13 @@ class Made(NamedTuple):
     text: str
 
 
-def made_up(text: str) -> list[Made]:
+def find_made_up(text: str) -> list[MadeUpPart]:
     """Find the times and ids in a text, in order. Times come first: no id has the marks of a time around it."""
-    found, at = list[Made](), 0
+    found, at = list[MadeUpPart](), 0
     ids = _ids if any(place in text for place in _PLACES) else _ids_in_runs
     for time in _TIME.finditer(text):
         found += ids(text, at, time.start())
-        found.append(Made(*time.span(), "time", time[0]))
+        found.append(MadeUpPart(*time.span(), "time", time[0]))
         at = time.end()
     return [*found, *ids(text, at, len(text))]
 
@@ -73,7 +73,7 @@ def is_epoch(value: float) -> bool:
     return _EPOCH_ALONE.fullmatch(f"{value:.3f}" if isinstance(value, float) else str(value)) is not None
 
 
-def masked(text: str, made: list[Made], signs: tuple[str, str]) -> str:
+def mask(text: str, made: list[MadeUpPart], signs: tuple[str, str]) -> str:
     """Replace ids by one sign and times by another."""
     pieces, at = list[str](), 0
     for one in made:
@@ -82,17 +82,17 @@ def masked(text: str, made: list[Made], signs: tuple[str, str]) -> str:
     return "".join([*pieces, text[at:]])
 
 
-def made_up_in_both(old: str, new: str) -> tuple[list[Made], list[Made]]:
+def find_made_up_in_both(old: str, new: str) -> tuple[list[MadeUpPart], list[MadeUpPart]]:
     """Find made-up parts in two texts. A random id may not look random by chance, so one side is enough."""
-    one, other = made_up(old), made_up(new)
+    one, other = find_made_up(old), find_made_up(new)
     if len(old) != len(new) or [made[:3] for made in one] == [made[:3] for made in other]:
         return one, other
-    spans = _merged(made[:2] for made in (*one, *other) if made.kind == "id")
+    spans = _merge_spans(made[:2] for made in (*one, *other) if made.kind == "id")
     fitting = [span for span in spans if _may_be_id(old[slice(*span)]) and _may_be_id(new[slice(*span)])]
-    return _with(old, one, fitting), _with(new, other, fitting)
+    return _add_spans(old, one, fitting), _add_spans(new, other, fitting)
 
 
-def _merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+def _merge_spans(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     found: list[tuple[int, int]] = []
     for start, end in sorted(spans):
         if found and start < found[-1][1]:
@@ -105,26 +105,26 @@ def _may_be_id(text: str) -> bool:
     return _RUN.fullmatch(text) is not None and not any(map(_WORD.fullmatch, _MARKS.split(text)))
 
 
-def _with(text: str, made: list[Made], spans: list[tuple[int, int]]) -> list[Made]:
+def _add_spans(text: str, made: list[MadeUpPart], spans: list[tuple[int, int]]) -> list[MadeUpPart]:
     """Add spans as ids, replacing those that overlap them."""
     beside = [one for one in made if not any(start < one.end and one.start < end for start, end in spans)]
-    return sorted([*beside, *(Made(*span, "id", text[slice(*span)]) for span in spans)])
+    return sorted([*beside, *(MadeUpPart(*span, "id", text[slice(*span)]) for span in spans)])
 
 
-def _ids(text: str, start: int, end: int) -> Iterator[Made]:
+def _ids(text: str, start: int, end: int) -> Iterator[MadeUpPart]:
     at = start
     for found in _TEMPORARY.finditer(text, start, end):
         yield from _ids_in_runs(text, at, found.start())
-        yield Made(*found.span(), "id", found[0])
+        yield MadeUpPart(*found.span(), "id", found[0])
         at = found.end()
     yield from _ids_in_runs(text, at, end)
 
 
-def _ids_in_runs(text: str, start: int, end: int) -> Iterator[Made]:
+def _ids_in_runs(text: str, start: int, end: int) -> Iterator[MadeUpPart]:
     for run in _RUN.finditer(text, start, end):
         for first, last in _spans(run[0]):
             span = run.start() + first, run.start() + last
-            yield Made(*span, "id", text[slice(*span)])
+            yield MadeUpPart(*span, "id", text[slice(*span)])
 
 
 def _spans(run: str) -> Iterator[tuple[int, int]]:

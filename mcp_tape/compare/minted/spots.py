@@ -51,12 +51,12 @@ class Spot(NamedTuple):
         return next((step for step in reversed(self.paths[-1]) if isinstance(step, str)), "")
 
 
-def id_like(name: str) -> bool:
+def is_id_key(name: str) -> bool:
     """Return whether a number under this key is an id rather than a count."""
     return len(name) <= 100 and _ID_KEY.fullmatch(name) is not None
 
 
-def alike(one: str, other: str) -> bool:
+def look_alike(one: str, other: str) -> bool:
     """Return whether two values look made up in the same way: both random, or with the same words."""
     if any(kind.fullmatch(one) and kind.fullmatch(other) for kind in _RANDOM):
         return True
@@ -96,7 +96,7 @@ def spots(body: Any, wanted: set[str]) -> dict[str, list[Spot]]:
                     found.setdefault(text, []).append(Spot(paths, words))
         elif isinstance(value, int) and not isinstance(value, bool) and str(value) in wanted:
             spot = Spot(paths)
-            if id_like(spot.name):
+            if is_id_key(spot.name):
                 found.setdefault(str(value), []).append(spot)
     return found
 
@@ -112,7 +112,7 @@ def holds(body: Any, text: str) -> bool:
     return False
 
 
-def read(spot: Spot, recorded: Any, live: Any) -> Any:
+def read_spot(spot: Spot, recorded: Any, live: Any) -> Any:
     """Read the value of a live message at the spot of a recorded one; None if uncertain."""
     for depth, path in enumerate(spot.paths):
         if depth:
@@ -162,12 +162,12 @@ def _is_id(word: str) -> bool:
     return len(word) >= 4 and not word.isdigit() and any(c.isdigit() for c in word)
 
 
-def renamed(value: Any, names: Mapping[str, str]) -> Any:
+def rename_texts(value: Any, names: Mapping[str, str]) -> Any:
     """Copy a value with texts renamed, and also whole words of short texts."""
     if isinstance(value, dict):
-        return {key: renamed(item, names) for key, item in value.items()}
+        return {key: rename_texts(item, names) for key, item in value.items()}
     if isinstance(value, list):
-        return [renamed(item, names) for item in value]
+        return [rename_texts(item, names) for item in value]
     if not isinstance(value, str) or not names or value in names or len(value) > _SHORT:
         return names.get(value, value) if isinstance(value, str) else value
     return _GRAINS[0].sub(lambda found: names.get(found[0], found[0]), value)

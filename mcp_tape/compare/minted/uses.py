@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from ...wire import jsontext, protocol, rewrite, secret_names
 from ...wire.frames import MessageKind, Side
 from ...wire.jsontext import Path
-from .spots import Spot, alike, all_leaves, holds, id_like, ids_in, read, renamed, spots
+from .spots import Spot, all_leaves, holds, ids_in, is_id_key, look_alike, read_spot, rename_texts, spots
 
 Key = tuple[int, int, int]  # the place of a message: session, seq, part
 Lookup = Callable[[Key], Any]  # the body of an answer; None if there is none
@@ -29,7 +29,7 @@ _OPAQUE: dict[Path, str] = {
 _INPUTS = ("params", "inputResponses")
 
 
-class Said(NamedTuple):
+class TapeMessage(NamedTuple):
     """A message of the tape, in order."""
 
     key: Key
@@ -39,7 +39,7 @@ class Said(NamedTuple):
     body: dict[str, Any]
 
 
-class Use(NamedTuple):
+class ValueUse(NamedTuple):
     """A value in a request that came from an answer. `opaque`: the protocol says so."""
 
     path: Path
@@ -49,7 +49,7 @@ class Use(NamedTuple):
     within: str | None = None  # the text that contains it as a word
 
 
-def uses(said: Callable[[], Iterable[Said]]) -> dict[Key, list[Use]]:
+def uses(said: Callable[[], Iterable[TapeMessage]]) -> dict[Key, list[ValueUse]]:
     """Find the values of each request that the server made up. Reads the tape three times; keeps little in memory."""
     wanted = {candidate.text for one in said() for candidate in _candidates(one)}
     first_said: dict[str, Key] = {}  # by the client
@@ -62,14 +62,16 @@ def uses(said: Callable[[], Iterable[Said]]) -> dict[Key, list[Use]]:
             inputs.append((one.key, frozenset(asked)))
     out = {}
     for one in said():
-        own = [_use(one.key, candidate, first_said, found) for candidate in _candidates(one)]
+        own = [_trace_value(one.key, candidate, first_said, found) for candidate in _candidates(one)]
         kept = [use for use in own if use.spots] + _inputs(one, inputs)
         if kept:
             out[one.key] = kept
     return out
 
 
-def bound(text: bytes, found: Iterable[Use], recorded: Lookup, live: Lookup, *, careful: bool = False) -> bytes:
+def put_live_values(
+    text: bytes, found: Iterable[ValueUse], recorded: Lookup, live: Lookup, *, careful: bool = False
+) -> bytes:
     """Put values of the live answers into a recorded request, where there are any.
 
     `careful`: only values that look made up in the same way as the recorded ones. A call that writes must not hit the
@@ -79,7 +81,7 @@ def bound(text: bytes, found: Iterable[Use], recorded: Lookup, live: Lookup, *, 
     words: dict[tuple[Path, str], dict[str, str]] = {}
     for use in found:
         if use.path == _INPUTS:
-            text = _renamed(text, use, recorded, live)
+            text = _rename_inputs(text, use, recorded, live)
             continue
         value = live_value(use, recorded, live)
         if value in (None, use.value) or not _may_stand_for(use, value, careful):
@@ -88,22 +90,22 @@ def bound(text: bytes, found: Iterable[Use], recorded: Lookup, live: Lookup, *, 
             values[use.path] = jsontext.dumps(value)
         else:
             words.setdefault((use.path, use.within), {})[use.value] = value
-    values = {path: jsontext.dumps(renamed(whole, names)) for (path, whole), names in words.items()} | values
+    values = {path: jsontext.dumps(rename_texts(whole, names)) for (path, whole), names in words.items()} | values
     return rewrite.with_values(text, values) if values else text
 
 
-def _may_stand_for(use: Use, value: Any, careful: bool) -> bool:
+def _may_stand_for(use: ValueUse, value: Any, careful: bool) -> bool:
     careful = (careful and not use.opaque) or use.within is not None
-    return not careful or alike(str(use.value), str(value))
+    return not careful or look_alike(str(use.value), str(value))
 
 
-def live_value(use: Use, recorded: Lookup, live: Lookup) -> Any:
+def live_value(use: ValueUse, recorded: Lookup, live: Lookup) -> Any:
     """The value in the live answer at the spot of the recorded one; None if uncertain."""
     for key, spot in use.spots:
         now = live(key)
         if now is None:
             continue
-        value = _of_type(read(spot, recorded(key), now), use.value)
+        value = _convert_like(read_spot(spot, recorded(key), now), use.value)
         if value != use.value and not use.opaque and holds(now, str(use.value)):
             return use.value  # still there: it was not made up
         if value is not None:
@@ -111,7 +113,7 @@ def live_value(use: Use, recorded: Lookup, live: Lookup) -> Any:
     return None
 
 
-def is_lost(use: Use, recorded: Lookup, live: Lookup) -> bool:
+def is_lost(use: ValueUse, recorded: Lookup, live: Lookup) -> bool:
     """Return whether the live answers lack an opaque value: no client could go on with the recorded one."""
     answers = [now for now in (live(key) for key, _ in use.spots) if now is not None]
     if use.path == _INPUTS:
@@ -119,21 +121,23 @@ def is_lost(use: Use, recorded: Lookup, live: Lookup) -> bool:
     return use.opaque and bool(answers) and live_value(use, recorded, live) is None
 
 
-def _use(key: Key, asked: _Candidate, said: dict[str, Key], found: dict[str, list[tuple[Key, Spot]]]) -> Use:
+def _trace_value(
+    key: Key, asked: _Candidate, said: dict[str, Key], found: dict[str, list[tuple[Key, Spot]]]
+) -> ValueUse:
     path, value, text, within = asked
     earlier = [(source, spot) for source, spot in found.get(text, ()) if source < key]
     member = _OPAQUE.get(path) if within is None else None
     if member is not None:
         own = [(source, spot) for source, spot in earlier if spot.name == member]
-        return Use(path, value, True, tuple(reversed(own))[:_MOST_SPOTS])  # clients go on with the newest
+        return ValueUse(path, value, True, tuple(reversed(own))[:_MOST_SPOTS])  # clients go on with the newest
     if text.isdigit():
-        earlier = [(source, spot) for source, spot in earlier if id_like(spot.name) or (spot.words and len(text) > 1)]
+        earlier = [(source, spot) for source, spot in earlier if is_id_key(spot.name) or (spot.words and len(text) > 1)]
     if not earlier or said.get(text, key) < earlier[0][0]:
-        return Use(path, value, False, ())  # the client sent it first
+        return ValueUse(path, value, False, ())  # the client sent it first
     if within is not None and len(text) < _LONG:  # a short word counts only if the server sent it as a whole value
         earlier = [(source, spot) for source, spot in earlier if spot.words is None]
     own = sorted(earlier, key=lambda one: one[0][0] != key[0])  # the same session first
-    return Use(path, value, False, tuple(own[:_MOST_SPOTS]), within)
+    return ValueUse(path, value, False, tuple(own[:_MOST_SPOTS]), within)
 
 
 class _Candidate(NamedTuple):
@@ -145,7 +149,7 @@ class _Candidate(NamedTuple):
     within: str | None = None
 
 
-def _candidates(one: Said) -> Iterator[_Candidate]:
+def _candidates(one: TapeMessage) -> Iterator[_Candidate]:
     if one.sender != "client" or one.kind != "request" or one.method == protocol.INITIALIZE:
         return
     for (path, *inner), value in all_leaves(one.body.get("params"), ("params",)):
@@ -165,8 +169,8 @@ def _may_be_minted(path: Path, value: Any) -> bool:
         return isinstance(value, str) and bool(value)
     name = next((step for step in reversed(path) if isinstance(step, str)), "")
     if isinstance(value, str):
-        return id_like(name) if value.isdigit() else _looks_made_up(value)
-    return isinstance(value, int) and not isinstance(value, bool) and id_like(name)
+        return is_id_key(name) if value.isdigit() else _looks_made_up(value)
+    return isinstance(value, int) and not isinstance(value, bool) and is_id_key(name)
 
 
 def _looks_made_up(value: str) -> bool:
@@ -176,7 +180,9 @@ def _looks_made_up(value: str) -> bool:
     return any(c.isdigit() for c in value) or secret_names.is_distinctive(value)
 
 
-def _collect(one: Said, wanted: set[str], said: dict[str, Key], found: dict[str, list[tuple[Key, Spot]]]) -> None:
+def _collect(
+    one: TapeMessage, wanted: set[str], said: dict[str, Key], found: dict[str, list[tuple[Key, Spot]]]
+) -> None:
     if one.sender == "client":
         for spot_text in spots(one.body, wanted):
             said.setdefault(spot_text, one.key)
@@ -185,17 +191,17 @@ def _collect(one: Said, wanted: set[str], said: dict[str, Key], found: dict[str,
             found.setdefault(text, []).extend((one.key, place) for place in places)
 
 
-def _inputs(one: Said, asked: list[tuple[Key, frozenset[str]]]) -> list[Use]:
+def _inputs(one: TapeMessage, asked: list[tuple[Key, frozenset[str]]]) -> list[ValueUse]:
     """Trace the inputs in a request, by name, to the answer that asked for them."""
     given = protocol.member(one.body.get("params"), "inputResponses")
     if one.sender != "client" or not isinstance(given, dict) or not given:
         return []
     before = [key for key, names in asked if key < one.key and names.issuperset(given)]
     spot = Spot((("result", "inputRequests"),))
-    return [Use(_INPUTS, sorted(given), False, ((before[-1], spot),))] if before else []
+    return [ValueUse(_INPUTS, sorted(given), False, ((before[-1], spot),))] if before else []
 
 
-def _renamed(text: bytes, use: Use, recorded: Lookup, live: Lookup) -> bytes:
+def _rename_inputs(text: bytes, use: ValueUse, recorded: Lookup, live: Lookup) -> bytes:
     """Rename the inputs to the live server's names, each value verbatim."""
     key = use.spots[0][0]
     then, now = (protocol.member((look(key) or {}).get("result"), "inputRequests") for look in (recorded, live))
@@ -203,14 +209,14 @@ def _renamed(text: bytes, use: Use, recorded: Lookup, live: Lookup) -> bytes:
     span = jsontext.find(source, _INPUTS)
     if not isinstance(then, dict) or not isinstance(now, dict) or span is None or set(use.value) <= set(now):
         return text
-    names = same_inputs(then, now)
+    names = match_inputs(then, now)
     inner = source[slice(*span)]
     parts = [(path[0], inner[start:end]) for path, start, end in jsontext.values(inner, 1) if path]
     members = ",".join(f"{jsontext.quote(names.get(str(name), str(name)))}:{part}" for name, part in parts)
     return jsontext.splice(source, [(*span, f"{{{members}}}")]).encode("utf-8", "surrogateescape")
 
 
-def same_inputs(then: dict[str, Any], now: dict[str, Any]) -> dict[str, str]:
+def match_inputs(then: dict[str, Any], now: dict[str, Any]) -> dict[str, str]:
     """Live names of requests for input by recorded ones: each is matched with the next of the same method."""
     free = {name: request for name, request in now.items() if name not in then}
     names = {}
@@ -225,7 +231,7 @@ def same_inputs(then: dict[str, Any], now: dict[str, Any]) -> dict[str, str]:
     return names
 
 
-def _of_type(value: Any, like: Any) -> Any:
+def _convert_like(value: Any, like: Any) -> Any:
     """Convert a value to the type that the client sends: a client may send a server's number as text."""
     text = "" if value is None else str(value)
     if isinstance(like, str):

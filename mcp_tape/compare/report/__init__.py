@@ -18,17 +18,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from ...cassette.text.lines import json_line
+from ...cassette.text.safe_lines import json_line
 from ..judging import Comparison
-from ..rules import Level
-from . import github, html, junit, markdown, sarif, text
+from ..rule_table import Level
+from . import comment, github, html, junit, sarif, text
 from .wording import View, file_of
 
 _Lines = Iterable[str]
 _FORMS: dict[str, Callable[[Comparison, View], _Lines]] = {
     "text": text.report,
     "json": lambda comparison, view: [json_line(comparison.as_dict()).decode().removesuffix("\n")],
-    "markdown": markdown.report,
+    "markdown": comment.report,
     "github": github.report,
 }
 # Formats of which a file can hold only one.
@@ -63,13 +63,15 @@ def render(
     comparisons = [comparison] if isinstance(comparison, Comparison) else comparison
     view = View(colour, width, fail_on, file, ignore_file, full, level)
     if format in _WHOLE:
-        return _joined(_WHOLE[format](comparisons, view))
-    return _BETWEEN.get(format, "").join(_joined(_FORMS[format](one, _at(one, view, verdict))) for one in comparisons)
+        return _join_lines(_WHOLE[format](comparisons, view))
+    return _BETWEEN.get(format, "").join(
+        _join_lines(_FORMS[format](one, _view_of(one, view, verdict))) for one in comparisons
+    )
 
 
-def _joined(lines: _Lines) -> str:
+def _join_lines(lines: _Lines) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _at(comparison: Comparison, view: View, verdict: Callable[[Comparison], str]) -> View:
+def _view_of(comparison: Comparison, view: View, verdict: Callable[[Comparison], str]) -> View:
     return view._replace(verdict=verdict(comparison), file=file_of(comparison, view))

@@ -7,7 +7,7 @@ from difflib import SequenceMatcher
 from itertools import zip_longest
 from typing import Any, Literal, NamedTuple
 
-from ...model.characters import spelled
+from ...model.characters import escape_disguised
 from ...wire import jsontext
 from ..changes import ABSENT, Change
 from .wording import clip, count
@@ -27,7 +27,7 @@ WHOLE = Cut(1 << 30, 1 << 30)
 PLENTY = Cut(10_000, 100_000)  # more than people write, but not endless
 
 
-class Row(NamedTuple):
+class DiffRow(NamedTuple):
     """One line: from the old side, the new side or both, or a note about omitted lines."""
 
     sign: Sign
@@ -50,21 +50,21 @@ def one_line(change: Change) -> str | None:
     if _is_noted(change):
         return None
     if _is_renamed(change):
-        return f'"{spelled(change.before)}" → "{spelled(change.after)}"'
-    return f"{jsontext.compact(change.before)} → {jsontext.compact(change.after)}"
+        return f'"{escape_disguised(change.before)}" → "{escape_disguised(change.after)}"'
+    return f"{jsontext.compact_text(change.before)} → {jsontext.compact_text(change.after)}"
 
 
-def rows(change: Change, cut: Cut) -> list[Row]:
+def rows(change: Change, cut: Cut) -> list[DiffRow]:
     """Before and after: lines of text, or values as JSON."""
     if _is_noted(change):
         return []
     text = is_text(change)
-    old, new = _trimmed(_lines(change.before, text), _lines(change.after, text))
+    old, new = _trim(_lines(change.before, text), _lines(change.after, text))
     if _is_renamed(change):
-        old, new = ([f'"{spelled(side)}"'] for side in (change.before, change.after))
+        old, new = ([f'"{escape_disguised(side)}"'] for side in (change.before, change.after))
     found = list(_rows(old[:_MOST], new[:_MOST], cut))
-    found += [Row("-", clip(line, cut.width)) for line in old[_MOST:]]
-    found += [Row("+", clip(line, cut.width)) for line in new[_MOST:]]
+    found += [DiffRow("-", clip(line, cut.width)) for line in old[_MOST:]]
+    found += [DiffRow("+", clip(line, cut.width)) for line in new[_MOST:]]
     return found if len(found) <= cut.lines + 1 else _without_middle(found, cut.lines)
 
 
@@ -77,11 +77,11 @@ def _is_renamed(change: Change) -> bool:
     return change.rule == "tool-renamed" and isinstance(change.before, str) and isinstance(change.after, str)
 
 
-def _without_middle(found: list[Row], lines: int) -> list[Row]:
+def _without_middle(found: list[DiffRow], lines: int) -> list[DiffRow]:
     """The first and the last of many lines: the end may matter."""
     last = lines // 3
     more = sum(row.sign != "…" for row in found[lines - last : len(found) - last])
-    return [*found[: lines - last], Row("…", count(more, "more line")), *found[len(found) - last :]]
+    return [*found[: lines - last], DiffRow("…", count(more, "more line")), *found[len(found) - last :]]
 
 
 def _lines(side: Any, text: bool) -> list[str]:
@@ -89,51 +89,51 @@ def _lines(side: Any, text: bool) -> list[str]:
         return []
     if isinstance(side, dict) and side:  # added, removed or changed as a whole: member by member
         return [line for name, value in side.items() for line in _member(name, value)]
-    return side.split("\n") if text else [jsontext.compact(side)]
+    return side.split("\n") if text else [jsontext.compact_text(side)]
 
 
 def _member(name: str, value: Any) -> list[str]:
-    return f"{name}: {value if isinstance(value, str) else jsontext.compact(value)}".split("\n")
+    return f"{name}: {value if isinstance(value, str) else jsontext.compact_text(value)}".split("\n")
 
 
-def _alike(old: Sequence[str], new: Sequence[str]) -> int:
+def _common_length(old: Sequence[str], new: Sequence[str]) -> int:
     """The number of lines, or characters, that both begin with."""
     pairs = enumerate(zip(old, new, strict=False))
     return next((at for at, (a, b) in pairs if a != b), min(len(old), len(new)))
 
 
-def _trimmed(old: list[str], new: list[str]) -> tuple[list[str], list[str]]:
+def _trim(old: list[str], new: list[str]) -> tuple[list[str], list[str]]:
     """Cut the common beginning and end, except for one line of each."""
-    head = _alike(old, new)
-    tail = _alike(old[head:][::-1], new[head:][::-1])
+    head = _common_length(old, new)
+    tail = _common_length(old[head:][::-1], new[head:][::-1])
     start, end = max(0, head - 1), max(0, tail - 1)
     return old[start : len(old) - end], new[start : len(new) - end]
 
 
-def _rows(old: Sequence[str], new: Sequence[str], cut: Cut) -> Iterator[Row]:
+def _rows(old: Sequence[str], new: Sequence[str], cut: Cut) -> Iterator[DiffRow]:
     groups = SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(1)
     for number, group in enumerate(groups):
         if number:
-            yield Row("…", "")
+            yield DiffRow("…", "")
         for tag, a, b, c, d in group:
             if tag == "equal":
-                yield from (Row(" ", clip(line, cut.width)) for line in old[a:b])
+                yield from (DiffRow(" ", clip(line, cut.width)) for line in old[a:b])
             else:
-                yield from _replaced(old[a:b], new[c:d], cut)
+                yield from _replaced_rows(old[a:b], new[c:d], cut)
 
 
-def _replaced(old: Sequence[str], new: Sequence[str], cut: Cut) -> Iterator[Row]:
+def _replaced_rows(old: Sequence[str], new: Sequence[str], cut: Cut) -> Iterator[DiffRow]:
     """The old lines, then the new; if there is room for only some, some of both."""
     pairs = [_around(a, b, cut.width) for a, b in zip_longest(old, new, fillvalue="")]
-    gone = [Row("-", a) for a, _ in pairs[: len(old)]]
-    come = [Row("+", b) for _, b in pairs[: len(new)]]
+    gone = [DiffRow("-", a) for a, _ in pairs[: len(old)]]
+    come = [DiffRow("+", b) for _, b in pairs[: len(new)]]
     half = cut.lines // 2 if len(gone) + len(come) > cut.lines else len(pairs)
     yield from (*gone[:half], *come[:half], *gone[half:], *come[half:])
 
 
 def _around(old: str, new: str, width: int) -> tuple[str, str]:
     """Two lines, cut so that the first difference is visible."""
-    start = _alike(old, new) - width // 3
+    start = _common_length(old, new) - width // 3
     if max(len(old), len(new)) <= width or start <= 1:
         return clip(old, width), clip(new, width)
     return clip(f"…{old[start:]}", width), clip(f"…{new[start:]}", width)

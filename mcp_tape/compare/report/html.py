@@ -9,9 +9,9 @@ from typing import Literal
 
 from ..changes import ABSENT, Change
 from ..judging import Comparison
-from ..rules import LEVELS, RULES, Level
+from ..rule_table import LEVELS, RULES, Level
 from . import wording
-from .before_after import PLENTY, Row, rows
+from .before_after import PLENTY, DiffRow, rows
 from .wording import View, clip
 
 _LONGEST = PLENTY.width  # long, since nobody can judge a cut value
@@ -50,7 +50,7 @@ def _article(comparison: Comparison, view: View, mark: str) -> Iterator[str]:
     for level, group in groupby(comparison.changes, key=lambda change: change.level):
         yield from _level(level, list(group), mark)
     if not comparison.changes:
-        yield f"<p>No findings; {escape(wording.compared(comparison))}.</p>"
+        yield f"<p>No findings; {escape(wording.describe_compared(comparison))}.</p>"
     yield from _footer(comparison, view)
     yield "</article>"
 
@@ -58,10 +58,10 @@ def _article(comparison: Comparison, view: View, mark: str) -> Iterator[str]:
 def _header(comparison: Comparison, mark: str) -> Iterator[str]:
     yield "<header>"
     yield f"<h1>{escape(wording.headline(comparison))}</h1>"
-    yield f"<p>{_isolated(wording.versions(comparison))} ({escape(wording.scope(comparison))})</p>"
+    yield f"<p>{_isolate(wording.versions(comparison))} ({escape(wording.scope(comparison))})</p>"
     for entry in comparison.unknown:
         what, why = clip(entry.what, _LONGEST), clip(entry.why, _LONGEST)
-        yield f'<p class="unknown" role="note"><strong>Unknown: {_isolated(what)}.</strong> {_isolated(why)}</p>'
+        yield f'<p class="unknown" role="note"><strong>Unknown: {_isolate(what)}.</strong> {_isolate(why)}</p>'
     if comparison.changes:
         yield from _table(comparison, mark)
     yield "</header>"
@@ -81,7 +81,7 @@ def _level(level: Level, changes: list[Change], mark: str) -> Iterator[str]:
     yield f'<section aria-labelledby="{anchor}"><h2 id="{anchor}" class="{level}">{_PLURALS[level]}</h2>'
     for _, group in groupby(changes, key=lambda change: change.subject):
         mine = list(group)
-        yield f"<h3>{_isolated(wording.subject(mine[0]))}</h3>"
+        yield f"<h3>{_isolate(wording.subject(mine[0]))}</h3>"
         for change in mine:
             yield from _change(change)
     yield "</section>"
@@ -96,7 +96,7 @@ def _change(change: Change) -> Iterator[str]:
     if place := wording.place(change, _LONGEST):
         yield f"<p><code>{escape(place)}</code></p>"
     if change.note:
-        yield f"<p>{_isolated(clip(change.note, _LONGEST))}</p>"
+        yield f"<p>{_isolate(clip(change.note, _LONGEST))}</p>"
     yield from _pair(change)
     yield "</details>"
 
@@ -110,7 +110,7 @@ def _pair(change: Change) -> Iterator[str]:
     yield "</div>"
 
 
-def _side(title: str, sign: Literal["-", "+"], found: list[Row]) -> Iterator[str]:
+def _side(title: str, sign: Literal["-", "+"], found: list[DiffRow]) -> Iterator[str]:
     tag = "del" if sign == "-" else "ins"
     shown = [row for row in found if row.sign in (sign, " ", "…")]
     yield f"<div><h4>{title}</h4>"
@@ -121,7 +121,7 @@ def _side(title: str, sign: Literal["-", "+"], found: list[Row]) -> Iterator[str
 def _footer(comparison: Comparison, view: View) -> Iterator[str]:
     yield "<footer>"
     if comparison.compared and comparison.changes:
-        yield f"<p>{escape(wording.compared(comparison).capitalize())}.</p>"
+        yield f"<p>{escape(wording.describe_compared(comparison).capitalize())}.</p>"
     file = f"<code>{escape(wording.visible(view.ignore_file))}</code>"
     if comparison.ignored:
         yield f"<p>{file}: {wording.count(len(comparison.ignored), 'change')} ignored.</p>"
@@ -133,7 +133,7 @@ def _footer(comparison: Comparison, view: View) -> Iterator[str]:
     yield "</footer>"
 
 
-def _isolated(text: str) -> str:
+def _isolate(text: str) -> str:
     """A name or sentence whose text direction must not affect its surroundings."""
     return f"<bdi>{escape(text)}</bdi>"
 

@@ -5,24 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from html import escape
 from itertools import groupby
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from ..judging import Comparison, LeftOut, Unknown
+from ..judging import Comparison, OmittedRequest, UnknownPart
 from . import wording
 from .before_after import PLENTY
-from .groups import Group, grouped, others, shared_rows, title
+from .groups import ChangeGroup, describe_others, group_changes, group_title, shared_rows
 from .wording import View, clip
 
 _LONGEST = PLENTY.width  # long, since nobody can judge a cut value
 
 
 class Case(NamedTuple):
-    """A test case; `outcome`: failure, error, skipped, or empty."""
+    """A test case; `outcome`: failure, error, skipped, or empty. `line`: of the file."""
 
     kind: str
     name: str
     outcome: str
     inside: tuple[str, ...]
+    file: str = ""
+    line: int | None = None
 
 
 class Suite(NamedTuple):
@@ -46,20 +48,20 @@ def report(comparisons: Sequence[Comparison], view: View) -> Iterator[str]:
 
 def document(suites: Sequence[Suite]) -> Iterator[str]:
     yield '<?xml version="1.0" encoding="UTF-8"?>'
-    yield f'<testsuites name="mcp-tape"{_counted([case for suite in suites for case in suite.cases])}>'
+    yield f'<testsuites name="mcp-tape"{_count_attributes([case for suite in suites for case in suite.cases])}>'
     yield from (line for suite in suites for line in _suite(suite))
     yield "</testsuites>"
 
 
 def cases(comparison: Comparison, view: View) -> list[Case]:
     """The test cases of a comparison; a single passing one if nothing changed."""
-    unknown = [_unplayed("unknown", entry) for entry in comparison.unknown]
-    skipped = [_unplayed("left out", entry) for entry in comparison.skipped]
+    unknown = [_unplayed_case("unknown", entry) for entry in comparison.unknown]
+    skipped = [_unplayed_case("left out", entry) for entry in comparison.skipped]
     return [*([*unknown, *_subjects(comparison, view)] or [_FINE]), *skipped]
 
 
 def _suite(suite: Suite) -> Iterator[str]:
-    yield f'  <testsuite name="{escape(suite.name)}"{_counted(suite.cases)} time="{suite.seconds:g}">'
+    yield f'  <testsuite name="{escape(suite.name)}"{_count_attributes(suite.cases)} time="{suite.seconds:g}">'
     if suite.properties:
         yield "    <properties>"
         for name, value in suite.properties:
@@ -71,7 +73,7 @@ def _suite(suite: Suite) -> Iterator[str]:
     yield "  </testsuite>"
 
 
-def _counted(cases: Sequence[Case]) -> str:
+def _count_attributes(cases: Sequence[Case]) -> str:
     outcomes = {"failures": "failure", "errors": "error", "skipped": "skipped"}
     numbers = {name: sum(case.outcome == outcome for case in cases) for name, outcome in outcomes.items()}
     return "".join(f' {name}="{number}"' for name, number in {"tests": len(cases), **numbers}.items())
@@ -79,6 +81,8 @@ def _counted(cases: Sequence[Case]) -> str:
 
 def _case(case: Case) -> Iterator[str]:
     start = f'    <testcase classname="{escape(case.kind)}" name="{escape(case.name)}" time="0"'
+    if case.file and case.line is not None:
+        start += f' file="{escape(wording.visible(case.file))}" line="{case.line}"'
     if not case.inside:
         yield f"{start}/>"
         return
@@ -87,13 +91,13 @@ def _case(case: Case) -> Iterator[str]:
     yield "    </testcase>"
 
 
-def _unplayed(kind: str, entry: Unknown | LeftOut) -> Case:
-    if isinstance(entry, Unknown) and entry.grave:
-        return plain(kind, entry.what, "error", entry.why, "unknown")
-    return plain(kind, entry.what, "skipped", entry.why)
+def _unplayed_case(kind: str, entry: UnknownPart | OmittedRequest) -> Case:
+    if isinstance(entry, UnknownPart) and entry.grave:
+        return plain_case(kind, entry.what, "error", entry.why, "unknown")
+    return plain_case(kind, entry.what, "skipped", entry.why)
 
 
-def plain(kind: str, name: str, outcome: str, message: str, type: str = "") -> Case:  # noqa: A002 - as JUnit calls it
+def plain_case(kind: str, name: str, outcome: str, message: str, type: str = "") -> Case:  # noqa: A002 - as JUnit calls it
     """A test case with a message and nothing else."""
     attribute = f' type="{escape(type)}"' if type else ""
     inside = f'      <{outcome}{attribute} message="{escape(clip(message, _LONGEST))}"/>'
@@ -102,17 +106,24 @@ def plain(kind: str, name: str, outcome: str, message: str, type: str = "") -> C
 
 def _subjects(comparison: Comparison, view: View) -> Iterator[Case]:
     failing = {change.fingerprint for change in comparison.at_least(view.fail_on)} if view.fail_on else set()
-    groups = grouped(comparison.changes)
+    groups = group_changes(comparison.changes)
     alone = sorted((group for group in groups if not group[1:]), key=lambda group: group[0].subject)
-    for subject, several in groupby(alone, key=lambda group: group[0].subject):
-        yield _judged(subject.kind, clip(subject.name, _LONGEST) or subject.kind, list(several), failing)
+    for subject, same in groupby(alone, key=lambda group: group[0].subject):
+        several = list(same)
+        case = _judged_case(subject.kind, clip(subject.name, _LONGEST) or subject.kind, several, failing)
+        yield case._replace(**_place(several[0], comparison))
     for group in groups:
         if group[1:]:
-            name = " ".join(filter(None, (title(group), wording.place(group[0], _LONGEST))))
-            yield _judged(group[0].rule, name, [group], failing)
+            name = " ".join(filter(None, (group_title(group), wording.place(group[0], _LONGEST))))
+            yield _judged_case(group[0].rule, name, [group], failing)._replace(**_place(group, comparison))
 
 
-def _judged(kind: str, name: str, groups: list[Group], failing: set[str]) -> Case:
+def _place(group: ChangeGroup, comparison: Comparison) -> dict[str, Any]:
+    """The line of a lock that a group is about."""
+    return {"file": comparison.file, "line": comparison.lines.get(group[0].fingerprint)}
+
+
+def _judged_case(kind: str, name: str, groups: list[ChangeGroup], failing: set[str]) -> Case:
     failed = [group for group in groups if group[0].fingerprint in failing]
     passed = [group for group in groups if group[0].fingerprint not in failing]
     inside = list(map(_failure, failed))
@@ -121,18 +132,18 @@ def _judged(kind: str, name: str, groups: list[Group], failing: set[str]) -> Cas
     return Case(kind, name, "failure" if failed else "", tuple(inside))
 
 
-def _failure(group: Group) -> str:
+def _failure(group: ChangeGroup) -> str:
     change = group[0]
     said = wording.place(change, _LONGEST), clip(change.note, _LONGEST)
     message = escape(" ".join(filter(None, (f"[{change.rule}]", *said))))
     return f'      <failure type="{change.rule}" message="{message}">{escape(_body(group))}</failure>'
 
 
-def _body(group: Group) -> str:
+def _body(group: ChangeGroup) -> str:
     change = group[0]
     head = f"{change.level} [{change.rule}]  {wording.subject(change)}  {change.fingerprint}{wording.times(change)}"
     where = "   ".join(filter(None, (wording.place(change, _LONGEST), clip(change.note, _LONGEST))))
-    same = (f"the same in {other}" for other in others(group))
+    same = (f"the same in {other}" for other in describe_others(group))
     return "\n".join(filter(None, (head, where, *map(str, shared_rows(group, PLENTY)), *same)))
 
 
@@ -144,4 +155,4 @@ def _summary(comparison: Comparison) -> Iterator[str]:
     yield f"{wording.headline(comparison)} ({wording.scope(comparison)})"
     if comparison.ignored:
         yield f"{wording.count(len(comparison.ignored), 'change')} ignored"
-    yield from map(wording.unused, comparison.unused)
+    yield from map(wording.describe_unused, comparison.unused)

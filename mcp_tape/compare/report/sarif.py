@@ -8,11 +8,11 @@ from typing import Any
 from urllib.parse import quote
 
 from ..changes import Change
-from ..judging import Comparison, Unknown
-from ..rules import RULES
+from ..judging import Comparison, UnknownPart
+from ..rule_table import RULES
 from . import wording
 from .before_after import PLENTY
-from .groups import Group, grouped, others, shared_rows
+from .groups import ChangeGroup, describe_others, group_changes, shared_rows
 from .wording import View, clip
 
 _LEVELS = {"error": "error", "warn": "warning", "info": "note"}
@@ -43,30 +43,34 @@ def _rule(name: str) -> dict[str, Any]:
 def _results(comparison: Comparison, view: View) -> Iterator[dict[str, Any]]:
     file = wording.file_of(comparison, view)
     yield from (_unknown(entry, file) for entry in comparison.unknown)
-    yield from (_result(group, file) for group in grouped(comparison.changes))
-    for group in grouped(comparison.ignored):
-        yield _result(group, file) | {"suppressions": [{"kind": "external"}]}
+    yield from (_result(group, file, comparison) for group in group_changes(comparison.changes))
+    for group in group_changes(comparison.ignored):
+        yield _result(group, file, comparison) | {"suppressions": [{"kind": "external"}]}
 
 
-def _unknown(entry: Unknown, file: str) -> dict[str, Any]:
+def _unknown(entry: UnknownPart, file: str) -> dict[str, Any]:
     said = clip(f"{entry.what}: {entry.why}", PLENTY.width)
     level = "error" if entry.grave else "warning"
     return {"ruleId": "unknown", "level": level, "message": {"text": said}, "locations": _locations(file, entry.what)}
 
 
-def _result(group: Group, file: str) -> dict[str, Any]:
+def _result(group: ChangeGroup, file: str, comparison: Comparison) -> dict[str, Any]:
     change = group[0]
     place = wording.place(change, PLENTY.width)
     head = " ".join(filter(None, (wording.subject(change), place, clip(change.note, PLENTY.width))))
     said = "\n".join(
-        [head, *map(str, shared_rows(group, PLENTY)), *(f"The same in {other}" for other in others(group))]
+        [head, *map(str, shared_rows(group, PLENTY)), *(f"The same in {other}" for other in describe_others(group))]
     )
     several = {"occurrenceCount": len(group)} if group[1:] else {}
     return {
         "ruleId": change.rule,
         "level": _LEVELS[change.level],
         "message": {"text": said},
-        "locations": [location for one in group for location in _locations(file, _where(one))],
+        "locations": [
+            location
+            for one in group
+            for location in _locations(file, _where(one), comparison.lines.get(one.fingerprint))
+        ],
         "partialFingerprints": {_PRINT: change.fingerprint},
     } | several
 
@@ -75,7 +79,9 @@ def _where(change: Change) -> str:
     return f"{wording.subject(change)} {wording.place(change, PLENTY.width)}".rstrip()
 
 
-def _locations(file: str, name: str) -> list[dict[str, Any]]:
+def _locations(file: str, name: str, line: int | None = None) -> list[dict[str, Any]]:
     logical = {"logicalLocations": [{"fullyQualifiedName": clip(name, PLENTY.width)}]}
-    physical = {"physicalLocation": {"artifactLocation": {"uri": quote(wording.visible(file))}}} if file else {}
-    return [physical | logical]
+    if not file:
+        return [logical]
+    region = {} if line is None else {"region": {"startLine": line}}
+    return [{"physicalLocation": {"artifactLocation": {"uri": quote(wording.visible(file))}} | region} | logical]

@@ -7,14 +7,14 @@ import shlex
 from collections.abc import Iterator
 from itertools import groupby
 
-from ...model.characters import spelled
-from ...wire.jsontext import compact
+from ...model.characters import escape_disguised
+from ...wire.jsontext import compact_text
 from ..changes import ABSENT, Change
 from ..judging import Comparison
-from ..rules import LEVELS
+from ..rule_table import LEVELS
 from . import wording
 from .before_after import WHOLE, Cut, is_text, one_line, rows
-from .groups import Group, are_gone, grouped, line_to_accept, others, to_accept
+from .groups import ChangeGroup, acceptable_group, are_gone, describe_others, group_changes, line_to_accept
 from .wording import View, clip
 
 _INDENT = " " * 8
@@ -29,18 +29,18 @@ _COLOURS = {"error": "31", "warn": "33", "info": "36", "loud": "1;31", "-": "31"
 
 def top(comparison: Comparison, view: View) -> Iterator[str]:
     """The headline; then, in bold, the unknown parts."""
-    found = _styled(wording.headline(comparison), "loud" if comparison.unknown else "", view)
+    found = _style(wording.headline(comparison), "loud" if comparison.unknown else "", view)
     yield f"{found}        {wording.versions(comparison)}   ({wording.scope(comparison)})"
     for entry in comparison.unknown:
         said = f"UNKNOWN {clip(entry.what, view.width)}: {clip(entry.why, 4 * view.width)}"
-        yield _styled(said, "loud", view)
+        yield _style(said, "loud", view)
 
 
 def block(change: Change, view: View, columns: tuple[int, int] = (0, 0)) -> list[str]:
     """One change: rule and subject, then place and values."""
     rule, subject = columns
     known = f"{f'[{change.rule}]':<{rule}}  {wording.subject(change):<{subject}}  "
-    level = _styled(change.level, change.level, view)
+    level = _style(change.level, change.level, view)
     # The padding is not coloured, since some terminals would underline it.
     head = f"{level}{' ' * (6 - len(change.level))}{known}{change.fingerprint}{wording.times(change)}"
     return [head, *(_INDENT + line for line in _details(change, view))]
@@ -52,7 +52,7 @@ def listing(comparison: Comparison, view: View) -> Iterator[str]:
     yield from top(comparison, view)
     changes = comparison.at_least(view.level)
     columns = _columns(changes, view.width)
-    groups = [(change,) for change in changes] if view.full else grouped(changes)
+    groups = [(change,) for change in changes] if view.full else group_changes(changes)
     for _, several in groupby(groups, key=lambda group: (group[0].level, group[0].rule, group[0].subject)):
         alike = list(several)
         for group in alike[:_MOST_ALIKE]:
@@ -61,7 +61,7 @@ def listing(comparison: Comparison, view: View) -> Iterator[str]:
             yield f"{_INDENT}and {len(alike) - _MOST_ALIKE} more like these; to see all: --format json"
 
 
-def group_block(group: Group, view: View, columns: tuple[int, int] = (0, 0)) -> Iterator[str]:
+def group_block(group: ChangeGroup, view: View, columns: tuple[int, int] = (0, 0)) -> Iterator[str]:
     """Equal changes: the first of them, and the subjects of the others."""
     if are_gone(group):
         yield from block(group[0], view, columns)[:1]
@@ -71,10 +71,10 @@ def group_block(group: Group, view: View, columns: tuple[int, int] = (0, 0)) -> 
         yield from _others(group)
 
 
-def _also_gone(group: Group, width: int) -> str:
+def _also_gone(group: ChangeGroup, width: int) -> str:
     """The names of the other things that are gone, as many as fit on a line."""
     names, left = (
-        [clip(spelled(one.subject.name), width) for one in group[1:]],
+        [clip(escape_disguised(one.subject.name), width) for one in group[1:]],
         width - len("and  and 1000 more; to see all: --full"),
     )
     fitting = next((n for n in range(len(names)) if len(", ".join(names[: n + 1])) > left), len(names))
@@ -83,9 +83,9 @@ def _also_gone(group: Group, width: int) -> str:
     return f"and {shown}" + (f" and {more} more; to see all: --full" if more else "")
 
 
-def _others(group: Group) -> Iterator[str]:
+def _others(group: ChangeGroup) -> Iterator[str]:
     """The other subjects of the same change, each with its fingerprint."""
-    names = others(group, _NARROWEST)
+    names = describe_others(group, _NARROWEST)
     if names:
         more = f" and {len(names) - _MOST_NAMED} more; to see all: --full" if len(names) > _MOST_NAMED else ""
         yield f"{_INDENT}the same in {', '.join(names[:_MOST_NAMED])}{more}"
@@ -113,7 +113,7 @@ def _details(change: Change, view: View) -> Iterator[str]:
     elif not note or is_text(change) or ABSENT not in (change.before, change.after) or _says_more(change):
         # The note alone may describe a value that was added or removed.
         for row in rows(change if view.full else _brief(change), cut):
-            yield _styled(str(row), row.sign if row.sign in _COLOURS else "", view)
+            yield _style(str(row), row.sign if row.sign in _COLOURS else "", view)
 
 
 def _brief(change: Change) -> Change:
@@ -138,7 +138,8 @@ def _says_all(change: Change) -> bool:
     """True if the note or the subject already contains the values."""
     said = f"{change.subject} {change.note}"
     return all(
-        (spelled(side) if isinstance(side, str) else compact(side)) in said for side in (change.before, change.after)
+        (escape_disguised(side) if isinstance(side, str) else compact_text(side)) in said
+        for side in (change.before, change.after)
     )
 
 
@@ -152,8 +153,8 @@ def report(comparison: Comparison, view: View) -> Iterator[str]:
     if comparison.ignored:
         yield f"{view.ignore_file}: {wording.count(len(comparison.ignored), 'change')} ignored"
     if comparison.unused:
-        yield _styled(wording.unused_lines(comparison, view), "warn", view)
-    if group := to_accept(comparison):
+        yield _style(wording.describe_unused_lines(comparison, view), "warn", view)
+    if group := acceptable_group(comparison):
         several = group if not view.full else group[:1]
         which = f"Accept these {len(several)}" if several[1:] else "Accept one"
         line = line_to_accept(several)
@@ -166,5 +167,5 @@ def report(comparison: Comparison, view: View) -> Iterator[str]:
         yield view.verdict
 
 
-def _styled(text: str, style: str, view: View) -> str:
+def _style(text: str, style: str, view: View) -> str:
     return f"\x1b[{_COLOURS[style]}m{text}\x1b[0m" if view.colour and style else text

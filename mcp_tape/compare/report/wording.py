@@ -6,11 +6,11 @@ import re
 from typing import NamedTuple
 
 from ...errors import count as count
-from ...errors import harmless
-from ...model.characters import spelled
+from ...errors import replace_control_characters
+from ...model.characters import escape_disguised
 from ..changes import Change
 from ..judging import Comparison
-from ..rules import LEVELS, Level
+from ..rule_table import LEVELS, Level
 
 _LONGEST_NAME = 120
 _MOST_UNUSED = 3
@@ -39,9 +39,9 @@ class View(NamedTuple):
 
 def visible(text: str) -> str:
     """One line in which nothing is active or hidden: control, bidirectional and zero-width characters are escaped."""
-    escaped = harmless(text, _escape)
+    escaped = replace_control_characters(text, _escape)
     if not escaped.isascii():
-        escaped = _UNSEEN.sub(_escaped, escaped)
+        escaped = _UNSEEN.sub(_escape_match, escaped)
     if escaped.endswith(" "):
         escaped = escaped[:-1] + r"\x20"
     return _COMMAND.sub(_tame, escaped) if "::" in escaped or "##[" in escaped else escaped
@@ -51,7 +51,7 @@ def _escape(character: str) -> str:
     return character.encode("unicode_escape").decode()
 
 
-def _escaped(found: re.Match[str]) -> str:
+def _escape_match(found: re.Match[str]) -> str:
     return "".join(map(_escape, found[0]))
 
 
@@ -74,7 +74,9 @@ def clip(text: str, width: int) -> str:
 
 
 def file_of(comparison: Comparison, view: View) -> str:
-    """The cassette to annotate, without its session; empty if there is none."""
+    """The file to annotate; empty if there is none."""
+    if comparison.file:
+        return comparison.file
     name, _, session = comparison.cassette.rpartition("#")
     return (name if session.isdigit() else comparison.cassette) or view.file or ""
 
@@ -100,21 +102,21 @@ def versions(comparison: Comparison) -> str:
 def scope(comparison: Comparison) -> str:
     """The category; if nothing changed, also how much was compared."""
     said = f"category {comparison.category}"
-    return said if comparison.changes or not comparison.compared else f"{said}; {compared(comparison)}"
+    return said if comparison.changes or not comparison.compared else f"{said}; {describe_compared(comparison)}"
 
 
-def compared(comparison: Comparison) -> str:
+def describe_compared(comparison: Comparison) -> str:
     parts = [count(number, thing.removesuffix("s")) for thing, number in comparison.compared.items()]
     return f"compared: {', '.join(parts) or 'nothing'}"
 
 
 def subject(change: Change) -> str:
-    return clip(f"{change.subject.kind} {spelled(change.subject.name)}".rstrip(), _LONGEST_NAME)
+    return clip(f"{change.subject.kind} {escape_disguised(change.subject.name)}".rstrip(), _LONGEST_NAME)
 
 
 def place(change: Change, width: int) -> str:
     """The path of a change; empty for the subject as a whole."""
-    return "" if change.path == "$" else clip(_STEP.sub(lambda step: spelled(step[0]), change.path), width)
+    return "" if change.path == "$" else clip(_STEP.sub(lambda step: escape_disguised(step[0]), change.path), width)
 
 
 def times(change: Change) -> str:
@@ -126,15 +128,15 @@ def may_be_accepted(change: Change) -> bool:
     return change.rule != "server-crashed"
 
 
-def unused_lines(comparison: Comparison, view: View) -> str:
+def describe_unused_lines(comparison: Comparison, view: View) -> str:
     """All unused lines of the ignore file, in one sentence."""
     number = len(comparison.unused)
     if number == 1 or view.full:
-        return "\n".join(map(unused, comparison.unused))
+        return "\n".join(map(describe_unused, comparison.unused))
     shown = ", ".join(clip(line, _LONGEST_NAME // 2) for line in comparison.unused[:_MOST_UNUSED])
     more = f" and {number - _MOST_UNUSED} more" if number > _MOST_UNUSED else ""
     return f"{count(number, 'line')} of {view.ignore_file} unused here: {shown}{more} — other cassettes may need them"
 
 
-def unused(line: str) -> str:
+def describe_unused(line: str) -> str:
     return f"unused here: {clip(line, 2 * _LONGEST_NAME)} — remove this line if no other cassette needs it"

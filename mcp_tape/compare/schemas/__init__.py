@@ -42,10 +42,10 @@ from ...model.texts import subschemas
 from ..changes import ABSENT, Difference
 from .alternatives import choose
 from .assertions import conditions, differ, multiples, opaques, patterns, ranges, types, values, words
-from .facts import Fact, under_rules
+from .facts import SchemaFact, to_differences
 from .members import dependencies, items, members, others
-from .shown import shown
-from .walk import TooLargeError, Walk
+from .readable_facts import prepare_facts
+from .walk import BudgetSpentError, SchemaWalk
 
 CHECKS = (types, values, ranges, multiples, patterns, members, others, dependencies, items, conditions, opaques, words)
 _OF_DIALECTS = frozenset(
@@ -72,19 +72,19 @@ def compare_input(old: Any, new: Any) -> Iterator[Difference]:
     if isinstance(new, dict) and "additionalProperties" not in new:
         # A tool without declared arguments has none; any other object without declared members allows all.
         facts = [fact._replace(spared=()) if _is_argument(fact) else fact for fact in facts]
-    return under_rules(facts, of_results=False)
+    return to_differences(facts, of_results=False)
 
 
 def compare_output(old: Any, new: Any) -> Iterator[Difference]:
     """Compare the schemas of a tool's results; paths start at the schema."""
-    return under_rules(_facts(old, new), of_results=True)
+    return to_differences(_facts(old, new), of_results=True)
 
 
-def _is_argument(fact: Fact) -> bool:
+def _is_argument(fact: SchemaFact) -> bool:
     return fact.kind.endswith("property-removed") and len(fact.path) == 2
 
 
-def _facts(old: Any, new: Any) -> list[Fact]:
+def _facts(old: Any, new: Any) -> list[SchemaFact]:
     """Compare two schemas, for arguments or results."""
     if not differ(old, new):
         return []
@@ -92,18 +92,20 @@ def _facts(old: Any, new: Any) -> list[Fact]:
     # The target of two references is reported for both, unless there are too many.
     for each_once in (False, True):
         try:
-            return shown(found + Walk(old, new, CHECKS, choose, each_once).whole(old, new, ()), old, new)
-        except (TooLargeError, RecursionError):  # both mean a hostile schema
+            return prepare_facts(
+                found + SchemaWalk(old, new, CHECKS, choose, each_once).compare_whole(old, new, ()), old, new
+            )
+        except (BudgetSpentError, RecursionError):  # both mean a hostile schema
             continue
-    return [*found, Fact("changed", "other", (), note="too large to compare")]
+    return [*found, SchemaFact("changed", "other", (), note="too large to compare")]
 
 
-def _dialects(old: Any, new: Any) -> Iterator[Fact]:
+def _dialects(old: Any, new: Any) -> Iterator[SchemaFact]:
     before, after = (schema.get("$schema", ABSENT) if isinstance(schema, dict) else ABSENT for schema in (old, new))
     if _dialect(before) != _dialect(after):
         matters = any(map(_depends_on_dialect, (old, new)))
         note = "another dialect of JSON Schema" + (", which changes its meaning" if matters else "")
-        yield Fact("dialect-changed", "words", ("$schema",), before, after, note, doubt=matters)
+        yield SchemaFact("dialect-changed", "words", ("$schema",), before, after, note, doubt=matters)
 
 
 def _depends_on_dialect(schema: Any) -> bool:

@@ -10,13 +10,13 @@ from typing import Any
 
 from ...wire import jsontext
 from ...wire.jsontext import Path
-from ..changes import ABSENT, canonical
-from .facts import Fact, way
+from ..changes import ABSENT, comparable_bytes
+from .facts import SchemaFact, way
 from .implied import all_fit, all_multiples, effective
-from .limits import LIMITS, Limit, common_multiple, is_of_numbers, multiple, multiple_value, whole
-from .nodes import BOOLEANS, NULL, NUMBER, TYPES, Node, by_value, describe, type_value
-from .reader import DEEPER
-from .walk import Walk, refer
+from .limits import LIMITS, SchemaLimit, common_multiple, is_of_numbers, multiple, multiple_value, to_whole
+from .nodes import BOOLEANS, NULL, NUMBER, TYPES, SchemaNode, by_value, describe, type_value
+from .schema_reader import DEEPER
+from .walk import SchemaWalk, may_refer
 
 # The formats of the specification (section 7.3). Validators ignore others.
 FORMATS = frozenset(
@@ -28,7 +28,7 @@ _Opaque = Mapping[bytes, tuple[str, Any]]
 _NULL_KEY = next(iter(by_value([None])))
 
 
-def types(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
+def types(walk: SchemaWalk, old: SchemaNode, new: SchemaNode, path: Path) -> Iterator[SchemaFact]:
     """Types that were lost or gained; null separately, if there are other types."""
     mine, yours = old.types, new.types
     if mine - NULL and yours - NULL and TYPES not in (mine, yours):
@@ -44,32 +44,32 @@ def types(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
     if lost or gained:
         kind = "changed" if lost and gained else "narrowed" if lost else "widened"
         ends = (*path, "type"), type_value(old.types), type_value(new.types)
-        yield Fact(f"type-{kind}", way(bool(lost), bool(gained)), *ends, f"{describe(old)} → {describe(new)}")
+        yield SchemaFact(f"type-{kind}", way(bool(lost), bool(gained)), *ends, f"{describe(old)} → {describe(new)}")
 
 
-def nulls(old: Node, new: Node, path: Path) -> Iterator[Fact]:
+def nulls(old: SchemaNode, new: SchemaNode, path: Path) -> Iterator[SchemaFact]:
     """Null that was lost or gained, whatever the other types."""
     ends = (*path, "type"), type_value(old.types), type_value(new.types)
     if "null" in old.types - new.types:
-        yield Fact("null-lost", "narrower", *ends, "may not be null any more")
+        yield SchemaFact("null-lost", "narrower", *ends, "may not be null any more")
     elif "null" in new.types - old.types:
-        yield Fact("null-gained", "wider", *ends, "may be null")
+        yield SchemaFact("null-gained", "wider", *ends, "may be null")
 
 
-def choices(node: Node) -> Mapping[bytes, Any] | None:
+def choices(node: SchemaNode) -> Mapping[bytes, Any] | None:
     """The values of an enum without null; None if there is none."""
     found = {key: value for key, value in (node.values or {}).items() if key != _NULL_KEY}
     return found or None
 
 
-def values(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
+def values(walk: SchemaWalk, old: SchemaNode, new: SchemaNode, path: Path) -> Iterator[SchemaFact]:
     mine, yours = choices(old), choices(new)
     if mine is not None and yours is not None:
         at = (*path, "enum")
         for key in (key for key in mine if key not in yours):
-            yield Fact("value-lost", "narrower", at, before=mine[key], note=f"{short(mine[key])} is gone")
+            yield SchemaFact("value-lost", "narrower", at, before=mine[key], note=f"{short(mine[key])} is gone")
         for key in (key for key in yours if key not in mine):
-            yield Fact("value-gained", "wider", at, after=yours[key], note=f"{short(yours[key])} is new")
+            yield SchemaFact("value-gained", "wider", at, after=yours[key], note=f"{short(yours[key])} is new")
     elif (old.types & new.types) - NULL and not _every(old.types & new.types, mine or yours or {}):
         yield from _choice(mine, yours, path)
 
@@ -79,57 +79,59 @@ def _every(types: frozenset[str], listed: Mapping[bytes, Any]) -> bool:
     return types - NULL == {"boolean"} and listed.keys() >= BOOLEANS
 
 
-def _choice(mine: Mapping[bytes, Any] | None, yours: Mapping[bytes, Any] | None, path: Path) -> Iterator[Fact]:
+def _choice(mine: Mapping[bytes, Any] | None, yours: Mapping[bytes, Any] | None, path: Path) -> Iterator[SchemaFact]:
     """A node that became an enum, or no longer is one."""
     if yours is not None and len(yours) == 1:
         value = next(iter(yours.values()))
-        yield Fact("became-const", "narrower", (*path, "const"), after=value, note=f"must be {short(value)}")
+        yield SchemaFact("became-const", "narrower", (*path, "const"), after=value, note=f"must be {short(value)}")
     elif yours is not None:
         listed = list(yours.values())
-        yield Fact("became-enum", "narrower", (*path, "enum"), after=listed, note=f"must be one of {short(listed)}")
+        yield SchemaFact(
+            "became-enum", "narrower", (*path, "enum"), after=listed, note=f"must be one of {short(listed)}"
+        )
     elif mine is not None:
         listed = list(mine.values())
-        yield Fact("values-dropped", "wider", (*path, "enum"), before=listed, note="may be any value")
+        yield SchemaFact("values-dropped", "wider", (*path, "enum"), before=listed, note="may be any value")
 
 
-def ranges(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
+def ranges(walk: SchemaWalk, old: SchemaNode, new: SchemaNode, path: Path) -> Iterator[SchemaFact]:
     """Ranges, lengths and counts."""
     common = old.types & new.types
     for name, (_, about) in LIMITS.items():
         if about & common:
             mine, yours = _limit(old, name, common), _limit(new, name, common)
             if _is_stricter(yours, effective(old, name, mine)) or _is_stricter(mine, effective(new, name, yours)):
-                yield _limited(mine, yours, path)
+                yield _limit_fact(mine, yours, path)
 
 
-def _is_stricter(one: Limit | None, other: Limit | None) -> bool:
+def _is_stricter(one: SchemaLimit | None, other: SchemaLimit | None) -> bool:
     return one is not None and (other is None or one.rank > other.rank)
 
 
-def _limit(node: Node, name: str, common: frozenset[str]) -> Limit | None:
+def _limit(node: SchemaNode, name: str, common: frozenset[str]) -> SchemaLimit | None:
     limit = node.limits.get(name)
-    return whole(limit) if limit and name in ("minimum", "maximum") and "fraction" not in common else limit
+    return to_whole(limit) if limit and name in ("minimum", "maximum") and "fraction" not in common else limit
 
 
-def _limited(mine: Limit | None, yours: Limit | None, path: Path) -> Fact:
+def _limit_fact(mine: SchemaLimit | None, yours: SchemaLimit | None, path: Path) -> SchemaFact:
     if mine is None and yours is not None:
         note, kind = f"{yours.keyword} {yours.value}", "exact-limit-set" if is_of_numbers(yours) else "limit-set"
-        return Fact(kind, "narrower", (*path, yours.keyword), after=yours.value, note=note)
+        return SchemaFact(kind, "narrower", (*path, yours.keyword), after=yours.value, note=note)
     if mine is not None and yours is None:
         kind = "exact-limit-loosened" if is_of_numbers(mine) else "limit-loosened"
         note = f"{mine.keyword} {mine.value} is gone"
-        return Fact(kind, "wider", (*path, mine.keyword), before=mine.value, note=note)
+        return SchemaFact(kind, "wider", (*path, mine.keyword), before=mine.value, note=note)
     assert mine is not None and yours is not None
     tight = yours.rank > mine.rank
     kind = "limit-tightened" if tight else "limit-loosened"
     at, note = (*path, yours.keyword), f"{mine.keyword} {mine.value} → "
     if mine.keyword == yours.keyword:
-        return Fact(kind, way(tight, not tight), at, mine.value, yours.value, f"{note}{yours.value}")
+        return SchemaFact(kind, way(tight, not tight), at, mine.value, yours.value, f"{note}{yours.value}")
     ends = {mine.keyword: mine.value}, {yours.keyword: yours.value}
-    return Fact(kind, way(tight, not tight), at, *ends, f"{note}{yours.keyword} {yours.value}")
+    return SchemaFact(kind, way(tight, not tight), at, *ends, f"{note}{yours.keyword} {yours.value}")
 
 
-def multiples(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
+def multiples(walk: SchemaWalk, old: SchemaNode, new: SchemaNode, path: Path) -> Iterator[SchemaFact]:
     common = old.types & new.types & NUMBER
     mine, yours = old.multiple, new.multiple
     if "fraction" not in common:  # every integer is a multiple of 1
@@ -144,10 +146,10 @@ def multiples(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
         return
     kind = "changed" if narrows and widens else "set" if mine is None else "tightened" if narrows else "loosened"
     note = _arrow("multipleOf", before, after)
-    yield Fact(f"limit-{kind}", way(narrows, widens), (*path, "multipleOf"), before, after, note)
+    yield SchemaFact(f"limit-{kind}", way(narrows, widens), (*path, "multipleOf"), before, after, note)
 
 
-def patterns(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
+def patterns(walk: SchemaWalk, old: SchemaNode, new: SchemaNode, path: Path) -> Iterator[SchemaFact]:
     if "string" in old.types & new.types:
         lost = frozenset(pattern for pattern in old.patterns - new.patterns if not all_fit(new, pattern))
         gained = frozenset(pattern for pattern in new.patterns - old.patterns if not all_fit(old, pattern))
@@ -155,26 +157,26 @@ def patterns(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
         yield from _texts("format", old.formats, new.formats, path)
 
 
-def _texts(keyword: str, old: frozenset[str], new: frozenset[str], path: Path) -> Iterator[Fact]:
+def _texts(keyword: str, old: frozenset[str], new: frozenset[str], path: Path) -> Iterator[SchemaFact]:
     """Patterns and formats, which are equal or changed: their matches are not compared."""
     lost, gained = sorted(old - new), sorted(new - old)
     doubt = keyword == "format" and not FORMATS.issuperset(lost + gained)
     for before, after in zip(lost, gained, strict=False):
         note = _arrow(keyword, short(before), short(after))
-        yield Fact("pattern-changed", "other", (*path, keyword), before, after, note, doubt)
+        yield SchemaFact("pattern-changed", "other", (*path, keyword), before, after, note, doubt)
     for after in gained[len(lost) :]:
         note = f"{keyword} {short(after)}"
-        yield Fact("pattern-added", "narrower", (*path, keyword), after=after, note=note, doubt=doubt)
+        yield SchemaFact("pattern-added", "narrower", (*path, keyword), after=after, note=note, doubt=doubt)
     for before in lost[len(gained) :]:
         note = f"{keyword} {short(before)} is gone"
-        yield Fact("pattern-removed", "wider", (*path, keyword), before=before, note=note, doubt=doubt)
+        yield SchemaFact("pattern-removed", "wider", (*path, keyword), before=before, note=note, doubt=doubt)
 
 
-def conditions(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
+def conditions(walk: SchemaWalk, old: SchemaNode, new: SchemaNode, path: Path) -> Iterator[SchemaFact]:
     """`if`, `then`, `else`: consequences are compared if the conditions mean the same."""
     mine, yours = list(old.conditions.values()), list(new.conditions.values())
     for one in list(mine):
-        other = next((other for other in yours if walk.same(one.when, other.when)), None)
+        other = next((other for other in yours if walk.means_same(one.when, other.when)), None)
         if other is not None:
             mine.remove(one)
             yours.remove(other)
@@ -182,30 +184,30 @@ def conditions(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
             yield from walk.compare(one.otherwise, other.otherwise, (*path, "else"))
     before, after = [one.when for one in mine], [one.when for one in yours]
     if mine and yours:
-        yield Fact("changed", "other", (*path, "if"), before, after, "the condition differs")
+        yield SchemaFact("changed", "other", (*path, "if"), before, after, "the condition differs")
     elif yours:
-        yield Fact("if-added", "narrower", (*path, "if"), after=after, note="new condition")
+        yield SchemaFact("if-added", "narrower", (*path, "if"), after=after, note="new condition")
     elif mine:
-        yield Fact("if-removed", "wider", (*path, "if"), before=before, note="the condition is gone")
+        yield SchemaFact("if-removed", "wider", (*path, "if"), before=before, note="the condition is gone")
 
 
-def opaques(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
+def opaques(walk: SchemaWalk, old: SchemaNode, new: SchemaNode, path: Path) -> Iterator[SchemaFact]:
     """Keywords that are compared only for equality."""
-    mine, yours = _unequal(old.opaque, new.opaque), _unequal(new.opaque, old.opaque)
+    mine, yours = _unmatched_entries(old.opaque, new.opaque), _unmatched_entries(new.opaque, old.opaque)
     for keyword in dict.fromkeys(name for name, _ in (*mine, *yours)):
         befores, afters = ([value for name, value in part if name == keyword] for part in (mine, yours))
         yield from _opaque(walk, keyword, befores, afters, path)
 
 
-def _unequal(entries: _Opaque, others: _Opaque) -> list[tuple[str, Any]]:
+def _unmatched_entries(entries: _Opaque, others: _Opaque) -> list[tuple[str, Any]]:
     """Entries that the other side lacks, or that contain a reference and so may mean something else there."""
-    return [entry for key, entry in entries.items() if key not in others or (entry[0] in _SCHEMAS and refer(key))]
+    return [entry for key, entry in entries.items() if key not in others or (entry[0] in _SCHEMAS and may_refer(key))]
 
 
-def _opaque(walk: Walk, keyword: str, befores: list[Any], afters: list[Any], path: Path) -> Iterator[Fact]:
+def _opaque(walk: SchemaWalk, keyword: str, befores: list[Any], afters: list[Any], path: Path) -> Iterator[SchemaFact]:
     if keyword in _SCHEMAS:
         for before in list(befores):
-            after = next((after for after in afters if walk.same(before, after)), ABSENT)
+            after = next((after for after in afters if walk.means_same(before, after)), ABSENT)
             if after is not ABSENT:
                 befores.remove(before)
                 afters.remove(after)
@@ -213,23 +215,25 @@ def _opaque(walk: Walk, keyword: str, befores: list[Any], afters: list[Any], pat
         return
     ends = (*path, keyword), _single(befores), _single(afters)
     if keyword in ("not", "contains") and not befores:
-        yield Fact("condition-added", "narrower", *ends, f"new condition ({keyword})")
+        yield SchemaFact("condition-added", "narrower", *ends, f"new condition ({keyword})")
     elif keyword in ("not", "contains") and not afters:
-        yield Fact("condition-removed", "wider", *ends, f"a condition is gone ({keyword})")
+        yield SchemaFact("condition-removed", "wider", *ends, f"a condition is gone ({keyword})")
     else:
         note = f"what lies {DEEPER} differs" if keyword == DEEPER else f"{keyword} differs"
-        yield Fact("changed", "other", *ends, note)
+        yield SchemaFact("changed", "other", *ends, note)
 
 
-def words(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
+def words(walk: SchemaWalk, old: SchemaNode, new: SchemaNode, path: Path) -> Iterator[SchemaFact]:
     before, after = (node.notes.get("description", ABSENT) for node in (old, new))
     if differ(before, after):
-        yield Fact("description-changed", "words", (*path, "description"), before, after, "the description differs")
+        yield SchemaFact(
+            "description-changed", "words", (*path, "description"), before, after, "the description differs"
+        )
 
 
 def differ(before: Any, after: Any) -> bool:
     """Return whether two values differ; either may be absent."""
-    return canonical(before) != canonical(after)
+    return comparable_bytes(before) != comparable_bytes(after)
 
 
 def _single(entries: list[Any]) -> Any:
@@ -243,5 +247,5 @@ def _arrow(keyword: str, before: Any, after: Any) -> str:
 
 
 def short(value: Any) -> str:
-    text = jsontext.compact(value)
+    text = jsontext.compact_text(value)
     return text if len(text) <= 60 else text[:57] + "..."

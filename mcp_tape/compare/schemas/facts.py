@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 from ...wire.jsontext import Path
 from ..changes import ABSENT, Difference
-from ..rules import RULES, Level
+from ..rule_table import RULES, Level
 
 # narrower: a value that used to fit may not fit now. wider: the reverse. other: both, or unknown. neutral: neither, if
 # only members named in the schema are sent. words: an annotation, which validators ignore.
@@ -25,7 +25,7 @@ def way(narrows: bool, widens: bool) -> Way:
     return "wider" if widens else "neutral"
 
 
-class Fact(NamedTuple):
+class SchemaFact(NamedTuple):
     """One difference between two schemas."""
 
     kind: str
@@ -38,15 +38,15 @@ class Fact(NamedTuple):
     spared: Spared = ()  # the ways in which another alternative covers it
 
 
-def narrows(facts: Iterable[Fact]) -> bool:
+def narrows(facts: Iterable[SchemaFact]) -> bool:
     return any(fact.way in ("narrower", "other") for fact in facts)
 
 
-def widens(facts: Iterable[Fact]) -> bool:
+def widens(facts: Iterable[SchemaFact]) -> bool:
     return any(fact.way in ("wider", "other") for fact in facts)
 
 
-def spare(fact: Fact, spared: Spared) -> Fact:
+def spare(fact: SchemaFact, spared: Spared) -> SchemaFact:
     """A fact that another alternative covers, in some ways."""
     left = way(narrows([fact]) and "narrower" not in spared, widens([fact]) and "wider" not in spared)
     if fact.way in ("neutral", "words") or left == fact.way:
@@ -106,7 +106,7 @@ _RULES: dict[str, tuple[str, str | None]] = {
 }
 
 
-def under_rules(facts: Iterable[Fact], *, of_results: bool) -> Iterator[Difference]:
+def to_differences(facts: Iterable[SchemaFact], *, of_results: bool) -> Iterator[Difference]:
     """Convert facts to differences, under the rules for arguments or for results."""
     for fact in facts:
         rule = _RULES[fact.kind][of_results]
@@ -116,7 +116,7 @@ def under_rules(facts: Iterable[Fact], *, of_results: bool) -> Iterator[Differen
             yield Difference(rule, fact.path, fact.before, fact.after, fact.note, level, common=common)
 
 
-def _level(rule: str, fact: Fact) -> Level | None:
+def _level(rule: str, fact: SchemaFact) -> Level | None:
     """The level of a fact, if it differs from its rule's."""
     if fact.kind == "default-reordered":
         return "info"

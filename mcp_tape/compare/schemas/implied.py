@@ -7,24 +7,24 @@ from fractions import Fraction
 from typing import Any
 
 from ...wire import jsontext
-from .limits import LIMITS, Limit, exact, is_number
-from .nodes import NUMBER, Node, by_value, type_of
+from .limits import LIMITS, SchemaLimit, is_number, to_fraction
+from .nodes import NUMBER, SchemaNode, by_value, type_of
 from .property_names import fits, refuses_empty
 
 _MEASURES: Mapping[str, Callable[[Any], Any]] = {
     "minimum": lambda value: value,
     "maximum": lambda value: value,
-    "uniqueItems": lambda items: len(set(map(jsontext.canonical, items))) == len(items),
+    "uniqueItems": lambda items: len(set(map(jsontext.canonical_bytes, items))) == len(items),
 } | dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"), len)
 
 
-def effective(node: Node, name: str, written: Limit | None) -> Limit | None:
+def effective(node: SchemaNode, name: str, written: SchemaLimit | None) -> SchemaLimit | None:
     """The strictest of the written limit and those that follow from values, patterns and members."""
-    found = [limit for limit in (written, *_implied(node, name)) if limit is not None]
+    found = [limit for limit in (written, *_implied_limits(node, name)) if limit is not None]
     return max(found, key=lambda limit: limit.rank, default=None)
 
 
-def _implied(node: Node, name: str) -> Iterable[Limit | None]:
+def _implied_limits(node: SchemaNode, name: str) -> Iterable[SchemaLimit | None]:
     sign, about = LIMITS[name]
     listed = [_MEASURES[name](value) for value in _values(node, about)]
     if listed:
@@ -43,34 +43,34 @@ def _implied(node: Node, name: str) -> Iterable[Limit | None]:
             yield _limit(name, True)
 
 
-def _limit(name: str, value: Any) -> Limit:
-    return Limit(name, value, (LIMITS[name][0] * value, False))
+def _limit(name: str, value: Any) -> SchemaLimit:
+    return SchemaLimit(name, value, (LIMITS[name][0] * value, False))
 
 
-def _values(node: Node, about: frozenset[str]) -> list[Any]:
+def _values(node: SchemaNode, about: frozenset[str]) -> list[Any]:
     """The values that a node lists, of some types."""
     listed = [value for value in (node.values or {}).values() if type_of(value) in about]
     return listed if not about & NUMBER or all(map(is_number, listed)) else []
 
 
-def all_multiples(node: Node, of: Fraction) -> bool:
+def all_multiples(node: SchemaNode, of: Fraction) -> bool:
     """Return whether a node lists its numbers, and all of them are multiples."""
     listed = _values(node, NUMBER)
-    return bool(listed) and all(exact(value) % of == 0 for value in listed)
+    return bool(listed) and all(to_fraction(value) % of == 0 for value in listed)
 
 
-def all_fit(node: Node, pattern: str) -> bool:
+def all_fit(node: SchemaNode, pattern: str) -> bool:
     """Return whether a node lists its texts, and all of them certainly match a pattern."""
     listed = _values(node, frozenset({"string"}))
     return bool(listed) and all(fits(pattern, value) is True for value in listed)
 
 
-def takes_names(node: Node, names: Iterable[str]) -> bool:
+def takes_names(node: SchemaNode, names: Iterable[str]) -> bool:
     """Return whether all names certainly fit the node of `propertyNames`."""
     return all(_takes_name(node, name) for name in names)
 
 
-def _takes_name(node: Node, name: str) -> bool:
+def _takes_name(node: SchemaNode, name: str) -> bool:
     if node.groups or node.conditions or node.opaque or node.formats:
         return False  # undecidable
     listed = node.values is None or by_value([name]).keys() <= node.values.keys()

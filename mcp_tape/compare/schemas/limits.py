@@ -28,7 +28,7 @@ EXACT = 2**53 - 1
 _EXCLUSIVE = {"minimum": "exclusiveMinimum", "maximum": "exclusiveMaximum"}
 
 
-class Limit(NamedTuple):
+class SchemaLimit(NamedTuple):
     """A limit as written, and its rank: of two limits, the one with the greater rank is stricter."""
 
     keyword: str
@@ -36,7 +36,7 @@ class Limit(NamedTuple):
     rank: tuple[Number, bool]
 
 
-class Unusable(NamedTuple):
+class UnusableKeyword(NamedTuple):
     """A keyword with a value of a wrong type."""
 
     keyword: str
@@ -49,7 +49,7 @@ def is_number(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def limits(schema: Mapping[str, Any]) -> Iterator[tuple[str, Limit] | Unusable]:
+def limits(schema: Mapping[str, Any]) -> Iterator[tuple[str, SchemaLimit] | UnusableKeyword]:
     """Read the limits of a schema, except those without effect."""
     for name, (sign, _) in LIMITS.items():
         if name == "uniqueItems":
@@ -64,22 +64,24 @@ def limits(schema: Mapping[str, Any]) -> Iterator[tuple[str, Limit] | Unusable]:
             yield from _limit(name, exclusive, other, sign, True)
 
 
-def _limit(name: str, keyword: str, value: Any, sign: int, strict: bool) -> Iterator[tuple[str, Limit] | Unusable]:
+def _limit(
+    name: str, keyword: str, value: Any, sign: int, strict: bool
+) -> Iterator[tuple[str, SchemaLimit] | UnusableKeyword]:
     if not is_number(value):
-        yield Unusable(keyword, value)
+        yield UnusableKeyword(keyword, value)
     elif name in _EXCLUSIVE or sign < 0 or value > 0:  # nothing is shorter than 0
-        yield name, Limit(keyword, value, (sign * value, strict))
+        yield name, SchemaLimit(keyword, value, (sign * value, strict))
 
 
-def _unique(schema: Mapping[str, Any]) -> Iterator[tuple[str, Limit] | Unusable]:
+def _unique(schema: Mapping[str, Any]) -> Iterator[tuple[str, SchemaLimit] | UnusableKeyword]:
     value = schema.get("uniqueItems", False)
     if value is True:
-        yield "uniqueItems", Limit("uniqueItems", True, (1, False))
+        yield "uniqueItems", SchemaLimit("uniqueItems", True, (1, False))
     elif value is not False:
-        yield Unusable("uniqueItems", value)
+        yield UnusableKeyword("uniqueItems", value)
 
 
-def stricter(one: Mapping[str, Limit], other: Mapping[str, Limit]) -> dict[str, Limit]:
+def merge_limits(one: Mapping[str, SchemaLimit], other: Mapping[str, SchemaLimit]) -> dict[str, SchemaLimit]:
     """Merge two sets of limits that must both hold."""
     merged = dict(one)
     for name, limit in other.items():
@@ -87,23 +89,23 @@ def stricter(one: Mapping[str, Limit], other: Mapping[str, Limit]) -> dict[str, 
     return merged
 
 
-def whole(limit: Limit) -> Limit:
+def to_whole(limit: SchemaLimit) -> SchemaLimit:
     """Convert a limit to one for integers: more than 0 is at least 1."""
     value, strict = limit.rank
     return limit._replace(rank=(math.floor(value) + 1 if strict else math.ceil(value), False))
 
 
-def is_above(low: Limit | None, high: Limit | None, kind: str) -> bool:
+def is_above(low: SchemaLimit | None, high: SchemaLimit | None, kind: str) -> bool:
     """Return whether no value of this type lies between two limits."""
     if low is None or high is None:
         return False
     if kind == "integer":
-        low, high = whole(low), whole(high)
+        low, high = to_whole(low), to_whole(high)
     least, most = low.rank[0], -high.rank[0]
     return least > most or (least == most and (low.rank[1] or high.rank[1]))
 
 
-def is_of_numbers(limit: Limit) -> bool:
+def is_of_numbers(limit: SchemaLimit) -> bool:
     """Return whether a limit is the range of exact integers, which some libraries always set.
 
     https://www.rfc-editor.org/rfc/rfc8259#section-6
@@ -115,10 +117,10 @@ def multiple(value: Any) -> Fraction | None:
     """The value of `multipleOf`, exact; None if it is not a positive number."""
     if not is_number(value) or value <= 0:
         return None
-    return exact(value)
+    return to_fraction(value)
 
 
-def exact(value: Number) -> Fraction:
+def to_fraction(value: Number) -> Fraction:
     return Fraction(repr(value) if isinstance(value, float) else value)  # 0.1 as written
 
 

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 from ...wire import jsontext
 from ...wire.jsontext import Path
 from ..changes import ABSENT
-from .limits import Limit, common_multiple, stricter
-from .property_names import compiled, fits, fits_any
+from .limits import SchemaLimit, common_multiple, merge_limits
+from .property_names import compile_pattern, fits, fits_any
 
 Schema = Any  # as written: an object, a boolean, or an invalid schema
 
@@ -31,10 +31,10 @@ class Alternative(NamedTuple):
 
     path: Path
     written: Schema
-    node: Node
+    node: SchemaNode
 
 
-class Group(NamedTuple):
+class AlternativeGroup(NamedTuple):
     """Alternatives of which one must hold. `null`: null is allowed as well."""
 
     keyword: str  # anyOf or oneOf
@@ -43,7 +43,7 @@ class Group(NamedTuple):
     key: bytes
 
 
-class Choice(NamedTuple):
+class AlternativeChoice(NamedTuple):
     """Alternatives to compare with others."""
 
     keyword: str  # empty if there was no choice originally
@@ -58,12 +58,12 @@ class Condition(NamedTuple):
     otherwise: Schema
 
 
-class Node(NamedTuple):
+class SchemaNode(NamedTuple):
     """All assertions at one place."""
 
     types: frozenset[str] = TYPES
     values: Mapping[bytes, Any] | None = None  # enum and const, by their canonical form
-    limits: Mapping[str, Limit] = {}
+    limits: Mapping[str, SchemaLimit] = {}
     multiple: Fraction | None = None
     patterns: frozenset[str] = frozenset()
     formats: frozenset[str] = frozenset()
@@ -77,7 +77,7 @@ class Node(NamedTuple):
     dependent: Mapping[str, frozenset[str]] = {}  # dependentRequired
     dependents: Mapping[str, Schema] = {}  # dependentSchemas
     conditions: Mapping[bytes, Condition] = {}
-    groups: tuple[Group, ...] = ()
+    groups: tuple[AlternativeGroup, ...] = ()
     opaque: Mapping[bytes, tuple[str, Any]] = {}  # compared only for equality: keyword and value
     notes: Mapping[str, Any] = {}  # annotations
 
@@ -96,7 +96,7 @@ class Node(NamedTuple):
         return self.additional is False and not self.patterned
 
     @property
-    def declared(self) -> tuple[str, ...]:
+    def declared_names(self) -> tuple[str, ...]:
         """Names of members that the schema names, in order."""
         return (*self.properties, *sorted(self.required - self.properties.keys()))
 
@@ -106,7 +106,7 @@ class Node(NamedTuple):
             return self.properties.get(name, self.additional)
         fitting = [self.patterned[pattern] for pattern in self.patterned if self._fits(pattern, name)]
         if name in self.properties or fitting:
-            return together(self.properties.get(name, True), *fitting)
+            return merge_schemas(self.properties.get(name, True), *fitting)
         return self.additional if self.speaks_of(name) is False else True
 
     def speaks_of(self, name: str) -> bool | None:
@@ -117,7 +117,7 @@ class Node(NamedTuple):
         return True if True in found else None if None in found else False
 
     def tries(self, pattern: str) -> bool:
-        return len(self.patterned) <= _MOST_PATTERNS and compiled(pattern) is not None
+        return len(self.patterned) <= _MOST_PATTERNS and compile_pattern(pattern) is not None
 
     def _fits(self, pattern: str, name: str) -> bool | None:
         return fits(pattern, name) if self.tries(pattern) else None
@@ -126,27 +126,27 @@ class Node(NamedTuple):
         return self.prefix[index] if index < len(self.prefix) else self.items
 
 
-def both(one: Node, other: Node) -> Node:
+def open_both(one: SchemaNode, other: SchemaNode) -> SchemaNode:
     """Merge two nodes that must both hold; annotations of the first win."""
     notes = {**other.notes, **one.notes}
     for this, that in ((one, other), (other, one)):
-        if this._replace(notes={}) == Node():
+        if this._replace(notes={}) == SchemaNode():
             return that._replace(notes=notes)
     properties = dict.fromkeys((*one.properties, *other.properties))
-    merged = Node(
+    merged = SchemaNode(
         types=one.types & other.types,
         values=_common(one.values, other.values),
-        limits=stricter(one.limits, other.limits),
+        limits=merge_limits(one.limits, other.limits),
         multiple=common_multiple(one.multiple, other.multiple),
         patterns=one.patterns | other.patterns,
         formats=one.formats | other.formats,
-        properties={name: together(one.at(name), other.at(name)) for name in properties},
+        properties={name: merge_schemas(one.at(name), other.at(name)) for name in properties},
         required=one.required | other.required,
-        patterned=_patterned(one, other),
-        additional=together(one.additional, other.additional),
-        names=together(one.names, other.names),
-        prefix=tuple(together(one.item(n), other.item(n)) for n in range(max(len(one.prefix), len(other.prefix)))),
-        items=together(one.items, other.items),
+        patterned=_merge_patterns(one, other),
+        additional=merge_schemas(one.additional, other.additional),
+        names=merge_schemas(one.names, other.names),
+        prefix=tuple(merge_schemas(one.item(n), other.item(n)) for n in range(max(len(one.prefix), len(other.prefix)))),
+        items=merge_schemas(one.items, other.items),
         dependent={
             name: one.dependent.get(name, frozenset()) | other.dependent.get(name, frozenset())
             for name in dict.fromkeys((*one.dependent, *other.dependent))
@@ -157,10 +157,10 @@ def both(one: Node, other: Node) -> Node:
         opaque={**one.opaque, **other.opaque},
         notes=notes,
     )
-    return settled(merged)
+    return drop_impossible(merged)
 
 
-def settled(node: Node) -> Node:
+def drop_impossible(node: SchemaNode) -> SchemaNode:
     """Drop values of excluded types, and types without a value. A type whose values are all listed is just named."""
     if "object" in node.types and any(node.at(name) is False for name in node.required):
         node = node._replace(types=node.types - {"object"})  # it requires a member that it forbids
@@ -172,19 +172,19 @@ def settled(node: Node) -> Node:
     return node._replace(values=None if every else values, types=types)
 
 
-def folded(node: Node) -> Node:
+def fold_patterns(node: SchemaNode) -> SchemaNode:
     """Fold patterns that match every name into the other members: none is additional then."""
     every = [schema for pattern, schema in node.patterned.items() if fits_any(pattern)]
     if not every:
         return node
     return node._replace(
-        properties={name: together(schema, *every) for name, schema in node.properties.items()},
-        patterned={name: together(node.patterned[name], *every) for name in node.patterned if not fits_any(name)},
-        additional=together(*every),
+        properties={name: merge_schemas(schema, *every) for name, schema in node.properties.items()},
+        patterned={name: merge_schemas(node.patterned[name], *every) for name in node.patterned if not fits_any(name)},
+        additional=merge_schemas(*every),
     )
 
 
-def together(*schemas: Schema) -> Schema:
+def merge_schemas(*schemas: Schema) -> Schema:
     """A schema for several that must all hold."""
     parts: dict[bytes, Schema] = {}
     for schema in schemas:
@@ -193,7 +193,7 @@ def together(*schemas: Schema) -> Schema:
             if part is False:
                 return False
             if not is_open(part):
-                parts[jsontext.canonical(part)] = part
+                parts[jsontext.canonical_bytes(part)] = part
     return {"allOf": list(parts.values())} if len(parts) > 1 else next(iter(parts.values()), True)
 
 
@@ -202,7 +202,7 @@ def is_open(schema: Schema) -> bool:
     return schema is True or schema == {}
 
 
-def nullable(node: Node) -> Node | None:
+def allow_null(node: SchemaNode) -> SchemaNode | None:
     """Allow null as well; None if a single node cannot express that."""
     if node.opaque or node.conditions:
         return None
@@ -216,7 +216,7 @@ def nullable(node: Node) -> Node | None:
 def by_value(values: Iterable[Any]) -> dict[bytes, Any]:
     """Values by their canonical form: 1 and 1.0 are equal."""
     return {
-        jsontext.canonical(int(value) if isinstance(value, float) and value.is_integer() else value): value
+        jsontext.canonical_bytes(int(value) if isinstance(value, float) and value.is_integer() else value): value
         for value in values
     }
 
@@ -232,7 +232,7 @@ def type_of(value: Any) -> str:
     return "string" if isinstance(value, str) else "array" if isinstance(value, list) else "object"
 
 
-def types(value: Any) -> frozenset[str] | None:
+def parse_types(value: Any) -> frozenset[str] | None:
     """Parse the value of `type`; None if it is invalid."""
     names = value if isinstance(value, list) else [value]
     if not names or not all(isinstance(name, str) and name in TYPES - {"fraction"} | {"number"} for name in names):
@@ -253,7 +253,7 @@ def type_value(types: frozenset[str]) -> Any:
     return ABSENT if types == TYPES else names[0] if len(names) == 1 else names
 
 
-def describe(node: Node) -> str:
+def describe(node: SchemaNode) -> str:
     """Describe in a few words what a node allows."""
     if node.notes.get("name") and node.types <= {"object"}:
         return str(node.notes["name"])
@@ -266,12 +266,12 @@ def _common(one: Mapping[bytes, Any] | None, other: Mapping[bytes, Any] | None) 
     return {key: value for key, value in one.items() if key in other}
 
 
-def _patterned(one: Node, other: Node) -> dict[str, Schema]:
+def _merge_patterns(one: SchemaNode, other: SchemaNode) -> dict[str, Schema]:
     """Merge `patternProperties`. If the other has no patterns at all, matching members are additional there."""
     mine, yours = (True if node.patterned else node.additional for node in (one, other))
     names = dict.fromkeys((*one.patterned, *other.patterned))
-    return {name: together(one.patterned.get(name, mine), other.patterned.get(name, yours)) for name in names}
+    return {name: merge_schemas(one.patterned.get(name, mine), other.patterned.get(name, yours)) for name in names}
 
 
 def _each(one: Mapping[str, Schema], other: Mapping[str, Schema]) -> dict[str, Schema]:
-    return {name: together(one.get(name, True), other.get(name, True)) for name in dict.fromkeys((*one, *other))}
+    return {name: merge_schemas(one.get(name, True), other.get(name, True)) for name in dict.fromkeys((*one, *other))}

@@ -46,14 +46,14 @@ def refuses_empty(pattern: str) -> bool:
 @lru_cache(maxsize=4096)
 def fits(pattern: str, name: str) -> bool | None:
     """Return whether a name matches; None if the pattern is not tried."""
-    expression = compiled(pattern)
+    expression = compile_pattern(pattern)
     if expression is None or len(name) > _LONGEST:
         return None
     return expression.search(name) is not None
 
 
 @lru_cache(maxsize=1024)
-def compiled(pattern: str) -> re.Pattern[str] | None:
+def compile_pattern(pattern: str) -> re.Pattern[str] | None:
     """Compile a pattern; None if it is unsafe to try on names."""
     if len(pattern) > _LONGEST or len(_CHOICES.findall(pattern)) > _MOST_CHOICES or not _PLAIN.fullmatch(pattern):
         return None

@@ -30,7 +30,7 @@ class Document:
         if not fragment or whole is ABSENT:
             return whole
         if fragment.startswith("/"):
-            return _pointed(whole, fragment)
+            return _resolve_pointer(whole, fragment)
         return self._name("#" + unquote(fragment))
 
     def _name(self, name: str) -> Any:
@@ -55,7 +55,7 @@ def _names(root: Any) -> Iterator[tuple[str, Any]]:
         yield from ((root[key].rstrip("#"), root) for key in _IDS if isinstance(root.get(key), str))
 
 
-def _pointed(value: Any, fragment: str) -> Any:
+def _resolve_pointer(value: Any, fragment: str) -> Any:
     """Resolve a JSON pointer in a fragment: https://www.rfc-editor.org/rfc/rfc6901#section-6"""
     for step in unquote(fragment).split("/")[1:]:
         key = step.replace("~1", "/").replace("~0", "~")

@@ -10,18 +10,18 @@ from types import TracebackType
 from typing import Any, NamedTuple
 
 from ...cassette import file, journals
-from ...cassette.query.check import Finding
+from ...cassette.query.integrity import Finding
 from ...cassette.reader import Cassette
 from ...cassette.schema import LEFT
 from ...errors import CassetteError, TapeError
-from .. import cache, remote
-from ..finding import shown
-from ..many.results import Result, wrong
+from .. import cache, stores
+from ..cassette_paths import printable_place
+from ..many.results import Result, failed_result
 from ..partitions import partition
 from ..shards import content_hash
 from .columns import LAST, TABLES, VERSION, content
-from .places import LakeError, Place, opened, reported
-from .rows import Block, Source, blocks
+from .lakes import Lake, LakeError, open_lake, report_errors
+from .row_blocks import ColumnBlock, RowSource, blocks
 
 _COMMAND = "lake"
 UNWRITTEN = "unwritten"  # a result after which no other cassette can be added either
@@ -29,7 +29,7 @@ _TRIES = 5
 _BESIDE = ("", "-wal", LEFT)  # suffixes of the files that a cassette may consist of
 
 
-class _Made(NamedTuple):
+class _FinishedFile(NamedTuple):
     """A finished file of a source: its table, its name in the lake, and its rows."""
 
     table: str
@@ -46,15 +46,15 @@ def lake_one(path: str | os.PathLike[str], dest: str | os.PathLike[str], *, cont
     `there` (it was added before); `busy` (it is being recorded: add it later); `unwritten` (the lake cannot be
     written).
     """
-    began, path, dest = monotonic(), shown(os.fspath(path)), os.fspath(dest)
+    began, path, dest = monotonic(), printable_place(os.fspath(path)), os.fspath(dest)
     try:
-        result = _add(path, opened(dest, content), content)
+        result = _add(path, open_lake(dest, content), content)
     except LakeError as error:
-        result = wrong(_COMMAND, path, "failed", str(error))._replace(details={"lake": UNWRITTEN})
+        result = failed_result(_COMMAND, path, "failed", str(error))._replace(details={"lake": UNWRITTEN})
     except CassetteError as error:
-        result = wrong(_COMMAND, path, "unreadable", str(error))
+        result = failed_result(_COMMAND, path, "unreadable", str(error))
     except (OSError, ValueError, OverflowError) as error:  # from the path itself, or from odd numbers in a foreign file
-        result = wrong(_COMMAND, path, "unreadable", f"cannot read {path}: {error}")
+        result = failed_result(_COMMAND, path, "unreadable", f"cannot read {path}: {error}")
     return result._replace(seconds=round(monotonic() - began, 6))
 
 
@@ -63,12 +63,12 @@ def prepare(dest: str, content: bool) -> None:
 
     Raises LakeError if it is another kind of lake, or cannot be written.
     """
-    with opened(dest, content).staging():
+    with open_lake(dest, content).staging():
         pass
 
 
-def _add(path: str, place: Place, with_content: bool) -> Result:
-    local = cache.local(path) if remote.is_url(path) else path
+def _add(path: str, place: Lake, with_content: bool) -> Result:
+    local = cache.local(path) if stores.is_url(path) else path
     for _ in range(_TRIES):
         before = _look(local)
         with Cassette(path) as cassette:
@@ -81,7 +81,9 @@ def _add(path: str, place: Place, with_content: bool) -> Result:
             partitions = _partitions(cassette)
             if not partitions or place.has(max(_name(LAST, one, digest) for one in partitions)):
                 return _result(path, "there", hash=digest)
-            source = Source(digest, os.path.basename(path if local == path else path.partition("?")[0]), with_content)
+            source = RowSource(
+                digest, os.path.basename(path if local == path else path.partition("?")[0]), with_content
+            )
             with place.staging() as directory, _odd_rows(path):
                 made = list(_make(cassette, partitions, source, directory, place.name))
                 if _look(local) == before:
@@ -95,7 +97,7 @@ def _result(path: str, what: str, **more: Any) -> Result:
 
 def _look(path: str) -> list[tuple[int, ...] | None]:
     """A fingerprint that changes when the cassette does."""
-    return [file.look(path + beside) for beside in _BESIDE]
+    return [file.file_state(path + beside) for beside in _BESIDE]
 
 
 def _is_unfinished(path: str) -> bool:
@@ -120,20 +122,20 @@ def _name(table: str, place: str, digest: str) -> str:
 
 
 def _make(
-    cassette: Cassette, partitions: dict[str, list[int]], source: Source, directory: str, dest: str
-) -> Iterator[_Made]:
+    cassette: Cassette, partitions: dict[str, list[int]], source: RowSource, directory: str, dest: str
+) -> Iterator[_FinishedFile]:
     """Make the files of all partitions, one partition at a time, so that few files are open."""
     for number, (place, sessions) in enumerate(sorted(partitions.items())):
         below = os.path.join(directory, f"{number}-")
-        with reported(dest), Tables(below, source.with_content) as tables:
+        with report_errors(dest), Tables(below, source.with_content) as tables:
             for session in sessions:
                 for block in blocks(cassette, cassette.session(session), source):
                     tables.add(block)
-        for table, (made, rows) in tables.made().items():
-            yield _Made(table, made, _name(table, place, source.digest), rows)
+        for table, (made, rows) in tables.finished_files().items():
+            yield _FinishedFile(table, made, _name(table, place, source.digest), rows)
 
 
-def _put(place: Place, made: list[_Made]) -> dict[str, int]:
+def _put(place: Lake, made: list[_FinishedFile]) -> dict[str, int]:
     """Put the files into the lake in order of their names, those of the last table at the end; return the counts."""
     counts = dict.fromkeys((*TABLES, "bytes"), 0)
     for one in sorted(made, key=lambda one: (one.table == LAST, one.name)):
@@ -191,12 +193,12 @@ class Tables:
             for table in self._open.values():
                 all_of_them.callback(table.close, is_whole=kind is None)
 
-    def add(self, block: Block) -> None:
+    def add(self, block: ColumnBlock) -> None:
         if block.table not in self._open:
             self._open[block.table] = _Table(self._below + block.table, block.table, self._with_content)
         self._open[block.table].add(block)
 
-    def made(self) -> dict[str, tuple[str, int]]:
+    def finished_files(self) -> dict[str, tuple[str, int]]:
         """The path and the number of rows of each file."""
         return {name: (table.path, table.rows) for name, table in self._open.items()}
 
@@ -207,7 +209,7 @@ class _Table:
     def __init__(self, path: str, table: str, with_content: bool) -> None:
         self.path, self.rows = path, 0
         self._schema, self._texts = arrow_schema(table), content(table)
-        self._blocks: list[Block] = []
+        self._blocks: list[ColumnBlock] = []
         self._columns: list[Any] = []
         self._block_rows = self._block_size = self._size = self._count = 0
         short = [name for name in self._schema.names if name not in self._texts]
@@ -224,7 +226,7 @@ class _Table:
         facts = {"table": table, "schema": str(VERSION), "content": str(with_content).lower()}
         self._writer.add_key_value_metadata({f"mcp_tape.{name}": value for name, value in facts.items()})
 
-    def add(self, block: Block) -> None:
+    def add(self, block: ColumnBlock) -> None:
         self._blocks.append(block)
         self._block_rows += block.rows
         self._block_size += sum(len(text) for name in self._texts for text in block.column(name) if text is not None)

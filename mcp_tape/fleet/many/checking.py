@@ -8,13 +8,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from ...cassette.query.check import Finding, check
+from ...cassette.query.integrity import Finding, check
 from ...cassette.reader import Cassette
-from ...contracts.terms import Terms, made
+from ...contracts.terms import Terms, parse_terms
 from ...redaction.diagnostics import Rules, redactor
 from ...redaction.redactor import Redactor
 from ...values import check_session
-from .results import Result, Watch, resulting, status_of, unwatched
+from .results import Result, Watch, run_for_result, status_of, watch_nothing
 
 
 class Contract(NamedTuple):
@@ -30,10 +30,10 @@ class Contract(NamedTuple):
 
     def terms(self) -> Terms:
         """ValueError: a filter is none."""
-        return made(self.expect, self.forbid, self.limits, self.duration, self.definitions)
+        return parse_terms(self.expect, self.forbid, self.limits, self.duration, self.definitions)
 
 
-class Task(NamedTuple):
+class CheckTask(NamedTuple):
     """All that is the same for each cassette. `rules`: of secrets, but for those of the environment."""
 
     contract: Contract = Contract()
@@ -64,24 +64,24 @@ def check_one(
     terms = wanted, unwanted, limits, max_duration, max_definition_bytes
     contract = Contract(*terms, audited=audit, session=str(session))
     contract.terms()
-    return checked(
-        os.fspath(path), Task(contract, Rules(tuple(redact_keys), tuple(redact_paths), tuple(redact_values)))
+    return check_cassette(
+        os.fspath(path), CheckTask(contract, Rules(tuple(redact_keys), tuple(redact_paths), tuple(redact_values)))
     )
 
 
-def here(rules: Rules) -> Redactor:
+def redactor_here(rules: Rules) -> Redactor:
     """A redactor with these rules and the secrets of this environment. It remembers all, as nobody waits for it."""
     return redactor(rules._replace(environ=os.environ), most_seen=sys.maxsize)
 
 
-def checked(path: str, task: Task, watch: Watch = unwatched) -> Result:
+def check_cassette(path: str, task: CheckTask, watch: Watch = watch_nothing) -> Result:
     """Check one cassette."""
-    return resulting("check", path, lambda: [path], lambda: _checked(path, task, watch))
+    return run_for_result("check", path, lambda: [path], lambda: _check(path, task, watch))
 
 
-def _checked(path: str, task: Task, watch: Watch) -> Result:
+def _check(path: str, task: CheckTask, watch: Watch) -> Result:
     with Cassette(path) as cassette, watch(cassette) as progress:
-        findings = tuple(_findings(cassette, task.contract, here(task.rules), progress))
+        findings = tuple(_findings(cassette, task.contract, redactor_here(task.rules), progress))
     counts = Counter(finding.what for finding in findings if finding.counts)
     return Result("check", path, status_of(int(bool(counts))), {"findings": counts.total(), **counts}, findings)
 
@@ -96,10 +96,10 @@ def _findings(
         yield finding
     if damaged or (terms == Terms() and not contract.audited):
         return
-    from ...contracts import audit, run  # only where they are asked for
+    from ...contracts import audit, breaches  # only where they are asked for
 
-    sessions = run.sessions_of(cassette, contract.session)
-    for broken in run.check(cassette, sessions, terms):
+    sessions = breaches.sessions_of(cassette, contract.session)
+    for broken in breaches.check(cassette, sessions, terms):
         yield Finding("contract", f"{broken.term}: {broken.why}", broken.session, broken.seq)
     for one in audit.audit(cassette, sessions) if contract.audited else ():
         yield Finding("audit", f"{one.why} [{one.rule}]", one.session, one.seq, one.path)

@@ -13,12 +13,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 from xml.etree import ElementTree
 
-from ...cassette.text.lines import json_line
+from ...cassette.text.safe_lines import json_line
 from ...errors import TapeError
 from ..shards import parse_shard
 from .results import CODES, PREFIX, PROPERTIES, ROW, Status
 
-Kind = Literal["rows", "junit"]
+ReportKind = Literal["rows", "junit"]
 _OF_RUN = ("shard", "of")  # facts that are not about the cassette
 _COUNTS = ("tests", "failures", "errors", "skipped")
 _RUN = "run the command with --jobs or --shard, and --json or --format junit"
@@ -30,7 +30,7 @@ class ReportError(TapeError):
     exit_code = 2
 
 
-class Entry(NamedTuple):
+class ReportEntry(NamedTuple):
     """A cassette under a command: what came of it, and the row or the test suite that says so."""
 
     command: str
@@ -49,7 +49,7 @@ class Entry(NamedTuple):
         return self.command, self.cassette
 
 
-class Missing(NamedTuple):
+class MissingCassettes(NamedTuple):
     """What a command's entries lack: so many cassettes, and the shares of which there is none."""
 
     command: str
@@ -57,14 +57,14 @@ class Missing(NamedTuple):
     shards: tuple[str, ...]
 
 
-class Merged(NamedTuple):
+class MergedReport(NamedTuple):
     """Entries of all reports, in the order of their names."""
 
-    kind: Kind
-    entries: tuple[Entry, ...]
+    kind: ReportKind
+    entries: tuple[ReportEntry, ...]
     repeats: int  # that were dropped
-    differing: tuple[Entry, ...]  # entries that were better elsewhere
-    missing: tuple[Missing, ...]
+    differing: tuple[ReportEntry, ...]  # entries that were better elsewhere
+    missing: tuple[MissingCassettes, ...]
 
     @property
     def code(self) -> int:
@@ -72,22 +72,22 @@ class Merged(NamedTuple):
         return max((entry.code for entry in self.entries), default=0) or int(bool(self.missing))
 
 
-def merge(paths: Sequence[str]) -> Merged:
+def merge(paths: Sequence[str]) -> MergedReport:
     """Merge files. ReportError: one cannot be read, or they are of several kinds."""
     found = [(path, *_read(path)) for path in paths]
-    kinds: dict[Kind, str] = {kind: path for path, kind, _ in reversed(found) if kind is not None}
+    kinds: dict[ReportKind, str] = {kind: path for path, kind, _ in reversed(found) if kind is not None}
     if len(kinds) > 1:
         raise ReportError(f"{kinds['rows']} holds rows of JSON and {kinds['junit']} JUnit's XML; merge those of a kind")
     if not any(entries for *_, entries in found):
         raise ReportError(f"there is no result in {', '.join(paths)}; {_RUN}")
     entries, repeats, differing = _once(entry for *_, several in found for entry in several)
-    return Merged(next(iter(kinds)), tuple(entries), repeats, tuple(differing), tuple(_missing(entries)))
+    return MergedReport(next(iter(kinds)), tuple(entries), repeats, tuple(differing), tuple(_find_missing(entries)))
 
 
-def _once(entries: Iterable[Entry]) -> tuple[list[Entry], int, list[Entry]]:
+def _once(entries: Iterable[ReportEntry]) -> tuple[list[ReportEntry], int, list[ReportEntry]]:
     """Each cassette once, by name; the number of exact repeats, and those that were better elsewhere."""
-    kept: dict[tuple[str, str], Entry] = {}
-    repeats, differing = 0, dict[tuple[str, str], Entry]()
+    kept: dict[tuple[str, str], ReportEntry] = {}
+    repeats, differing = 0, dict[tuple[str, str], ReportEntry]()
     for entry in entries:
         before = kept.setdefault(entry.key, entry)
         if before is entry:
@@ -99,20 +99,20 @@ def _once(entries: Iterable[Entry]) -> tuple[list[Entry], int, list[Entry]]:
     return [kept[key] for key in sorted(kept)], repeats, [differing[key] for key in sorted(differing)]
 
 
-def _missing(entries: Sequence[Entry]) -> Iterator[Missing]:
+def _find_missing(entries: Sequence[ReportEntry]) -> Iterator[MissingCassettes]:
     for command in sorted({entry.command for entry in entries}):
         those = [entry for entry in entries if entry.command == command]
         lacking = max((entry.of or 0 for entry in those), default=0) - len(those)
         if lacking > 0:
             there = {parse_shard(entry.shard) for entry in those if entry.shard}
             every = {shard._replace(number=number) for shard in there for number in range(1, shard.of + 1)}
-            yield Missing(command, lacking, tuple(map(str, sorted(every - there, key=lambda one: one[::-1]))))
+            yield MissingCassettes(command, lacking, tuple(map(str, sorted(every - there, key=lambda one: one[::-1]))))
 
 
 # -- reading
 
 
-def _read(path: str) -> tuple[Kind | None, list[Entry]]:
+def _read(path: str) -> tuple[ReportKind | None, list[ReportEntry]]:
     """The kind of a file, and its entries. A share may have none: then nobody can tell the kind."""
     try:
         with open(path, "rb") as file:
@@ -140,7 +140,7 @@ def _rows(path: str, data: bytes) -> list[Any]:
     return rows
 
 
-def _entry_of_row(path: str, row: Any) -> Entry:
+def _entry_of_row(path: str, row: Any) -> ReportEntry:
     version = row.get("row") if isinstance(row, dict) else None
     if not isinstance(version, int):
         raise ReportError(f"{path} holds JSON that is not the result of one cassette; {_RUN}")
@@ -154,7 +154,7 @@ def _entry_of_row(path: str, row: Any) -> Entry:
     return _entry(path, facts, len(found), first, json.dumps(content, sort_keys=True), row)
 
 
-def _suites(path: str, data: bytes) -> Iterator[Entry]:
+def _suites(path: str, data: bytes) -> Iterator[ReportEntry]:
     if b"<!DOCTYPE" in data or b"<!ENTITY" in data:
         raise ReportError(f"{path} declares entities, as no JUnit report does; it was left alone")
     try:
@@ -168,10 +168,10 @@ def _suites(path: str, data: bytes) -> Iterator[Entry]:
         if facts["command"] is None:  # of a run over a few, or of another tool
             facts |= {"command": "junit", "cassette": suite.get("name", ""), "code": int(bool(found))}
         first = found[0].get("message", "") if found else ""
-        yield _entry(path, facts, len(found), first, _timeless(suite), suite)
+        yield _entry(path, facts, len(found), first, _text_without_times(suite), suite)
 
 
-def _timeless(suite: ElementTree.Element) -> str:
+def _text_without_times(suite: ElementTree.Element) -> str:
     """A suite as text, without what differs from run to run."""
     copy = ElementTree.fromstring(ElementTree.tostring(suite))
     for element in copy.iter():
@@ -182,7 +182,7 @@ def _timeless(suite: ElementTree.Element) -> str:
     return ElementTree.tostring(copy, "unicode")
 
 
-def _entry(path: str, facts: dict[str, Any], findings: int, first: str, content: str, payload: Any) -> Entry:
+def _entry(path: str, facts: dict[str, Any], findings: int, first: str, content: str, payload: Any) -> ReportEntry:
     try:
         code = int(facts["code"])
         status = facts["status"] or ("failed" if code else "passed")
@@ -190,7 +190,9 @@ def _entry(path: str, facts: dict[str, Any], findings: int, first: str, content:
         if status not in CODES or (shard is not None and not parse_shard(shard)):
             raise ValueError(status)
         cassette, number = str(facts["cassette"]), None if of is None else int(of)
-        return Entry(str(facts["command"]), cassette, status, code, findings, first, shard, number, content, payload)
+        return ReportEntry(
+            str(facts["command"]), cassette, status, code, findings, first, shard, number, content, payload
+        )
     except (TypeError, ValueError, AttributeError):
         raise ReportError(f"{path} holds a result that mcp-tape has not made: {facts}") from None
 
@@ -198,7 +200,7 @@ def _entry(path: str, facts: dict[str, Any], findings: int, first: str, content:
 # -- writing
 
 
-def written(merged: Merged) -> bytes:
+def render_merged(merged: MergedReport) -> bytes:
     """The merged report, of the kind that was read."""
     if merged.kind == "rows":
         return b"".join(json_line(entry.payload) for entry in merged.entries)
@@ -214,7 +216,7 @@ def _number(text: str | None) -> int:
     return int(text) if text and text.isascii() and text.isdigit() else 0
 
 
-def statuses(entries: Iterable[Entry]) -> dict[str, Counter[Status]]:
+def statuses(entries: Iterable[ReportEntry]) -> dict[str, Counter[Status]]:
     """By command, how many cassettes have each status."""
     found: dict[str, Counter[Status]] = {}
     for entry in entries:
@@ -222,7 +224,7 @@ def statuses(entries: Iterable[Entry]) -> dict[str, Counter[Status]]:
     return found
 
 
-def as_dict(merged: Merged) -> dict[str, Any]:
+def as_dict(merged: MergedReport) -> dict[str, Any]:
     """The summary, as JSON has it; see docs/api.md."""
     return {
         "version": 1,

@@ -7,20 +7,20 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from ...cassette import file
-from ...cassette.change.redact import Hidden, hide, would_hide
-from ...cassette.query.check import Finding
+from ...cassette.change.hide_secrets import HiddenCounts, hide, would_hide
+from ...cassette.query.integrity import Finding
 from ...cassette.reader import Cassette
 from ...console import say
 from ...errors import count
 from ...redaction.diagnostics import Rules
 from ...redaction.redactor import Redactor
-from .checking import here
-from .results import Result, Watch, resulting, unwatched
+from .checking import redactor_here
+from .results import Result, Watch, run_for_result, watch_nothing
 
 STILL = "it is still being recorded, by the recorder's own rules: run this again when that has ended"
 
 
-class Task(NamedTuple):
+class RedactTask(NamedTuple):
     """All that is the same for each cassette. `rules`: of secrets, but for those of the environment."""
 
     rules: Rules = Rules()
@@ -38,19 +38,23 @@ def redact_one(
 ) -> Result:
     """Hide secrets on one cassette, or count what would be hidden: see docs/api.md."""
     rules = Rules(tuple(redact_keys), tuple(redact_paths), tuple(redact_values), tuple(redactions))
-    return redacted(os.fspath(path), Task(rules, dry_run))
+    return redact_cassette(os.fspath(path), RedactTask(rules, dry_run))
 
 
-def redacted(path: str, task: Task, watch: Watch = unwatched) -> Result:
+def redact_cassette(path: str, task: RedactTask, watch: Watch = watch_nothing) -> Result:
     """Redact one cassette."""
-    return resulting("redact", path, lambda: [path], lambda: _redacted(path, task, watch))
+    return run_for_result("redact", path, lambda: [path], lambda: _redact(path, task, watch))
 
 
-def _redacted(path: str, task: Task, watch: Watch) -> Result:
+def _redact(path: str, task: RedactTask, watch: Watch) -> Result:
     with Cassette(path) as cassette:
         progress = watch(cassette)  # which counts its frames
     with progress as seen:
-        done = would_hide(path, here(task.rules), seen) if task.dry else _hidden(path, here(task.rules), seen)
+        done = (
+            would_hide(path, redactor_here(task.rules), seen)
+            if task.dry
+            else _hide(path, redactor_here(task.rules), seen)
+        )
     kinds = sorted(done.kinds.items())
     return Result(
         "redact",
@@ -62,7 +66,7 @@ def _redacted(path: str, task: Task, watch: Watch) -> Result:
     )
 
 
-def _hidden(path: str, rules: Redactor, progress: Callable[[int], None]) -> Hidden:
+def _hide(path: str, rules: Redactor, progress: Callable[[int], None]) -> HiddenCounts:
     try:
         return hide(path, rules, progress)
     except (KeyboardInterrupt, SystemExit):
@@ -71,12 +75,12 @@ def _hidden(path: str, rules: Redactor, progress: Callable[[int], None]) -> Hidd
         raise
 
 
-def facts(done: Hidden, dry: bool) -> dict[str, object]:
+def facts(done: HiddenCounts, dry: bool) -> dict[str, object]:
     """What was hidden, as JSON has it."""
     return {"frames": done.frames, "hidden": dict(done.kinds), "dry_run": dry, "recorded": done.recorded}
 
 
-def summary(path: str, done: Hidden, dry: bool) -> str:
+def summary(path: str, done: HiddenCounts, dry: bool) -> str:
     values = done.kinds.total()
     if not values and not done.frames:
         return f"nothing to hide in {path}"

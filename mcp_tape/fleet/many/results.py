@@ -9,16 +9,16 @@ from time import monotonic
 from typing import Any, Literal, NamedTuple
 
 from ... import __version__
-from ...cassette.query.check import Finding
+from ...cassette.query.integrity import Finding
 from ...cassette.reader import Cassette
 from ...cassette.text import losses
-from ...compare.judging import Comparison, Unknown
+from ...compare.judging import Comparison, UnknownPart
 from ...compare.report import wording
-from ...compare.report.junit import Case, Suite, cases, document, plain, summary
+from ...compare.report.junit import Case, Suite, cases, document, plain_case, summary
 from ...compare.report.wording import View, visible
 from ...errors import CassetteError, ServerError, TapeError
-from ...redaction.diagnostics import hidden
-from ..finding import shown
+from ...redaction.diagnostics import hide_secrets
+from ..cassette_paths import printable_place
 from ..shards import Shard, hash_of
 
 ROW = 1  # the version of the format
@@ -42,7 +42,7 @@ Watch = Callable[[Cassette], AbstractContextManager[Callable[[int], None]]]  # p
 
 
 @contextmanager
-def unwatched(cassette: Cassette) -> Iterator[Callable[[int], None]]:
+def watch_nothing(cassette: Cassette) -> Iterator[Callable[[int], None]]:
     """No progress."""
     yield lambda done: None
 
@@ -91,27 +91,29 @@ def row(result: Result, shard: Shard | None, of: int) -> dict[str, Any]:
     return {**first, "shard": None if shard is None else str(shard), "of": of, **facts}
 
 
-def resulting(command: str, cassette: str, files: Callable[[], Sequence[str]], work: Callable[[], Result]) -> Result:
+def run_for_result(
+    command: str, cassette: str, files: Callable[[], Sequence[str]], work: Callable[[], Result]
+) -> Result:
     """Work on a cassette: how long it takes, what its content was, and an error as a result.
 
     `files`: those whose content counts. What the recording of another tool has lost is a note.
     """
-    began, cassette = monotonic(), shown(cassette)
+    began, cassette = monotonic(), printable_place(cassette)
     digest = _hash(files)
     with losses.collect() as lost:
         try:
             result = work()
         except TapeError as error:
-            result = wrong(command, cassette, status_of(error.exit_code), _said(error))
+            result = failed_result(command, cassette, status_of(error.exit_code), _safe_message(error))
         except OSError as error:
-            result = wrong(command, cassette, "crashed", f"{cassette}: {error.strerror or error}")
+            result = failed_result(command, cassette, "crashed", f"{cassette}: {error.strerror or error}")
     notes = *(f"{path}: {why}" for path, whys in lost.items() for why in whys), *result.notes
     return result._replace(cassette=cassette, hash=digest, seconds=round(monotonic() - began, 6), notes=notes)
 
 
-def _said(error: TapeError) -> str:
+def _safe_message(error: TapeError) -> str:
     """An error's message without secrets, which a server's last words may hold."""
-    return hidden(str(error)) if isinstance(error, ServerError) else str(error)
+    return hide_secrets(str(error)) if isinstance(error, ServerError) else str(error)
 
 
 def _hash(files: Callable[[], Sequence[str]]) -> str | None:
@@ -121,7 +123,7 @@ def _hash(files: Callable[[], Sequence[str]]) -> str | None:
         return None
 
 
-def wrong(command: str, cassette: str, status: Status, message: str) -> Result:
+def failed_result(command: str, cassette: str, status: Status, message: str) -> Result:
     """The result of a cassette on which a command could not do its work."""
     return Result(
         command, cassette, status, findings=(Finding(_WHATS.get(status, "error"), message),), notes=(message,)
@@ -132,12 +134,12 @@ def status_of(code: int) -> Status:
     return _BY_CODE.get(code, "failed")
 
 
-def found(comparisons: Iterable[Comparison]) -> tuple[Finding, ...]:
+def findings_of(comparisons: Iterable[Comparison]) -> tuple[Finding, ...]:
     """Changes, and what could not be known, as findings."""
-    return tuple(finding for comparison in comparisons for finding in _found(comparison))
+    return tuple(finding for comparison in comparisons for finding in _findings_of(comparison))
 
 
-def _found(comparison: Comparison) -> Iterable[Finding]:
+def _findings_of(comparison: Comparison) -> Iterable[Finding]:
     number = comparison.cassette.rpartition("#")[2]
     session = int(number) if number.isdigit() else None
     for entry in comparison.unknown:
@@ -148,7 +150,7 @@ def _found(comparison: Comparison) -> Iterable[Finding]:
         yield Finding(change.rule, message, session, path=change.path, level=change.level)
 
 
-def counted(comparisons: Iterable[Comparison]) -> dict[str, int]:
+def count_levels(comparisons: Iterable[Comparison]) -> dict[str, int]:
     """Number of changes of each level, over several comparisons."""
     counts = {"error": 0, "warn": 0, "info": 0}
     for comparison in comparisons:
@@ -161,7 +163,7 @@ def comparisons_of(result: Result) -> tuple[Comparison, ...]:
     """Comparisons to report; of a cassette on which nothing could be done, one that says so."""
     if result.comparisons:
         return result.comparisons
-    unknown = tuple(Unknown("the cassette", finding.message, True) for finding in result.findings)
+    unknown = tuple(UnknownPart("the cassette", finding.message, True) for finding in result.findings)
     return (Comparison(result.cassette, "unknown", "call", (), unknown, cassette=result.cassette),)
 
 
@@ -179,7 +181,7 @@ def report(results: Sequence[tuple[Result, dict[str, Any]]], view: View) -> Iter
 def _suite(result: Result, row: dict[str, Any], view: View) -> Suite:
     known = [(PREFIX + name, str(row[name])) for name in PROPERTIES if row[name] is not None]
     name = f"mcp-tape {result.command}: {result.cassette}"
-    if result.command in ("verify", "diff", "breaking"):
+    if result.command in ("verify", "diff", "breaking", "lock"):
         comparisons = comparisons_of(result)
         found = [case for one in comparisons for case in cases(one, view)]
         said = [line for one in comparisons for line in summary(one)]
@@ -196,4 +198,4 @@ def _case(finding: Finding) -> Case:
         text = escape(visible(finding.message))
         return Case(finding.what, name, "", (f"      <system-out>{text}</system-out>",))
     outcome = "error" if finding.what in WRONG else "failure"
-    return plain(finding.what, name, outcome, finding.message, finding.what)
+    return plain_case(finding.what, name, outcome, finding.message, finding.what)

@@ -9,33 +9,35 @@ from typing import NamedTuple
 
 from ...cassette.reader import Cassette
 from ...cassette.schema import is_remote
-from ...cassette.text.opening import say
-from ...compare.judging import Comparison, Settings
-from ...compare.rules import Category
-from ...compare.versions import compare, of_sessions
+from ...cassette.text.non_sqlite import warn_once
+from ...compare.judging import Comparison, JudgingSettings
+from ...compare.rule_table import Category
+from ...compare.versions import PARTS, compare, version_of_sessions
 from ...diff.project import FailOn, Project
-from ...diff.sources import parse
-from ...errors import TapeError, count, pasted
+from ...diff.sources import parse, read_lock
+from ...diff.surveys import LiveTarget
+from ...errors import TapeError, count, quote_path
 from ...redaction.restore import variable
 from ...values import check_session
-from ...verify.findings import Verified, completed, found
-from ...verify.plan import Options, Plan, Server, Writes, check, planned
-from ...verify.play import Progress, verify
+from ...verify.plan import PlayPlan, VerifyOptions, VerifyTarget, Writes, check, plan_sessions
+from ...verify.play import OnProgress, verify
+from ...verify.play_findings import VerifiedSession, complete, failure_differences
 from ...verify.update import forget, keep, update
-from .comparing import Judging, made, words
-from .results import Result, counted, resulting, status_of
-from .results import found as findings_of
+from .diffing import CassettePair, JudgingOptions, compare_pair, parse_judging_options, words
+from .diffing import DiffTask as Pairs
+from .results import Result, count_levels, failed_result, run_for_result, status_of
+from .results import findings_of as findings_of
 
 Tell = Callable[[str, int, int], None]  # of a cassette, requests that were answered, of how many
 
 
-class Task(NamedTuple):
+class VerifyTask(NamedTuple):
     """All that is the same for each cassette. `keeps`: a new recording with changes, beside the old one, for a review;
     `announces`: on stderr, whose secrets are sent, before they are."""
 
-    server: Server
-    options: Options = Options()
-    judging: Judging = Judging()
+    server: VerifyTarget
+    options: VerifyOptions = VerifyOptions()
+    judging: JudgingOptions = JudgingOptions()
     updates: bool = False
     keeps: bool = False
     quiet: bool = False
@@ -67,10 +69,10 @@ def verify_one(
     if bool(command) == bool(url):
         raise ValueError("give either the server's command or its url")
     check_session(str(session))
-    judging = made(category, fail_on, ignore_paths, only, slower_than, project)
-    server = Server(words(command), url or "", tuple((headers or {}).items()), cacert)
-    options = Options(str(session), writes, timeout, tuple(recording))
-    return verified((os.fspath(path),), Task(server, options, judging))
+    judging = parse_judging_options(category, fail_on, ignore_paths, only, slower_than, project)
+    server = VerifyTarget(words(command), url or "", tuple((headers or {}).items()), cacert)
+    options = VerifyOptions(str(session), writes, timeout, tuple(recording))
+    return verify_cassette((os.fspath(path),), VerifyTask(server, options, judging))
 
 
 def by_file(references: Sequence[str]) -> list[tuple[str, ...]]:
@@ -83,12 +85,12 @@ def by_file(references: Sequence[str]) -> list[tuple[str, ...]]:
     return list(map(tuple, files.values()))
 
 
-def plans(references: Sequence[str], options: Options) -> list[Plan]:
+def plans(references: Sequence[str], options: VerifyOptions) -> list[PlayPlan]:
     """The sessions to play. CassetteError: the file cannot be read."""
-    return [plan for reference in references for plan in planned(*_meant(reference, options))]
+    return [plan for reference in references for plan in plan_sessions(*_split_reference(reference, options))]
 
 
-def _meant(reference: str, options: Options) -> tuple[str, Options]:
+def _split_reference(reference: str, options: VerifyOptions) -> tuple[str, VerifyOptions]:
     """A cassette, perhaps with the session or the server that is meant: `tape.db#3`, `tape.db#git`."""
     place = parse(reference)
     if place.path == reference:
@@ -96,28 +98,42 @@ def _meant(reference: str, options: Options) -> tuple[str, Options]:
     return place.path, options._replace(session=place.session, label=place.label)
 
 
-def secrets_to_send(found: Sequence[Plan]) -> str:
+def secrets_to_send(found: Sequence[PlayPlan]) -> str:
     """Name the secrets that go to the server: the cassette may be a stranger's. Empty where there is none."""
     names = sorted({variable(source) for plan in found for source in plan.needs})
     return f"sending the values of {', '.join(names)} to the server" if names else ""
 
 
-def verified(references: tuple[str, ...], task: Task, tell: Tell = lambda path, done, of: None) -> Result:
+def verify_cassette(references: tuple[str, ...], task: VerifyTask, tell: Tell = lambda path, done, of: None) -> Result:
     """Verify one cassette: what references to it name, together."""
     path = parse(references[0]).path
     name = references[0] if len(references) == 1 else path
-    return resulting("verify", name, lambda: [path], lambda: _verified(name, references, task, tell))
+    if read_lock(references[0]) is not None:
+        return _verify_lock(references[0], task)
+    return run_for_result("verify", name, lambda: [path], lambda: _verify(name, references, task, tell))
 
 
-def _verified(name: str, references: tuple[str, ...], task: Task, tell: Tell) -> Result:
+def _verify_lock(reference: str, task: VerifyTask) -> Result:
+    """Compare a lock with what the live server offers: a lock has no calls to play."""
+    if task.updates:
+        hint = f"mcp-tape lock --check {quote_path(reference)} --update"
+        return failed_result(
+            "verify", reference, "refused", f"{reference} is a lock, not a recording; to lock anew: {hint}"
+        )
+    server = task.server
+    live = LiveTarget(server.command, server.url, server.headers, server.cacert, task.options.timeout)
+    return compare_pair(CassettePair(reference, live), Pairs(task.judging, PARTS[:1], command="verify"))
+
+
+def _verify(name: str, references: tuple[str, ...], task: VerifyTask, tell: Tell) -> Result:
     project = task.judging.project()
     found = plans(references, task.options)
     check(found, task.options, os.environ)
     if task.announces and (sending := secrets_to_send(found)):
-        say(sending)
+        warn_once(sending)
     settings = project.settings(task.judging.slower_than)
     with tempfile.TemporaryDirectory(prefix="mcp-tape-verify-") as directory:
-        done = [_played(plan, task, directory, settings, tell) for plan in found]
+        done = [_play_and_compare(plan, task, directory, settings, tell) for plan in found]
         code, note = _put(found[0].path, done, task)
     sessions = [verified for verified, _ in done]
     comparisons = tuple(comparison for _, comparison in done)
@@ -128,39 +144,43 @@ def _verified(name: str, references: tuple[str, ...], task: Task, tell: Tell) ->
         "verify",
         name,
         status_of(max(code, *(_code(*one, project) for one in done))),
-        counted(comparisons) | {"sessions": len(done), "requests": played, "left_out": left_out},
+        count_levels(comparisons) | {"sessions": len(done), "requests": played, "left_out": left_out},
         findings_of(comparisons),
         notes=tuple(notes),
         comparisons=comparisons,
     )
 
 
-def _played(plan: Plan, task: Task, directory: str, settings: Settings, tell: Tell) -> tuple[Verified, Comparison]:
-    progress: Progress = lambda done, of: tell(plan.path, done, of)  # noqa: E731
+def _play_and_compare(
+    plan: PlayPlan, task: VerifyTask, directory: str, settings: JudgingSettings, tell: Tell
+) -> tuple[VerifiedSession, Comparison]:
+    progress: OnProgress = lambda done, of: tell(plan.path, done, of)  # noqa: E731
     verified = verify(plan, task.server, task.options, directory, progress)
-    return verified, _compared(verified, settings)._replace(alignment=None)  # which is large, and only for a page
+    return verified, _compare_sessions(verified, settings)._replace(
+        alignment=None
+    )  # which is large, and only for a page
 
 
-def _compared(verified: Verified, settings: Settings) -> Comparison:
+def _compare_sessions(verified: VerifiedSession, settings: JudgingSettings) -> Comparison:
     with Cassette(verified.path) as old, Cassette(verified.new_path) as new:
-        before = of_sessions(old, [verified.session], settings.ignore_paths)
+        before = version_of_sessions(old, [verified.session], settings.ignore_paths)
         if not verified.new_sessions:
-            return completed(Comparison(before.title, "live", settings.category, ()), verified)
-        after = of_sessions(new, verified.new_sessions, settings.ignore_paths)
+            return complete(Comparison(before.title, "live", settings.category, ()), verified)
+        after = version_of_sessions(new, verified.new_sessions, settings.ignore_paths)
         if after.title == verified.new_path:
             after = after._replace(title="live")
-        return completed(compare(before, after, settings, more=found(verified)), verified)
+        return complete(compare(before, after, settings, more=failure_differences(verified)), verified)
 
 
-def _code(verified: Verified, comparison: Comparison, project: Project) -> int:
+def _code(verified: VerifiedSession, comparison: Comparison, project: Project) -> int:
     """Exit code of one session: 1 if something was found, or nothing was verified."""
     if project.fail_on == "never":
-        return int(bool(verified.said_nothing) or not any(comparison.compared.values()))
+        return int(bool(verified.empty_reason) or not any(comparison.compared.values()))
     # The same client saw it of the old server.
     return int(project.fails(comparison) or any(entry.grave and entry.is_new for entry in comparison.unknown))
 
 
-def _put(path: str, done: Sequence[tuple[Verified, Comparison]], task: Task) -> tuple[int, str]:
+def _put(path: str, done: Sequence[tuple[VerifiedSession, Comparison]], task: VerifyTask) -> tuple[int, str]:
     """Put the new recording in place, keep it for review, or drop it. Return an exit code, and what to say."""
     if not task.updates and (not task.keeps or is_remote(path)):
         return 0, ""
@@ -173,10 +193,10 @@ def _put(path: str, done: Sequence[tuple[Verified, Comparison]], task: Task) -> 
         return int(task.updates), str(error) if task.updates or not task.quiet else ""
     if task.quiet:
         return 0, ""
-    return 0, f"updated: {path}" if task.updates else f"to decide on these changes: mcp-tape review {pasted(path)}"
+    return 0, f"updated: {path}" if task.updates else f"to decide on these changes: mcp-tape review {quote_path(path)}"
 
 
-def _notes(verified: Verified, quiet: bool) -> Iterator[str]:
+def _notes(verified: VerifiedSession, quiet: bool) -> Iterator[str]:
     """What is not in the comparison: failures, what was left out, how much was played."""
     name = f"{verified.path}#{verified.session}"
     for failure in verified.failures:
@@ -184,8 +204,8 @@ def _notes(verified: Verified, quiet: bool) -> Iterator[str]:
         yield "\n  ".join([f"{name}: {text}", *failure.stderr])
     for skipped in verified.skipped:
         yield f"{name}: left out: {skipped.request}, as {skipped.why}"
-    if verified.said_nothing:
-        yield f"{name}: {verified.said_nothing}"
+    if verified.empty_reason:
+        yield f"{name}: {verified.empty_reason}"
     if not quiet and all(failure.kind == "unanswered" or failure.is_late for failure in verified.failures):
         played = verified.requests - len(verified.skipped)
         yield f"{name}: {count(played, 'request')} played, {len(verified.skipped)} left out"

@@ -1,4 +1,5 @@
-"""Recordings of other tools, each read by a generator of the stream of `foreign`. Knows no cassette, and hides nothing.
+"""Recordings of other tools, each read by a generator of the stream of `foreign`, and stubs. Knows no cassette, and
+hides nothing.
 
 hidden, http
              shared by several importers
@@ -12,8 +13,9 @@ time_travel  mcp-time-travel
 vcr          mcp-vcr
 """
 
+from .. import stubs
 from ..foreign import Readers
-from . import cassettes, documents, har, inspector, lines, logs, time_travel, vcr
+from . import cassettes, directed_lines, documents, http_archives, inspector, logs, time_travel, vcr
 
-_MODULES = (har, cassettes, lines, documents, vcr, time_travel, inspector, logs)
-READERS = Readers(*(reader for module in _MODULES for reader in module.READERS))
+_MODULES = (http_archives, cassettes, directed_lines, documents, vcr, time_travel, inspector, logs)
+READERS = Readers(stubs.READER, *(reader for module in _MODULES for reader in module.READERS))

@@ -9,20 +9,20 @@ from ...wire.frames import Side
 from ..foreign import (
     INVENTED,
     RESERIALISED,
-    Begin,
     Clock,
     Item,
-    Lost,
+    JsonRow,
+    Loss,
     Reader,
-    Row,
-    Said,
-    Source,
+    SentBytes,
+    SessionStart,
+    SourceFile,
     command,
-    in_order,
     milliseconds,
+    sort_by_time,
 )
 from ..foreign import rows_at as rows
-from .hidden import Hidden
+from .hidden import HiddenValues
 
 _SENDERS: dict[str, Side] = {"client_to_server": "client", "server_to_client": "server"}
 _MEMBERS = ("method", "params", "result", "error")
@@ -30,46 +30,48 @@ _PAIRS = "only pairs: no notifications or requests of the server"
 _ASKED = "no requests of the server, and no notifications of the client"
 
 
-def _is_recorder(source: Source) -> bool:
+def _is_recorder(source: SourceFile) -> bool:
     document = source.document
     return document is not None and isinstance(document.get("interactions"), list) and "metadata" in document.value
 
 
-def _recorder(source: Source) -> Iterator[Item]:
+def _recorder(source: SourceFile) -> Iterator[Item]:
     document = source.document
     assert document is not None
     url, at = document.get("metadata", "server_url"), 0
     stdio = document.get("metadata", "transport_type") == STDIO or not isinstance(url, str)
     target = command(url.removeprefix("stdio://").split() if isinstance(url, str) else []) if stdio else {"url": url}
-    yield Begin(Clock(document.get("metadata", "recorded_at")).started_at, target)
-    yield from (Lost(INVENTED), Lost(RESERIALISED), Lost(_PAIRS))
+    yield SessionStart(Clock(document.get("metadata", "recorded_at")).started_at, target)
+    yield from (Loss(INVENTED), Loss(RESERIALISED), Loss(_PAIRS))
     for row in rows(document, "interactions"):
         if isinstance(row.get("request"), dict):
-            yield row.said(at, "client", "request")
+            yield row.sent_bytes(at, "client", "request")
         at += milliseconds(row.get("latency_ms"))
         if isinstance(row.get("response"), dict):
-            yield row.said(at, "server", "response")
+            yield row.sent_bytes(at, "server", "response")
 
 
-def _is_flight(source: Source) -> bool:
+def _is_flight(source: SourceFile) -> bool:
     document = source.document
     return document is not None and all(isinstance(document.get(name), list) for name in ("events", "calls"))
 
 
-def _flight(source: Source) -> Iterator[Item]:
+def _flight(source: SourceFile) -> Iterator[Item]:
     document = source.document
     assert document is not None
     clock = Clock(document.get("startedAt"))
-    yield Begin(clock.started_at, command(document.get("command", "executable"), document.get("command", "args")))
-    yield Lost(RESERIALISED)
-    hidden = Hidden("[REDACTED]")
+    yield SessionStart(
+        clock.started_at, command(document.get("command", "executable"), document.get("command", "args"))
+    )
+    yield Loss(RESERIALISED)
+    hidden = HiddenValues("[REDACTED]")
     for row in rows(document, "events"):
         sender = _SENDERS.get(str(row.get("direction")))
         if sender is not None:
-            yield from hidden.restored(Said(clock.at(row.get("timestamp")), sender, _message(row)))
+            yield from hidden.restore(SentBytes(clock.at(row.get("timestamp")), sender, _message(row)))
 
 
-def _message(row: Row) -> bytes:
+def _message(row: JsonRow) -> bytes:
     """Build a message from the members in the file, where null means absent."""
     members = [name for name in ("id", *_MEMBERS) if row.get(name) is not None]
     if not {"method", "result", "error"} & {*members}:
@@ -78,33 +80,36 @@ def _message(row: Row) -> bytes:
     return b'{"jsonrpc":"2.0"' + text + b"}"
 
 
-def _is_agent_vcr(source: Source) -> bool:
+def _is_agent_vcr(source: SourceFile) -> bool:
     document = source.document
     return document is not None and isinstance(document.get("session", "interactions"), list)
 
 
-def _agent_vcr(source: Source) -> Iterator[Item]:
+def _agent_vcr(source: SourceFile) -> Iterator[Item]:
     """Each answer is stored with the notifications before it, and with a direction of its own."""
     document = source.document
     assert document is not None
     clock = Clock(document.get("metadata", "recorded_at"))
-    yield Begin(
+    yield SessionStart(
         clock.started_at, command(document.get("metadata", "server_command"), document.get("metadata", "server_args"))
     )
-    yield from (Lost(RESERIALISED), Lost(_ASKED))
+    yield from (Loss(RESERIALISED), Loss(_ASKED))
     session = document.inner("session")
-    said = [*_said(session, "initialize_request", 0, "client"), *_said(session, "initialize_response", 0, "server")]
+    said = [
+        *_message_at(session, "initialize_request", 0, "client"),
+        *_message_at(session, "initialize_response", 0, "server"),
+    ]
     for row in rows(session, "interactions"):
         at, took = clock.at(row.get("timestamp")), milliseconds(row.get("latency_ms"))
-        said += _said(row, "request", max(at - took, 0), "client")
-        said += (Said(at, "server", _message(one)) for one in rows(row, "notifications"))
-        said += _said(row, "response", at, "server")
-    yield from in_order(said)
+        said += _message_at(row, "request", max(at - took, 0), "client")
+        said += (SentBytes(at, "server", _message(one)) for one in rows(row, "notifications"))
+        said += _message_at(row, "response", at, "server")
+    yield from sort_by_time(said)
 
 
-def _said(row: Row, name: str, at: int, sender: Side) -> Iterator[Said]:
+def _message_at(row: JsonRow, name: str, at: int, sender: Side) -> Iterator[SentBytes]:
     if isinstance(row.get(name), dict):
-        yield Said(at, sender, _message(row.inner(name)))
+        yield SentBytes(at, sender, _message(row.inner(name)))
 
 
 READERS = (

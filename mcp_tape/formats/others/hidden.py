@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ...wire import frames, jsontext, protocol
-from ..foreign import Lost, Said
+from ..foreign import Loss, SentBytes
 
 _TOKENS = "progress tokens hidden, and guessed"
 _AMBIGUOUS = "some progress is ambiguous, because its tokens were hidden"
@@ -19,7 +19,7 @@ _ASKED = ("params", "_meta", "progressToken")
 _TOLD = ("params", "progressToken")
 
 
-class Hidden:
+class HiddenValues:
     """The values that `word` hides in one session."""
 
     def __init__(self, word: str) -> None:
@@ -27,7 +27,7 @@ class Hidden:
         self._token = jsontext.quote(word)
         self._open: list[str] = []  # ids of requests whose tokens were hidden
 
-    def restored(self, said: Said) -> Iterator[Said | Lost]:
+    def restore(self, said: SentBytes) -> Iterator[SentBytes | Loss]:
         """Yield the message with what can be restored, and the losses."""
         message = next(iter(frames.parse(said.text)[1]), None)
         if message is None:
@@ -37,40 +37,40 @@ class Hidden:
             self._open.remove(message.rpc_id)
         text = said.text.decode("utf-8", "replace")
         if self._token in text:
-            for done in self._restored(message, text):
-                if isinstance(done, Lost):
+            for done in self._restore_parts(message, text):
+                if isinstance(done, Loss):
                     yield done
                 else:
                     text = done
         yield said._replace(text=text.encode("utf-8", "replace"))
 
-    def _restored(self, message: frames.Message, text: str) -> Iterator[str | Lost]:
+    def _restore_parts(self, message: frames.Message, text: str) -> Iterator[str | Loss]:
         if message.kind == "request" and message.rpc_id and self._is_hidden(text, _ASKED):
             self._open.append(message.rpc_id)
-            yield Lost(_TOKENS)
-            yield _with(text, _ASKED, message.rpc_id)
+            yield Loss(_TOKENS)
+            yield _put_token(text, _ASKED, message.rpc_id)
         elif message.method == protocol.PROGRESS and self._is_hidden(text, _TOLD):
             if len(self._open) != 1:
-                yield Lost(_AMBIGUOUS)
+                yield Loss(_AMBIGUOUS)
             if self._open:
-                yield _with(text, _TOLD, self._open[-1])
+                yield _put_token(text, _TOLD, self._open[-1])
         elif message.kind == "response" and any(f'"{key}"' in text for key in protocol.SCHEMA_KEYS):
-            yield Lost(_SCHEMAS)
-            yield jsontext.dumps(self._opened(message.body))
+            yield Loss(_SCHEMAS)
+            yield jsontext.dumps(self._open_schemas(message.body))
 
     def _is_hidden(self, text: str, path: jsontext.Path) -> bool:
         span = jsontext.find(text, path)
         return span is not None and text[slice(*span)] == self._token
 
-    def _opened(self, value: Any, within: bool = False) -> Any:
+    def _open_schemas(self, value: Any, within: bool = False) -> Any:
         """A value whose schemas allow anything at the places that were hidden."""
         if isinstance(value, dict):
-            return {key: self._opened(one, within or key in protocol.SCHEMA_KEYS) for key, one in value.items()}
+            return {key: self._open_schemas(one, within or key in protocol.SCHEMA_KEYS) for key, one in value.items()}
         if isinstance(value, list):
-            return [self._opened(one, within) for one in value]
+            return [self._open_schemas(one, within) for one in value]
         return {} if within and value == self._word else value
 
 
-def _with(text: str, path: jsontext.Path, token: str) -> str:
+def _put_token(text: str, path: jsontext.Path, token: str) -> str:
     start, end = jsontext.find(text, path) or (0, 0)
     return text[:start] + token + text[end:]

@@ -8,14 +8,14 @@ from typing import NamedTuple
 from ...wire.frames import Side
 from ..foreign import (
     RESERIALISED,
-    Begin,
     Clock,
     Item,
-    Lost,
+    JsonRow,
+    Loss,
     Reader,
-    Row,
-    Said,
-    Source,
+    SentBytes,
+    SessionStart,
+    SourceFile,
     WrongError,
     milliseconds,
     moment,
@@ -24,35 +24,37 @@ from . import http
 from .http import Request
 
 
-def _is_messages(source: Source) -> bool:
+def _is_messages(source: SourceFile) -> bool:
     return bool(source.array) and {"direction", "message", "timestamp"} <= source.array[0].value.keys()
 
 
-def _messages(source: Source) -> Iterator[Item]:
+def _messages(source: SourceFile) -> Iterator[Item]:
     rows = source.array
     if (moment(rows[0].get("timestamp")) or 0) > (moment(rows[-1].get("timestamp")) or 0):
         rows = rows[::-1]  # newest first
     clock = Clock(rows[0].get("timestamp"))
-    yield Begin(clock.started_at)
-    yield Lost(RESERIALISED)
+    yield SessionStart(clock.started_at)
+    yield Loss(RESERIALISED)
     entries = [_Entry(row, _sender(row), clock.at(row.get("timestamp"))) for row in rows]
-    said: list[tuple[float, int, int, Said]] = []  # sorted by place, then time; of several questions the later first
+    said: list[
+        tuple[float, int, int, SentBytes]
+    ] = []  # sorted by place, then time; of several questions the later first
     for number, entry in enumerate(entries):
-        said.append((number, 0, 0, entry.row.said(entry.at, entry.sender, "message")))
+        said.append((number, 0, 0, entry.row.sent_bytes(entry.at, entry.sender, "message")))
         if isinstance(entry.row.get("response"), dict):
             at = entry.at + milliseconds(entry.row.get("duration"))
             other: Side = "server" if entry.sender == "client" else "client"
-            said.append((_place(entries, number, at), at, -number, entry.row.said(at, other, "response")))
+            said.append((_place(entries, number, at), at, -number, entry.row.sent_bytes(at, other, "response")))
     yield from (one for *_, one in sorted(said, key=lambda placed: placed[:3]))
 
 
 class _Entry(NamedTuple):
-    row: Row
+    row: JsonRow
     sender: Side
     at: int
 
 
-def _sender(row: Row) -> Side:
+def _sender(row: JsonRow) -> Side:
     """The sender. If the row does not name it, requests are the client's."""
     origin = row.get("origin") or ("client" if row.get("direction") == "request" else "server")
     return "client" if origin == "client" else "server"
@@ -66,23 +68,23 @@ def _place(entries: list[_Entry], number: int, at: int) -> float:
     return len(entries)
 
 
-def _is_network(source: Source) -> bool:
+def _is_network(source: SourceFile) -> bool:
     return bool(source.array) and {"method", "url", "requestHeaders"} <= source.array[0].value.keys()
 
 
-def _network(source: Source) -> Iterator[Item]:
+def _network(source: SourceFile) -> Iterator[Item]:
     clock = Clock(source.array[0].get("timestamp"))
     requests = [request for row in source.array if http.is_mcp(request := _request(row, clock))]
     if not requests:
         raise WrongError(f"{source.path} is an export of the Inspector, but holds no message of MCP")
-    yield Begin(clock.started_at, {"url": requests[0].url})
+    yield SessionStart(clock.started_at, {"url": requests[0].url})
     if any(one.answer and not one.streams for one in requests):
-        yield Lost("JSON bodies re-serialised")
+        yield Loss("JSON bodies re-serialised")
     yield from http.losses(requests)
     yield from http.items(requests)
 
 
-def _request(row: Row, clock: Clock) -> Request:
+def _request(row: JsonRow, clock: Clock) -> Request:
     verb, url, body, answer = (row.get(name) for name in ("method", "url", "requestBody", "responseBody"))
     status, waited = row.get("responseStatus"), milliseconds(row.get("duration"))  # of a stream: until it began
     return Request(
@@ -94,7 +96,7 @@ def _request(row: Row, clock: Clock) -> Request:
 
 
 def _headers(value: object) -> dict[str, str]:
-    return http.kept(value.items() if isinstance(value, dict) else ())
+    return http.kept_headers(value.items() if isinstance(value, dict) else ())
 
 
 READERS = (

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ...wire import frames, protocol
 from ...wire.channels import STDERR
 from ...wire.frames import Side
-from ..foreign import Begin, Clock, Item, Lost, Reader, Said, Source, command, cut_off
+from ..foreign import Clock, Item, Loss, Reader, SentBytes, SessionStart, SourceFile, command, cut_off_loss
 
 # Newer versions put the server's name first, older ones the level.
 _DESKTOP = re.compile(
@@ -35,11 +35,11 @@ class _Line(NamedTuple):
     is_stderr: bool = False
 
 
-def _is_desktop(source: Source) -> bool:
+def _is_desktop(source: SourceFile) -> bool:
     return _DESKTOP.search(source.start, 0, _START) is not None
 
 
-def _desktop(source: Source) -> Iterator[Item]:
+def _desktop(source: SourceFile) -> Iterator[Item]:
     servers: dict[str | None, list[_Line]] = {}
     for found in _DESKTOP.finditer(source.text):
         line = _line(found, found["name"] or found["older"])
@@ -48,11 +48,11 @@ def _desktop(source: Source) -> Iterator[Item]:
         yield from _sessions(lines)
 
 
-def _is_code(source: Source) -> bool:
+def _is_code(source: SourceFile) -> bool:
     return _CODE.search(source.start, 0, _START) is not None
 
 
-def _code(source: Source) -> Iterator[Item]:
+def _code(source: SourceFile) -> Iterator[Item]:
     yield from _sessions([_line(found) for found in _CODE.finditer(source.text)])
 
 
@@ -66,14 +66,14 @@ def _sessions(lines: list[_Line]) -> Iterator[Item]:
     clock: Clock | None = None
     for at, sender, text, name, is_stderr in lines:
         if _CUT.search(text):
-            yield cut_off()
+            yield cut_off_loss()
         said = text.encode("utf-8", "replace")
         messages = [] if is_stderr else frames.parse(said)[1]
         if clock is None or any(message.method == protocol.INITIALIZE for message in messages):
             clock = Clock(at)
-            yield Begin(clock.started_at, command(), {"label": name})
-            yield Lost("stderr and the end of the server")
-        yield Said(clock.at(at), sender, said, *((STDERR,) if is_stderr else ()))
+            yield SessionStart(clock.started_at, command(), {"label": name})
+            yield Loss("stderr and the end of the server")
+        yield SentBytes(clock.at(at), sender, said, *((STDERR,) if is_stderr else ()))
 
 
 READERS = (Reader("a log of Claude Desktop", _is_desktop, _desktop), Reader("a log of VS Code", _is_code, _code))

@@ -8,57 +8,69 @@ from typing import Any
 
 from ...errors import CassetteError
 from ...wire.frames import Side
-from ..foreign import RESERIALISED, Begin, Clock, Item, Lost, Reader, Source, WrongError, command, cut_off, milliseconds
-from ..foreign import said_value as said
+from ..foreign import (
+    RESERIALISED,
+    Clock,
+    Item,
+    Loss,
+    Reader,
+    SessionStart,
+    SourceFile,
+    WrongError,
+    command,
+    cut_off_loss,
+    milliseconds,
+)
+from ..foreign import sent_value as sent_value
 
 _SENDERS: dict[str, Side] = {"c2s": "client", "s2c": "server"}
 _DEEPEST = 200
 _TOP = re.compile(r"(?:meta|messages):[ \t]*\r?\n(?:- |  ?\S|\s+\w+:)")
 
 
-def _is_lines(source: Source) -> bool:
+def _is_lines(source: SourceFile) -> bool:
     return source.first.get("_type") == "meta"
 
 
-def _lines(source: Source) -> Iterator[Item]:
+def _lines(source: SourceFile) -> Iterator[Item]:
     yield from _begin(source.first)
     for row in source.rows():
-        if isinstance(row, Lost):
+        if isinstance(row, Loss):
             yield row
         elif sender := _SENDERS.get(str(row.get("dir"))):
-            yield row.said(milliseconds(row.get("t")), sender, "payload")
+            yield row.sent_bytes(milliseconds(row.get("t")), sender, "payload")
 
 
-def _is_yaml(source: Source) -> bool:
+def _is_yaml(source: SourceFile) -> bool:
     return _TOP.match(source.start) is not None
 
 
-def _yaml(source: Source) -> Iterator[Item]:
-    document, is_whole = _loaded(source)
+def _yaml(source: SourceFile) -> Iterator[Item]:
+    document, is_whole = _load_document(source)
     messages = document.get("messages") if isinstance(document, dict) else None
     if not isinstance(messages, list):
         raise WrongError(f"{source.path} is YAML, but holds no messages as those of mcp-vcr")
     meta = document.get("meta")
     yield from _begin(meta if isinstance(meta, dict) else {})
     if not is_whole or meta is None:  # meta is written last
-        yield cut_off()
+        yield cut_off_loss()
     for row in messages:
         sender = _SENDERS.get(str(row.get("dir"))) if isinstance(row, dict) else None
         if sender is not None:
-            yield said(milliseconds(row.get("t")), sender, row.get("payload"))
+            yield sent_value(milliseconds(row.get("t")), sender, row.get("payload"))
 
 
 def _begin(meta: Any) -> Iterator[Item]:
-    yield Begin(Clock(meta.get("recorded_at")).started_at, command(meta.get("server_command")))
-    yield Lost(RESERIALISED)
+    yield SessionStart(Clock(meta.get("recorded_at")).started_at, command(meta.get("server_command")))
+    yield Loss(RESERIALISED)
 
 
-def _loaded(source: Source) -> tuple[Any, bool]:
+def _load_document(source: SourceFile) -> tuple[Any, bool]:
     """The document, and whether it is complete. One that was cut off is read up to its last complete message."""
     text, is_whole = source.text, True
     while True:
         try:
-            return _parsed(text), is_whole
+            return _parse_yaml(text), is_whole
         except ValueError as error:
             shorter = text[: max(text.rfind("\n- "), 0)]
             if not is_whole or not shorter:
@@ -66,7 +78,7 @@ def _loaded(source: Source) -> tuple[Any, bool]:
             text, is_whole = shorter + "\n", False
 
 
-def _parsed(text: str) -> Any:
+def _parse_yaml(text: str) -> Any:
     """Parse YAML to plain values. Aliases are refused: a few of them can expand beyond all memory."""
     try:
         import yaml

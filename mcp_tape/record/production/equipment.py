@@ -6,35 +6,38 @@ import os
 import signal
 from collections.abc import Iterable
 
-from ...redaction.bodies import KEY, Bodies, Hashes, Sizes
+from ...redaction.bodies import HASH_KEY_VARIABLE, Bodies, Hashes, Sizes
 from ...redaction.redactor import Redactor
 from ...wire.channels import STDIO
-from ...wire.frames import Entry, Frame
+from ...wire.frames import Frame, LedgerEntry
 from .. import rotation
-from ..recorder import Report
+from ..recorder import StatusPipe
 from ..tape import OpenSession
 from .hooks import Hooks
+from .production_options import Production
 from .sampling import Sampling
-from .settings import Production
 
 
 class Equipment:
     """Built from the options; extras that are not asked for do nothing."""
 
-    def __init__(self, asked: Production, transport: str, report: Report) -> None:
+    def __init__(self, asked: Production, transport: str, report: StatusPipe) -> None:
         self._asked = asked
         self._report = report
-        self._how = _replacing(asked.bodies)
+        self._how = _body_replacement(asked.bodies)
         over_http = transport != STDIO  # stdio has one session, which the relay samples
         self.sampling = Sampling(asked.sample) if asked.sample and over_http else None
         self._spans = asked.spans(report.warn) if asked.spans else None
         self._hooks: Hooks | None = None
         if asked.on_rotate:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if it is ignored, exit codes are lost
-            taken, is_whole = rotation.handed_on, rotation.is_whole
+            taken, is_whole = rotation.mark_handed_on, rotation.is_whole
             self._hooks = Hooks(asked.on_rotate, asked.hook_timeout, report.warn, taken, is_whole)
-        if isinstance(self._how, Hashes) and not os.environ.get(KEY) and not asked.quiet:
-            report.warn(f"--bodies hash without a key: anyone can check a guess against a hash; set {KEY} to a secret")
+        if isinstance(self._how, Hashes) and not os.environ.get(HASH_KEY_VARIABLE) and not asked.quiet:
+            report.warn(
+                "--bodies hash without a key: anyone can check a guess against a hash; "
+                f"set {HASH_KEY_VARIABLE} to a secret"
+            )
 
     @property
     def opens_late(self) -> bool:
@@ -47,11 +50,11 @@ class Equipment:
         sample = f" --sample {self._asked.sample}" if self._asked.sample else ""
         return sample + (f" --bodies {self._how.name}" if self._how else "")
 
-    def hides(self, redactor: Redactor | None) -> Redactor | Bodies | None:
+    def session_redactor(self, redactor: Redactor | None) -> Redactor | Bodies | None:
         """What hides secrets or bodies in a session, given its redactor."""
         return Bodies(redactor, self._how) if self._how else redactor
 
-    def see(self, session: OpenSession, frame: Frame, entries: list[Entry]) -> None:
+    def see(self, session: OpenSession, frame: Frame, entries: list[LedgerEntry]) -> None:
         """Process a frame as it is recorded."""
         if self._spans is not None:
             self._spans.see(session, frame, entries)
@@ -71,18 +74,18 @@ class Equipment:
         """Wait, with a limit, for hooks and spans, and report their results."""
         for last in (self._spans, self._hooks):
             if last is not None:
-                last.finish(self._report.live)
+                last.finish(self._report.send_alive)
         asked, warn = self._asked, self._report.warn
         if self.sampling is not None and not asked.quiet:
             warn(f"sampled {asked.sample}: {self.sampling}")
         if self._spans is not None and (self._spans.dropped or not asked.quiet):
             warn(f"{self._spans.sent} spans sent, {self._spans.dropped} dropped")
         if self._hooks is not None and not asked.quiet:
-            warn(f"--on-rotate: {self._hooks.done} done, {self._hooks.failed} failed")
+            warn(f"--on-rotate: {self._hooks.done} done, {self._hooks.failed_count} failed")
 
 
-def _replacing(bodies: str) -> Hashes | Sizes | None:
+def _body_replacement(bodies: str) -> Hashes | Sizes | None:
     """The replacement for bodies."""
     if bodies == "hash":
-        return Hashes(os.environ.get(KEY, ""))
+        return Hashes(os.environ.get(HASH_KEY_VARIABLE, ""))
     return Sizes() if bodies == "none" else None

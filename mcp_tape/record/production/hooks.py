@@ -74,7 +74,7 @@ class Hooks:
         self.done = 0
 
     @property
-    def failed(self) -> int:
+    def failed_count(self) -> int:
         return len(self._failed)
 
     def add(self, path: str) -> None:
@@ -149,12 +149,12 @@ class Hooks:
             self._take(path)
 
     def _fail(self, path: str, why: str) -> None:
-        from ...redaction.diagnostics import hidden
+        from ...redaction.diagnostics import hide_secrets
 
         self._failed.append(path)
         if path not in self._reported:
             self._reported.add(path)
-            self._say(hidden(f"--on-rotate has failed for {path}: {why}"))
+            self._say(hide_secrets(f"--on-rotate has failed for {path}: {why}"))
 
 
 class _Run:

@@ -7,7 +7,7 @@ import os
 from hashlib import blake2b
 
 from ...light import NamedTuple, pattern
-from ..recorder import Summary
+from ..recorder import RecordingSummary
 
 TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Sample(NamedTuple):
         return f"{self.share * 100:g}%"
 
 
-def drawn(share: float, seed: str | None) -> Sample:
+def draw_sample(share: float, seed: str | None) -> Sample:
     """A sample by chance, or by a seed if given."""
     return Sample(share, os.urandom(16) if seed is None else blake2b(seed.encode(), digest_size=16).digest())
 
@@ -105,5 +105,5 @@ class NoRecorder:
     def record_signal(self, number: int) -> None:
         pass
 
-    def close(self) -> Summary:
-        return Summary()
+    def close(self) -> RecordingSummary:
+        return RecordingSummary()

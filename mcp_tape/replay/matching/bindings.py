@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from ...wire import jsontext
-from .normal import HOSTS, Pair, Varying
+from .normal import HOSTS, Pair, VaryingValue
 
 _STRING = re.compile(jsontext.STRING, re.S)
 _PRIVATE = "/private"  # where macOS keeps what it shows without it
@@ -34,9 +34,9 @@ class Bindings:
 
         `addition`: the session that was recorded later and has the recorded ones.
         """
-        return self.contradicted(pairs, addition) is None
+        return self.describe_contradiction(pairs, addition) is None
 
-    def contradicted(self, pairs: Iterable[Pair], addition: int = 0) -> str | None:
+    def describe_contradiction(self, pairs: Iterable[Pair], addition: int = 0) -> str | None:
         """Describe the first pair that contradicts another; None if none does."""
         live, recorded = dict[tuple[str, str], str](), dict[tuple[str, str], str]()
         for one, other in pairs:
@@ -51,7 +51,7 @@ class Bindings:
                 return f"{other.text} stands for the recorded {of} already, and not for {one.text}"
         return None
 
-    def knows_any(self, values: Iterable[Varying]) -> bool:
+    def knows_any(self, values: Iterable[VaryingValue]) -> bool:
         """Return whether a live value stands for a recorded one."""
         live = {(kind, text) for _, kind, text in self._recorded}
         return any((_space(value.kind), value.text) in live for value in values)
@@ -86,7 +86,7 @@ class Bindings:
         there = [(kind, value) for kind, value in self._live if value in said]
         if all(self._live[bound] == bound[1] for bound in there):
             return text
-        pattern = _compiled(there)
+        pattern = _compile_pattern(there)
         named = {self._bare(hit[0]) for hit in pattern.finditer(asked.decode("utf-8", "replace"))}
         splices = []
         for token in _STRING.finditer(source):
@@ -138,7 +138,7 @@ def _days(pairs: Iterable[Pair]) -> Iterator[tuple[int, int, int]]:
     return ((place, *pair) for place, pair in enumerate(days) if None not in pair)
 
 
-def _compiled(bound: Sequence[tuple[str, str]]) -> re.Pattern[str]:
+def _compile_pattern(bound: Sequence[tuple[str, str]]) -> re.Pattern[str]:
     """Of several values at one place, the longest counts. Those that stay as they are count too."""
     of = {kind: _one_of(value for space, value in bound if space == kind) for kind in ("path", "uuid", "port")}
     return re.compile(

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from ...wire import jsontext, match, protocol
 from ...wire.jsontext import Path
 from ...wire.match import Rule
-from ..finder import Bent, Found, Playthrough
+from ..finder import FoundRequest, Playthrough, RungMatch
 from . import targets
 from .bindings import Bindings, Days
-from .nearness import MOST, NEAREST, Nearness, Read, arguments, unread
-from .normal import Form, Pair, Varying, distance, explaining
+from .nearness import MOST, NEAREST, Nearness, Read, arguments, read_verbatim
+from .normal import Form, Pair, VaryingValue, distance, explaining_normalizer
 from .targets import Normalizer, Target
 
 if TYPE_CHECKING:
-    from ...cassette.lookup.messages import Position, Recorded
-    from ...redaction.diagnostics import Discreet
+    from ...cassette.lookup.messages import Position, RecordedMessage
+    from ...redaction.diagnostics import DiagnosticRedactor
     from ...wire.frames import Message
     from ..selection import Selection
 
@@ -36,11 +36,13 @@ _VARYING = {
     "ports": "if it is only a port", "case": "if capitals do not matter", "space": "if white space does not matter",
 }  # fmt: skip
 
-Choose = Callable[[str, "list[Recorded]"], Found]  # of equal requests, in recorded order: takes whose turn it is
+Choose = Callable[
+    [str, "list[RecordedMessage]"], FoundRequest
+]  # of equal requests, in recorded order: takes whose turn it is
 Rung = tuple[str, Literal["ignore", "normalize", "match"], str]  # when to take it, the option, its value
 
 
-class Asked(NamedTuple):
+class MatchingOptions(NamedTuple):
     """Options of matching."""
 
     ignore: tuple[str, ...] = ()
@@ -51,7 +53,7 @@ class Asked(NamedTuple):
     is_shared: bool = False  # by clients that nobody can tell apart, each with directories of its own
 
 
-class Plan(NamedTuple):
+class MatchingPlan(NamedTuple):
     """The rungs of some requests: what counts, what is normalized, and how near is near enough."""
 
     number: int
@@ -65,8 +67,8 @@ class _Row(NamedTuple):
     """A recorded request in an index: its place in the order of playing, and what of it varies."""
 
     order: int
-    recorded: Recorded
-    varying: list[Varying]
+    recorded: RecordedMessage
+    varying: list[VaryingValue]
 
 
 class _Index(NamedTuple):
@@ -79,18 +81,18 @@ class _Index(NamedTuple):
 class Ladder:
     """The rungs that were asked for, for one client."""
 
-    def __init__(self, selection: Selection, played: Playthrough, asked: Asked) -> None:
+    def __init__(self, selection: Selection, played: Playthrough, asked: MatchingOptions) -> None:
         self._selection = selection
         self._played = played
         self.put_back: Callable[[bytes, bytes], bytes] | None = None
-        self._ignored = [targets.path(source) for source in asked.ignore]
-        self._named = [targets.path(source) for source in asked.match_on]
+        self._ignored = [targets.parse_path(source) for source in asked.ignore]
+        self._named = [targets.parse_path(source) for source in asked.match_on]
         functions = [(Target(), Normalizer(function=function)) for function in asked.normalizers]
-        self._normalizers = [*map(targets.normalizer, asked.normalize), *functions]
-        self._manners = [targets.manner(source) for source in asked.match]
-        self._plans: dict[tuple[tuple[int, ...], float | None], Plan] = {}  # by the options that make it
+        self._normalizers = [*map(targets.parse_normalizer, asked.normalize), *functions]
+        self._manners = [targets.parse_manner(source) for source in asked.match]
+        self._plans: dict[tuple[tuple[int, ...], float | None], MatchingPlan] = {}  # by the options that make it
         self._indexes: dict[tuple[int, str, str | None, bool], _Index] = {}
-        self._rows: dict[str, list[Recorded]] = {}  # by method
+        self._rows: dict[str, list[RecordedMessage]] = {}  # by method
         self._parsed: dict[Position, tuple[Any, int]] = {}
         self._parsed_bytes = 0
         self._known: set[Position] = set()  # exact ones whose values stand for themselves
@@ -99,14 +101,14 @@ class Ladder:
         self._all_bindings = [Bindings()]
         self._bindings = self._all_bindings[0]  # those of the client whose request is looked for
 
-    def find(self, message: Message, params: Any, choose: Choose) -> Found | None:
+    def find(self, message: Message, params: Any, choose: Choose) -> FoundRequest | None:
         """Return the recorded request that a live one is by the first rung that has one, and take its turn."""
         method, name = message.method or "", message.name
         plan = self.plan(method, name)
-        live = self._counted(plan, match.asked(method, params))
-        for bindings in self._of_clients(plan, live):
+        live = self._keep_counted(plan, match.request_identity(method, params))
+        for bindings in self._bindings_of_client(plan, live):
             self._bindings = bindings
-            found = self._by_rungs(plan, method, name, live, choose)
+            found = self._find_by_rungs(plan, method, name, live, choose)
             if found is not None:
                 if bindings not in self._all_bindings:
                     first, *others = self._all_bindings
@@ -114,7 +116,7 @@ class Ladder:
                 return found
         return None
 
-    def _of_clients(self, plan: Plan, live: Any) -> list[Bindings]:
+    def _bindings_of_client(self, plan: MatchingPlan, live: Any) -> list[Bindings]:
         """Return the bindings of the client that asks; if none of its values is known, those of all, and new ones."""
         if plan.form is None or not self._is_shared:
             return self._all_bindings[:1]
@@ -122,47 +124,51 @@ class Ladder:
         known = [one for one in self._all_bindings if one.knows_any(varying)]
         return known or [*reversed(self._all_bindings), Bindings()]
 
-    def _by_rungs(self, plan: Plan, method: str, name: str | None, live: Any, choose: Choose) -> Found | None:
+    def _find_by_rungs(
+        self, plan: MatchingPlan, method: str, name: str | None, live: Any, choose: Choose
+    ) -> FoundRequest | None:
         if plan.counts is not None:
-            found = choose(method, self._equal(plan, None, method, name, live))
+            found = choose(method, self._equal_requests(plan, None, method, name, live))
             if found.recorded is not None:
                 self._bind(plan, found.recorded, live)
-                return found._replace(bent=Bent(plan.by))
+                return found._replace(bent=RungMatch(plan.by))
         if plan.form is not None:
-            found = choose(method, self._equal(plan, plan.form, method, name, live))
+            found = choose(method, self._equal_requests(plan, plan.form, method, name, live))
             if found.recorded is not None:
                 self._bind(plan, found.recorded, live)
                 if not found.again:
                     self._remember_days(plan, found.recorded, live)
-                return found._replace(bent=Bent("normalize"))
-        return self._nearest(plan, method, name, live, choose) if plan.least is not None else None
+                return found._replace(bent=RungMatch("normalize"))
+        return self._find_nearest(plan, method, name, live, choose) if plan.least is not None else None
 
-    def plan(self, method: str, name: str | None) -> Plan:
+    def plan(self, method: str, name: str | None) -> MatchingPlan:
         """Return the rungs of the requests with a method and a name."""
         options = [*self._ignored, *self._named, *self._normalizers]
         fitting = tuple(at for at, (target, _) in enumerate(options) if target.fits(method, name))
-        least = targets.nearest(self._manners, method, name)
+        least = targets.required_similarity(self._manners, method, name)
         plan = self._plans.get((fitting, least))
         if plan is None:
-            fits = partial(_fitting, method=method, name=name)
+            fits = partial(_fitting_values, method=method, name=name)
             ignored, named, normalizers = fits(self._ignored), fits(self._named), fits(self._normalizers)
             form = Form(normalizers) if normalizers else None
             counts = match.rule(ignored, named)
-            plan = Plan(len(self._plans), counts, "ignore" if ignored else "match_on", form, least)
+            plan = MatchingPlan(len(self._plans), counts, "ignore" if ignored else "match_on", form, least)
             self._plans[fitting, least] = plan
         return plan
 
     # -- what is equal
 
-    def _equal(self, plan: Plan, form: Form | None, method: str, name: str | None, live: Any) -> list[Recorded]:
+    def _equal_requests(
+        self, plan: MatchingPlan, form: Form | None, method: str, name: str | None, live: Any
+    ) -> list[RecordedMessage]:
         """Return the requests that are equal to a live one, in recorded order, and contradict nothing that is bound."""
         index = self._index(plan, form, method, name if self._is_of_one_name(plan, method) else None)
         shape, varying = form.read(live) if form else (live, [])
-        rows = index.rows.get(jsontext.canonical(shape), [])
+        rows = index.rows.get(jsontext.canonical_bytes(shape), [])
         if form is not None:
             self._learn()
-            of_shape = _of_shape(method, name, shape)
-            paired = [(row, form.paired(row.varying, varying)) for row in rows]
+            of_shape = _shape_key(method, name, shape)
+            paired = [(row, form.pair_values(row.varying, varying)) for row in rows]
             paired = [
                 (row, pairs)
                 for row, pairs in paired
@@ -174,19 +180,19 @@ class Ladder:
         hidden = [row for row in index.hidden if self._fits(plan, form, row.recorded, live, shape)]
         return [row.recorded for row in (sorted([*rows, *hidden]) if hidden else rows)]
 
-    def _is_in_turn(self, row: Recorded, shape: bytes, pairs: list[Pair]) -> bool:
+    def _is_in_turn(self, row: RecordedMessage, shape: bytes, pairs: list[Pair]) -> bool:
         """Return whether the days of a request are in the order of those before; what is repeated starts over."""
         return row.place in self._played.taken or self._days.allow(shape, pairs)
 
-    def _remember_days(self, plan: Plan, recorded: Recorded, live: Any) -> None:
+    def _remember_days(self, plan: MatchingPlan, recorded: RecordedMessage, live: Any) -> None:
         if plan.form is not None:
             shape, varying = plan.form.read(live)
-            pairs = plan.form.paired(plan.form.read(self._asked(plan, recorded))[1], varying) or []
-            self._days.add(_of_shape(recorded.method or "", recorded.name, shape), pairs)
+            pairs = plan.form.pair_values(plan.form.read(self._recorded_content(plan, recorded))[1], varying) or []
+            self._days.add(_shape_key(recorded.method or "", recorded.name, shape), pairs)
 
-    def _fits(self, plan: Plan, form: Form | None, row: Recorded, live: Any, shape: Any) -> bool:
+    def _fits(self, plan: MatchingPlan, form: Form | None, row: RecordedMessage, live: Any, shape: Any) -> bool:
         """Return whether a recording with hidden parts may be a live request."""
-        recorded = self._asked(plan, row)
+        recorded = self._recorded_content(plan, row)
         if form is None:
             return match.fits_redacted(recorded, live)
         are_equal = match.fits_redacted(form.read(recorded)[0], shape)
@@ -195,45 +201,45 @@ class Ladder:
     def _may_be(self, pairs: Iterable[Pair] | None, session: int) -> bool:
         return pairs is not None and self._bindings.allow(pairs, self._selection.addition(session))
 
-    def contradiction(self, message: Message, row: Recorded) -> str | None:
+    def contradiction(self, message: Message, row: RecordedMessage) -> str | None:
         """Describe the pair of values for which a recording that is equal but for these does not answer."""
         plan = self.plan(message.method or "", message.name)
-        live = self._counted(plan, match.asked(message.method or "", message.body.get("params")))
-        pairs = plan.form.pairs(self._asked(plan, row), live) if plan.form else ()
-        return self._bindings.contradicted(pairs, self._selection.addition(row.session))
+        live = self._keep_counted(plan, match.request_identity(message.method or "", message.body.get("params")))
+        pairs = plan.form.pairs(self._recorded_content(plan, row), live) if plan.form else ()
+        return self._bindings.describe_contradiction(pairs, self._selection.addition(row.session))
 
-    def _index(self, plan: Plan, form: Form | None, method: str, name: str | None) -> _Index:
+    def _index(self, plan: MatchingPlan, form: Form | None, method: str, name: str | None) -> _Index:
         key = plan.number, method, name, form is not None
         index = self._indexes.get(key)
         if index is None:
             index = self._indexes[key] = _Index({}, [])
             hidden = {row.place for row in self._selection.requests(method, redacted=True)}
             for order, row in enumerate(self._candidates(method, name)):
-                asked = self._asked(plan, row)
+                asked = self._recorded_content(plan, row)
                 shape, varying = form.read(asked) if form else (asked, [])
                 entry = _Row(order, row, varying)
                 if row.place in hidden:
                     index.hidden.append(entry)
                 else:
-                    index.rows.setdefault(jsontext.canonical(shape), []).append(entry)
+                    index.rows.setdefault(jsontext.canonical_bytes(shape), []).append(entry)
         return index
 
-    def _is_of_one_name(self, plan: Plan, method: str) -> bool:
+    def _is_of_one_name(self, plan: MatchingPlan, method: str) -> bool:
         """Return whether only the requests of the same tool or prompt can be equal."""
         return protocol.is_addressed(method) and (plan.counts is None or plan.counts(("params", "name")))
 
-    def _candidates(self, method: str, name: str | None) -> Iterator[Recorded]:
+    def _candidates(self, method: str, name: str | None) -> Iterator[RecordedMessage]:
         if method not in self._rows:
             self._rows[method] = [row._replace(text=None) for row in self._selection.requests(method)]
         return (row for row in self._rows[method] if name is None or row.name == name)
 
-    def _asked(self, plan: Plan, row: Recorded) -> Any:
-        return self._counted(plan, match.asked(row.method or "", self._params(row)[0]))
+    def _recorded_content(self, plan: MatchingPlan, row: RecordedMessage) -> Any:
+        return self._keep_counted(plan, match.request_identity(row.method or "", self._params(row)[0]))
 
-    def _counted(self, plan: Plan, asked: Any) -> Any:
-        return asked if plan.counts is None else match.counted(plan.counts, asked)
+    def _keep_counted(self, plan: MatchingPlan, asked: Any) -> Any:
+        return asked if plan.counts is None else match.counted_part(plan.counts, asked)
 
-    def _params(self, row: Recorded) -> tuple[Any, int]:
+    def _params(self, row: RecordedMessage) -> tuple[Any, int]:
         """Return the params of a recorded request, and the bytes of it; those that were read are kept, up to a size."""
         found = self._parsed.get(row.place)
         if found is None:
@@ -246,19 +252,23 @@ class Ladder:
 
     # -- what stands for what
 
-    def _bind(self, plan: Plan, recorded: Recorded, live: Any) -> None:
+    def _bind(self, plan: MatchingPlan, recorded: RecordedMessage, live: Any) -> None:
         """Bind the values of a request that was found to those of the live one."""
         if plan.form is not None:
-            self._add(plan.form.pairs(self._asked(plan, recorded), live), recorded.session)
+            self._add(plan.form.pairs(self._recorded_content(plan, recorded), live), recorded.session)
 
-    def hear(self, asked: Recorded, recorded: dict[str, Any], live: dict[str, Any]) -> bool:
+    def hear(self, asked: RecordedMessage, recorded: dict[str, Any], live: dict[str, Any]) -> bool:
         """Bind the values of an answer of the client's, such as its roots; False if it is not the recorded one."""
         form = self.plan(asked.method or "", None).form
         one, other = recorded.get("result"), live.get("result")
         if form is None or one is None or other is None:
             return False
         (shape, ours), (live_shape, theirs) = form.read(one), form.read(other)
-        pairs = form.paired(ours, theirs) if jsontext.canonical(shape) == jsontext.canonical(live_shape) else None
+        pairs = (
+            form.pair_values(ours, theirs)
+            if jsontext.canonical_bytes(shape) == jsontext.canonical_bytes(live_shape)
+            else None
+        )
         if pairs is None or not self._may_be(pairs, asked.session):
             return False
         self._add(pairs, asked.session)
@@ -281,38 +291,40 @@ class Ladder:
             self._known.add(place)
             row = self._selection.at(place)
             plan = self.plan(row.method or "", row.name)
-            varying = plan.form.read(self._asked(plan, row))[1] if plan.form else []
+            varying = plan.form.read(self._recorded_content(plan, row))[1] if plan.form else []
             self._all_bindings[0].add(((one, one) for one in varying), self._selection.addition(row.session))
 
     # -- what is nearest
 
-    def _nearest(self, plan: Plan, method: str, name: str | None, live: Any, choose: Choose) -> Found | None:
+    def _find_nearest(
+        self, plan: MatchingPlan, method: str, name: str | None, live: Any, choose: Choose
+    ) -> FoundRequest | None:
         if plan.form is not None:
             self._learn()
         rows = list(self._candidates(method, name if protocol.is_addressed(method) else None))
         taken = self._played.taken
         # What was played is compared only where nothing else is near: it may be repeated.
         for some in ([row for row in rows if row.place not in taken], [row for row in rows if row.place in taken]):
-            best = self._best(plan, method, name, some, live)
+            best = self._best_match(plan, method, name, some, live)
             found = choose(method, [best[1]]) if best else None
             if best and found and found.recorded is not None:
                 self._bind(plan, found.recorded, live)
-                return found._replace(bent=Bent("nearest", round(min(best[0], MOST), 3)))
+                return found._replace(bent=RungMatch("nearest", round(min(best[0], MOST), 3)))
         return None
 
-    def _best(
-        self, plan: Plan, method: str, name: str | None, rows: Iterable[Recorded], live: Any
-    ) -> tuple[float, Recorded] | None:
+    def _best_match(
+        self, plan: MatchingPlan, method: str, name: str | None, rows: Iterable[RecordedMessage], live: Any
+    ) -> tuple[float, RecordedMessage] | None:
         """Return the first of the most similar requests, if that is similar enough."""
         form = plan.form or Form(())
-        nearness = near_for(self._selection, method, name, form.compared)
-        best: tuple[float, Recorded] | None = None
+        nearness = nearness_for(self._selection, method, name, form.comparable_leaves)
+        best: tuple[float, RecordedMessage] | None = None
         read = 0
         for row in rows:
             read += self._params(row)[1]
             if read > _READ and best is not None:
                 break
-            recorded = self._asked(plan, row)
+            recorded = self._recorded_content(plan, row)
             found = nearness.of(arguments(method, recorded), arguments(method, live))
             is_better = found >= (plan.least or 0.0) and found > (best[0] if best else 0.0)
             if is_better and self._may_be(form.pairs(recorded, live), row.session):
@@ -320,11 +332,11 @@ class Ladder:
         return best
 
 
-def _of_shape(method: str, name: str | None, shape: Any) -> bytes:
-    return jsontext.canonical([method, name, shape])
+def _shape_key(method: str, name: str | None, shape: Any) -> bytes:
+    return jsontext.canonical_bytes([method, name, shape])
 
 
-def near_for(selection: Selection, method: str, name: str | None, read: Read = unread) -> Nearness:
+def nearness_for(selection: Selection, method: str, name: str | None, read: Read = read_verbatim) -> Nearness:
     """Return what compares the requests with a method and a name."""
     defaults = _defaults(selection).get(name or "", {}) if method == protocol.CALL else {}
     return Nearness(read, defaults, not protocol.is_addressed(method))
@@ -341,18 +353,18 @@ def _defaults(selection: Selection) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _fitting(given: Sequence[tuple[Target, Any]], method: str, name: str | None) -> list[Any]:
+def _fitting_values(given: Sequence[tuple[Target, Any]], method: str, name: str | None) -> list[Any]:
     return [value for target, value in given if target.fits(method, name)]
 
 
 def rungs(
     selection: Selection,
     message: Message,
-    plan: Plan | None,
+    plan: MatchingPlan | None,
     recorded: Any,
     differing: Sequence[tuple[Path, Any, Any]],
     paths: Sequence[str],
-    discreet: Discreet,
+    discreet: DiagnosticRedactor,
 ) -> list[Rung]:
     """Return the strictest rungs that would take a recording for a request, of those that were not asked for yet.
 
@@ -362,10 +374,10 @@ def rungs(
     # To be pasted, so names must be as they are; one that hides something, or would break the line, is left out.
     own, name = (text if text and discreet.remark(text) == text else None for text in (method, message.name))
 
-    def only_there(value: str) -> str:
-        return targets.written(own, name, value) if own else value
+    def limit_target(value: str) -> str:
+        return targets.write_option(own, name, value) if own else value
 
-    names = [explaining(old, new, path[-1]) for path, old, new in differing]
+    names = [explaining_normalizer(old, new, path[-1]) for path, old, new in differing]
     asked_for = plan.form.names if plan and plan.form else ()
     found: list[Rung] = [
         (_VARYING[each], "normalize", each) for each in dict.fromkeys(names) if each and each not in asked_for
@@ -373,14 +385,14 @@ def rungs(
     rest = [path for path, explained in zip(paths, names, strict=True) if not explained]
     if not rest:
         return found
-    live = match.asked(method, message.body.get("params"))
-    read = plan.form.compared if plan and plan.form else unread
-    two = [match.counted(plan.counts, asked) if plan and plan.counts else asked for asked in (recorded, live)]
-    near = near_for(selection, method, message.name, read).of(*(arguments(method, asked) for asked in two))
+    live = match.request_identity(method, message.body.get("params"))
+    read = plan.form.comparable_leaves if plan and plan.form else read_verbatim
+    two = [match.counted_part(plan.counts, asked) if plan and plan.counts else asked for asked in (recorded, live)]
+    near = nearness_for(selection, method, message.name, read).of(*(arguments(method, asked) for asked in two))
     enough = NEAREST if near >= NEAREST else int(near * 10) / 10
     if enough >= _NEAR and own:
         manner = "nearest" if enough == NEAREST else f"nearest:{enough}"
-        found.append(("if it asks the same in other words", "match", only_there(manner)))
+        found.append(("if it asks the same in other words", "match", limit_target(manner)))
     if len(rest) == 1 and near < NEAREST:
-        found.append(("if that may differ", "ignore", only_there(rest[0])))
+        found.append(("if that may differ", "ignore", limit_target(rest[0])))
     return found

@@ -67,23 +67,23 @@ def arguments(method: str, asked: Any) -> Any:
     return asked
 
 
-def unread(one: Any, other: Any, key: str) -> tuple[Any, Any]:
+def read_verbatim(one: Any, other: Any, key: str) -> tuple[Any, Any]:
     return one, other
 
 
 class Nearness(NamedTuple):
     """Compares the requests of one kind."""
 
-    read: Read = unread
+    read: Read = read_verbatim
     defaults: Mapping[str, Any] = {}  # of optional arguments, as the recorded server declares them
     any_string: bool = False  # compare all strings by their words, free text or not
 
     def of(self, one: Any, other: Any, key: str = "") -> float:
         """Return how near two values under a key are."""
         if isinstance(one, dict) and isinstance(other, dict):
-            return self._objects(one, other, self.defaults if key == "arguments" else {})
+            return self._object_nearness(one, other, self.defaults if key == "arguments" else {})
         if isinstance(one, list) and isinstance(other, list):
-            return self._lists(one, other, key)
+            return self._list_nearness(one, other, key)
         if isinstance(one, dict | list) or isinstance(other, dict | list):
             return 0.0
         read = self.read(one, other, key)
@@ -94,29 +94,29 @@ class Nearness(NamedTuple):
         if self.any_string:
             here, there = (Counter(re.findall(r"\w+", str(text).lower())) for text in read)
             return _share(here, there)
-        return _texts(*map(str, read)) if _are_free_text(one, other, key) else 0.0
+        return _text_nearness(*map(str, read)) if _are_free_text(one, other, key) else 0.0
 
-    def _objects(self, one: dict[str, Any], other: dict[str, Any], defaults: Mapping[str, Any]) -> float:
+    def _object_nearness(self, one: dict[str, Any], other: dict[str, Any], defaults: Mapping[str, Any]) -> float:
         found = 1.0
         for name in sorted(one.keys() ^ other.keys()):
-            found *= _optional(name, one.get(name, other.get(name)), defaults.get(name, _ABSENT))
+            found *= _optional_nearness(name, one.get(name, other.get(name)), defaults.get(name, _ABSENT))
         nearest = 1.0  # a product would punish a request for having many members
         for name in sorted(one.keys() & other.keys()):
             nearest = min(nearest, self.of(one[name], other[name], name)) if found and nearest else 0.0
         return found * nearest
 
-    def _lists(self, one: list[Any], other: list[Any], key: str) -> float:
+    def _list_nearness(self, one: list[Any], other: list[Any], key: str) -> float:
         if len(one) != len(other):
             return 0.0
         found = min((self.of(*pair, key) for pair in zip(one, other, strict=True)), default=1.0)
         has_numbers = any(isinstance(item, int | float) for item in one)  # such as coordinates, whose order counts
         if found >= _OTHER_ORDER or has_numbers:
             return found
-        are_same = sorted(map(jsontext.canonical, one)) == sorted(map(jsontext.canonical, other))
+        are_same = sorted(map(jsontext.canonical_bytes, one)) == sorted(map(jsontext.canonical_bytes, other))
         return _OTHER_ORDER if are_same else found
 
 
-def _optional(name: str, value: Any, default: Any) -> float:
+def _optional_nearness(name: str, value: Any, default: Any) -> float:
     """Return how near two objects are of which one has a member more."""
     says_nothing = value is False or value in (None, "", [], {})
     is_how_many = type(value) is int and re.sub("[_-]", "", name).lower() in _HOW_MANY
@@ -140,7 +140,7 @@ class _Text(NamedTuple):
     directed: dict[str, set[str]]  # by the direction, the words behind it
 
 
-def _texts(one: str, other: str) -> float:
+def _text_nearness(one: str, other: str) -> float:
     ours, theirs = _read(one), _read(other)
     strict = ours.strict | theirs.strict
     if [word for word in ours.words if word in strict] != [word for word in theirs.words if word in strict]:

@@ -14,7 +14,7 @@ from email.utils import parsedate
 from typing import Any, NamedTuple
 
 from ...errors import TapeError
-from ...redaction.diagnostics import hidden
+from ...redaction.diagnostics import hide_secrets
 from ...wire import match
 from ...wire.secret_names import MARK, PLACEHOLDER
 from .targets import READY, Normalizer
@@ -58,14 +58,14 @@ _SECONDS = (10**9, 4_102_444_800)
 _TIMELY = re.compile(r"(?i)time|date|(?:^|_)(?:at|ts|now|since|until|after|before|expir\w*)(?:_|$)|[a-z]At$")
 
 
-class Varying(NamedTuple):
+class VaryingValue(NamedTuple):
     """Something that varies, and stands in a value: a path's root, an id, a port, a number, the day of a time."""
 
     kind: str
     text: Any
 
 
-Pair = tuple[Varying, Varying]  # recorded and live
+Pair = tuple[VaryingValue, VaryingValue]  # recorded and live
 
 
 class Form:
@@ -80,63 +80,66 @@ class Form:
         self._tolerance = max(tolerances, key=float) if tolerances else None
         flags = re.I if self._case else 0
         self._root = re.compile(_ROOT, flags)
-        readers: dict[str, tuple[str, Callable[[re.Match[str], list[Varying]], str]]] = {
-            "paths": (_PATH, self._path), "uuids": (_UUID, _uuid), "ports": (_PORT, _port), "times": (_TIMES, _time),
-        }  # fmt: skip
+        readers: dict[str, tuple[str, Callable[[re.Match[str], list[VaryingValue]], str]]] = {
+            "paths": (_PATH, self._mark_path),
+            "uuids": (_UUID, _mark_uuid),
+            "ports": (_PORT, _mark_port),
+            "times": (_TIMES, _mark_time),
+        }
         self._readers = [(re.compile(source, flags), read) for name, (source, read) in readers.items() if name in names]
 
-    def read(self, value: Any) -> tuple[Any, list[Varying]]:
+    def read(self, value: Any) -> tuple[Any, list[VaryingValue]]:
         """Return a value with what varies replaced by marks, and what varies, in the order of sorted keys.
 
         Of two values that may be the same, the first are equal, and the second stand for each other one by one.
         """
-        found: list[Varying] = []
+        found: list[VaryingValue] = []
         return self._read(value, "", found), found
 
-    def _read(self, value: Any, key: str, found: list[Varying]) -> Any:
+    def _read(self, value: Any, key: str, found: list[VaryingValue]) -> Any:
         if isinstance(value, dict):
             return {name: self._read(value[name], name, found) for name in sorted(value)}
         if isinstance(value, list):
             return [self._read(item, key, found) for item in value]
-        shape, inner = self.leaf(value, key)
+        shape, inner = self.normalize_leaf(value, key)
         found += inner
         return shape
 
-    def leaf(self, value: Any, key: str = "") -> tuple[Any, list[Varying]]:
+    def normalize_leaf(self, value: Any, key: str = "") -> tuple[Any, list[VaryingValue]]:
         """Return a value without parts, normalized, and what of it varies, in order. `key` is what it stands under."""
-        found: list[Varying] = []
+        found: list[VaryingValue] = []
         for function in self._functions:
-            value = _made(function, value)
+            value = _call_normalizer(function, value)
         if isinstance(value, str):
-            return self._text(value, key, found), found
+            return self._normalize_text(value, key, found), found
         if not _is_number(value):
             return value, found
         if self._times and _is_epoch(value, key):
-            return "\0time\0", [Varying("day", _epoch_day(value))]
+            return "\0time\0", [VaryingValue("day", _epoch_day(value))]
         if self._tolerance is not None:
-            return "\0number\0", [Varying("number", value)]
+            return "\0number\0", [VaryingValue("number", value)]
         return value, found
 
-    def same(self, recorded: Any, live: Any, key: str = "") -> list[Pair] | None:
+    def pair_leaves(self, recorded: Any, live: Any, key: str = "") -> list[Pair] | None:
         """Return what must stand for what if two leaves are to be the same; None if they are not.
 
         A placeholder in the recorded one stands for any text.
         """
-        one, ours = self.leaf(recorded, key)
-        other, theirs = self.leaf(live, key)
+        one, ours = self.normalize_leaf(recorded, key)
+        other, theirs = self.normalize_leaf(live, key)
         if type(one) is not type(other) or one != other:
             is_hidden = isinstance(one, str) and MARK in one and match.fits_redacted(one, other)
             return [] if is_hidden else None
-        return self.paired(ours, theirs)
+        return self.pair_values(ours, theirs)
 
-    def compared(self, recorded: Any, live: Any, key: str = "") -> tuple[Any, Any]:
+    def comparable_leaves(self, recorded: Any, live: Any, key: str = "") -> tuple[Any, Any]:
         """Return what is to be compared of two leaves: equal values, if they are the same."""
-        if self.same(recorded, live, key) is not None:
+        if self.pair_leaves(recorded, live, key) is not None:
             return live, live
-        one, other = (value if _is_number(value) else self.leaf(value, key)[0] for value in (recorded, live))
+        one, other = (value if _is_number(value) else self.normalize_leaf(value, key)[0] for value in (recorded, live))
         return (one, other) if one != other else (recorded, live)
 
-    def paired(self, recorded: list[Varying], live: list[Varying]) -> list[Pair] | None:
+    def pair_values(self, recorded: list[VaryingValue], live: list[VaryingValue]) -> list[Pair] | None:
         """Return what must stand for what, of two values of one shape; None if it cannot."""
         if len(recorded) != len(live):  # as a value has held marks of its own
             return None
@@ -157,20 +160,20 @@ class Form:
             for one, other in zip(recorded, live, strict=False):
                 yield from self.pairs(one, other, key)
         elif not isinstance(recorded, dict | list) and not isinstance(live, dict | list):
-            yield from self.same(recorded, live, key) or ()
+            yield from self.pair_leaves(recorded, live, key) or ()
 
-    def _may_pair(self, recorded: Varying, live: Varying) -> bool:
+    def _may_pair(self, recorded: VaryingValue, live: VaryingValue) -> bool:
         if recorded.kind == "number":
             return live.kind == "number" and _is_close(recorded.text, live.text, self._tolerance or "0")
         if recorded.kind != live.kind:
             return False
-        return recorded.kind != "temporary" or are_random(_last(recorded.text), _last(live.text))
+        return recorded.kind != "temporary" or are_random(_last_name(recorded.text), _last_name(live.text))
 
-    def _text(self, text: str, key: str, found: list[Varying]) -> str:
+    def _normalize_text(self, text: str, key: str, found: list[VaryingValue]) -> str:
         if self._spaces:
             text = " ".join(text.split())
         if self._times and text.isascii() and text.isdecimal() and _is_epoch(int(text[:20]), key):
-            found.append(Varying("day", _epoch_day(int(text[:20]))))
+            found.append(VaryingValue("day", _epoch_day(int(text[:20]))))
             return "\0time\0"
         for pattern, read in self._readers:
             text = pattern.sub(lambda hit, read=read: read(hit, found), text)  # type: ignore[misc]
@@ -178,7 +181,7 @@ class Form:
             return text
         return _lower_but_placeholders(text) if MARK in text else text.lower()
 
-    def _path(self, hit: re.Match[str], found: list[Varying]) -> str:
+    def _mark_path(self, hit: re.Match[str], found: list[VaryingValue]) -> str:
         whole = hit[0]
         bare = whole.rstrip(_END)
         root = None if whole.startswith("\0") else self._root.match(bare)
@@ -186,23 +189,23 @@ class Form:
             return whole
         group = str(root.lastgroup)
         kind = "temporary" if group == "made" else group
-        found.append(Varying(kind, root[group]))
+        found.append(VaryingValue(kind, root[group]))
         return f"\0{kind}\0{whole[root.end() :]}"
 
 
-def _uuid(hit: re.Match[str], found: list[Varying]) -> str:
-    found.append(Varying("uuid", hit[0]))
+def _mark_uuid(hit: re.Match[str], found: list[VaryingValue]) -> str:
+    found.append(VaryingValue("uuid", hit[0]))
     return "\0uuid\0"
 
 
-def _port(hit: re.Match[str], found: list[Varying]) -> str:
-    found.append(Varying("port", hit["port"]))
+def _mark_port(hit: re.Match[str], found: list[VaryingValue]) -> str:
+    found.append(VaryingValue("port", hit["port"]))
     return f"{hit['host']}:\0port\0"
 
 
-def _time(hit: re.Match[str], found: list[Varying]) -> str:
+def _mark_time(hit: re.Match[str], found: list[VaryingValue]) -> str:
     if hit.lastgroup != "clock":
-        found.append(Varying("day", _day(hit[0])))
+        found.append(VaryingValue("day", _day(hit[0])))
     return f"\0{hit.lastgroup}\0"
 
 
@@ -249,7 +252,7 @@ def distance(pairs: Iterable[Pair]) -> Decimal:
     return sum((abs(Decimal(str(one)) - Decimal(str(other))) for one, other in numbers), Decimal(0))
 
 
-def _last(path: str) -> str:
+def _last_name(path: str) -> str:
     return path.rpartition("/")[2]
 
 
@@ -262,13 +265,13 @@ def are_random(one: str, other: str) -> bool:
         return True
     is_tmp = one.startswith("tmp") and other.startswith("tmp")
     head = 3 if is_tmp else _common_head(one, other)
-    (one, ending), (other, other_ending) = _without_ending(one[head:]), _without_ending(other[head:])
+    (one, ending), (other, other_ending) = _split_ending(one[head:]), _split_ending(other[head:])
     is_made_up = is_tmp or _looks_random(one) or _looks_random(other)
     are_names = _NAME.fullmatch(one) and _NAME.fullmatch(other)
     return bool(is_made_up and are_names and len(one) == len(other) and ending == other_ending)
 
 
-def _without_ending(name: str) -> tuple[str, str]:
+def _split_ending(name: str) -> tuple[str, str]:
     dot = name.find(".", 1)
     return (name, "") if dot < 0 else (name[:dot], name[dot:])
 
@@ -291,22 +294,24 @@ def _lower_but_placeholders(text: str) -> str:
     return "".join([*parts, text[done:].lower()])
 
 
-def _made(function: Callable[[Any], Any], value: Any) -> Any:
+def _call_normalizer(function: Callable[[Any], Any], value: Any) -> Any:
     """Return what a function makes of a value. What JSON cannot hold may be another each time, so it is refused."""
     name = getattr(function, "__qualname__", repr(function))
     try:
         made = function(value)
     except Exception as error:
-        raise TapeError(f"the normalizer {name} has failed: {type(error).__name__}: {hidden(str(error))}") from error
+        raise TapeError(
+            f"the normalizer {name} has failed: {type(error).__name__}: {hide_secrets(str(error))}"
+        ) from error
     if made is not None and not isinstance(made, str | int | float | list | dict):
         what = f"a value of the type {type(made).__name__}"
         raise TapeError(f"the normalizer {name} has returned {what}; it must be one of JSON: a text, a number, None …")
     return made
 
 
-def explaining(recorded: Any, live: Any, step: str | int) -> str | None:
+def explaining_normalizer(recorded: Any, live: Any, step: str | int) -> str | None:
     """Return the first of the ready normalizers that makes two values at the end of a path the same."""
     if any(isinstance(value, dict | list) or match.is_absent(value) for value in (recorded, live)):
         return None
     forms = ((name, Form([Normalizer(name)])) for name in READY)
-    return next((name for name, form in forms if form.same(recorded, live, str(step)) is not None), None)
+    return next((name for name, form in forms if form.pair_leaves(recorded, live, str(step)) is not None), None)

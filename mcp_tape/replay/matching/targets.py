@@ -45,7 +45,7 @@ def split(source: str) -> tuple[Target, str]:
     return (Target(found["method"], found["name"]), found["rest"]) if found else (Target(), source)
 
 
-def written(method: str, name: str | None, value: str) -> str:
+def write_option(method: str, name: str | None, value: str) -> str:
     """Return an option for the requests with a method and a name; for the method alone, if the name cannot stand there.
 
     Just the value where not even that can.
@@ -56,13 +56,13 @@ def written(method: str, name: str | None, value: str) -> str:
     return value
 
 
-def path(source: str) -> tuple[Target, JsonPath]:
+def parse_path(source: str) -> tuple[Target, JsonPath]:
     """`[TARGET=]JSONPATH`; ValueError when it is none."""
     target, rest = split(source)
     return target, JsonPath(rest)
 
 
-def normalizer(source: str) -> tuple[Target, Normalizer]:
+def parse_normalizer(source: str) -> tuple[Target, Normalizer]:
     """`[TARGET=]NAME`, with the name of a ready normalizer, `numbers:TOLERANCE` or MODULE:FUNCTION; else ValueError."""
     target, rest = split(source)
     name, colon, value = rest.partition(":")
@@ -78,7 +78,7 @@ def normalizer(source: str) -> tuple[Target, Normalizer]:
     return target, Normalizer(function=named_function(rest))
 
 
-def manner(source: str) -> tuple[Target, float | None]:
+def parse_manner(source: str) -> tuple[Target, float | None]:
     """`[TARGET=]exact` or `[TARGET=]nearest[:SIMILARITY]`: the similarity that is enough, None for exact."""
     target, rest = split(source)
     if rest == "exact":
@@ -91,18 +91,18 @@ def manner(source: str) -> tuple[Target, float | None]:
 
 
 def check_path(source: str) -> None:
-    path(source)
+    parse_path(source)
 
 
 def check_normalizer(source: str) -> None:
-    normalizer(source)
+    parse_normalizer(source)
 
 
 def check_manner(source: str) -> None:
-    manner(source)
+    parse_manner(source)
 
 
-def nearest(manners: Iterable[tuple[Target, float | None]], method: str, name: str | None) -> float | None:
+def required_similarity(manners: Iterable[tuple[Target, float | None]], method: str, name: str | None) -> float | None:
     """Return the similarity that is enough for a request: the most detailed target counts, of several the last.
 
     Without a target, only calls of tools and prompts bend: a resource or a page of a list is none like another.

@@ -33,12 +33,12 @@ def host_and_port(text: str) -> tuple[str, int]:
 def check_url(text: str) -> None:
     """Raise ValueError for what is no URL of a server."""
     if not _is_url(text):
-        from ...redaction.diagnostics import hidden
+        from ...redaction.diagnostics import hide_secrets
 
-        raise ValueError(f"{hidden(text)!r} is not an http or https URL, as in https://host/mcp")
+        raise ValueError(f"{hide_secrets(text)!r} is not an http or https URL, as in https://host/mcp")
 
 
-def is_of_old(url: str) -> bool:
+def is_sse_url(url: str) -> bool:
     """Return whether a URL is that of a server of HTTP+SSE, by custom: nothing else is known before it is asked."""
     from urllib.parse import urlsplit
 

@@ -22,9 +22,9 @@ from ...wire.frames import Message
 from ...wire.framing import EVENT_STREAM
 from ...wire.jsontext import Path
 from ..headers import headers_of_message, tool_headers
-from ..stdio.connect import Ended
+from ..stdio.connect import ServerEnd
 from .addresses import is_loopback
-from .upstream import Incoming, Mark, origin_of, trust, why, within
+from .upstream import IncomingResponse, ResumeMark, failure_reason, origin_of, resolve_within, trusted_certificates
 
 _CONNECT = 30.0  # seconds
 _POSTED = 10.0  # seconds for a notification or a response to be accepted
@@ -35,7 +35,7 @@ _MOST_REDIRECTS = 20
 _ACCEPTS = {"POST": "application/json, text/event-stream", "GET": EVENT_STREAM, "DELETE": EVENT_STREAM}
 
 
-class Http:
+class HttpConnection:
     """A server at a URL. `sse`: over HTTP+SSE; `listen`: open a GET stream for messages that belong to no request.
 
     `late`: open it only after `notifications/initialized`, and so miss what is sent right then. `again`: open it again
@@ -65,12 +65,12 @@ class Http:
         self._tasks: set[asyncio.Task[None]] = set()
         self._posts: dict[str, asyncio.Task[None] | None] = {}  # requests of the modern era without an answer, by id
         self._unanswered: set[str] = set()  # the ids of requests
-        self._gone: Ended | None = None
+        self._gone: ServerEnd | None = None
         self._heard = threading.Event()  # the GET stream is open, or refused
         self.made_up: dict[str, str] = {}
         self._client = httpx2.AsyncClient(
             headers=list(headers),
-            verify=trust(url, cacert),
+            verify=trusted_certificates(url, cacert),
             timeout=httpx2.Timeout(None, connect=_CONNECT),
             trust_env=not is_loopback(urlsplit(url).hostname or ""),
         )
@@ -84,7 +84,7 @@ class Http:
                 self.close()
                 raise
 
-    def __enter__(self) -> Http:
+    def __enter__(self) -> HttpConnection:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -128,7 +128,7 @@ class Http:
         return bool(self._unanswered) or not self._inbox.empty()  # an answer is put in before its request is dropped
 
     @property
-    def ended(self) -> Ended | None:
+    def ended(self) -> ServerEnd | None:
         return self._gone if self._inbox.empty() else None
 
     def stderr(self) -> tuple[str, ...]:
@@ -148,20 +148,20 @@ class Http:
         waiting = {message.rpc_id for message in messages if message.kind == "request" and message.rpc_id}
         try:
             async with self._request("POST", text, headers) as response:
-                incoming = await self._hear(response, waiting)
+                incoming = await self._receive_response(response, waiting)
                 if incoming.is_error:
                     self._refuse(incoming.status, incoming.error, waiting)
                     waiting.clear()
                 else:
                     await self._resume(incoming.mark, waiting)
             if not self._sse and response.status_code != 202:
-                self._make_up(waiting, "the response ended before the answer")
+                self._answer_with_error(waiting, "the response ended before the answer")
         except httpx2.HTTPError as error:
-            self._make_up(waiting, f"cannot reach {self._url}: {why(error)}")
+            self._answer_with_error(waiting, f"cannot reach {self._url}: {failure_reason(error)}")
         except Exception as error:  # of a library, or ours: else the answer would never come
-            self._make_up(waiting, f"the answer cannot be read: {type(error).__name__}: {error}")
+            self._answer_with_error(waiting, f"the answer cannot be read: {type(error).__name__}: {error}")
 
-    async def _resume(self, mark: Mark, waiting: set[str]) -> None:
+    async def _resume(self, mark: ResumeMark, waiting: set[str]) -> None:
         """Resume a stream that the server has closed before the answer.
 
         https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#sending-messages-to-the-server
@@ -171,17 +171,17 @@ class Http:
                 return
             await asyncio.sleep(min(mark.retry, _CONNECT))
             async with self._request("GET", b"", {protocol.RESUME_HEADER: mark.last}) as response:
-                if (await self._hear(response, waiting, mark)).is_error:
+                if (await self._receive_response(response, waiting, mark)).is_error:
                     return
 
     async def _listen(self) -> None:
-        mark = Mark()
+        mark = ResumeMark()
         while True:
             with contextlib.suppress(httpx2.HTTPError):
                 own = {protocol.RESUME_HEADER: mark.last} if mark.last else {}
                 async with self._request("GET", b"", own) as response:
                     self._heard.set()
-                    if (await self._hear(response, set(), mark)).is_error:
+                    if (await self._receive_response(response, set(), mark)).is_error:
                         return
             if not self._again:
                 return
@@ -192,20 +192,20 @@ class Http:
         endpoint: asyncio.Future[str] = self._loop.create_future()
         self._begin(self._listen_old(endpoint))
         named = await endpoint
-        posts_to = within(self._url, named)
+        posts_to = resolve_within(self._url, named)
         if posts_to is None:
-            raise ServerError(f"{self._url} wants messages at {_elsewhere(self._url, named)}")
+            raise ServerError(f"{self._url} wants messages at {_describe_elsewhere(self._url, named)}")
         self._posts_to = posts_to
 
     async def _listen_old(self, endpoint: asyncio.Future[str]) -> None:
         reason = "the server has closed its stream"
         try:
             async with self._request("GET", b"", {}) as response:
-                if (await self._hear(response, set(), endpoint=endpoint)).is_error:
+                if (await self._receive_response(response, set(), endpoint=endpoint)).is_error:
                     reason = f"{self._url} answers with HTTP status {response.status_code}"
         except httpx2.HTTPError as error:
-            reason = f"cannot reach {self._url}: {why(error)}"
-        self._gone = Ended(None, (), reason)
+            reason = f"cannot reach {self._url}: {failure_reason(error)}"
+        self._gone = ServerEnd(None, (), reason)
         self.wake()
         if not endpoint.done():
             endpoint.set_exception(ServerError(reason))
@@ -218,13 +218,13 @@ class Http:
         own |= {protocol.VERSION_HEADER: self._version} if self._version else {}
         own |= headers
         url = self._posts_to if verb == "POST" else self._url
-        response = await self._sent(self._client.build_request(verb, url, content=body or None, headers=own))
+        response = await self._send_following(self._client.build_request(verb, url, content=body or None, headers=own))
         try:
             yield response
         finally:
             await response.aclose()
 
-    async def _sent(self, request: httpx2.Request) -> httpx2.Response:
+    async def _send_following(self, request: httpx2.Request) -> httpx2.Response:
         """Follow redirects within the server: tokens and restored secrets are for no other."""
         for _ in range(_MOST_REDIRECTS):
             try:
@@ -242,15 +242,15 @@ class Http:
                 )
         raise httpx2.TooManyRedirects(f"it redirects more than {_MOST_REDIRECTS} times")
 
-    async def _hear(
+    async def _receive_response(
         self,
         response: httpx2.Response,
         waiting: set[str],
-        mark: Mark | None = None,
+        mark: ResumeMark | None = None,
         endpoint: asyncio.Future[str] | None = None,
-    ) -> Incoming:
+    ) -> IncomingResponse:
         """Receive each message of a response, as it comes."""
-        incoming = Incoming(response.status_code, response.headers.raw, mark)
+        incoming = IncomingResponse(response.status_code, response.headers.raw, mark)
         if response.status_code == 202:
             return incoming  # it is accepted, and a body is none of the conversation
         if response.request.method == "POST" and not incoming.is_error:
@@ -260,12 +260,12 @@ class Http:
                 if event == "endpoint" and endpoint is not None and not endpoint.done():
                     endpoint.set_result(text.decode("utf-8", "replace").strip())
                 else:
-                    self._put(text, waiting)
+                    self._deliver(text, waiting)
         for text, _ in incoming.close():
-            self._put(text, waiting)
+            self._deliver(text, waiting)
         return incoming
 
-    def _put(self, text: bytes, waiting: set[str]) -> None:
+    def _deliver(self, text: bytes, waiting: set[str]) -> None:
         answers = [message for message in frames.parse(text)[1] if message.kind == "response"]
         for message in answers:
             self._learn(message.body)
@@ -289,7 +289,7 @@ class Http:
             said = str(protocol.member(messages[0].body.get("error"), "message")) if messages else ""
             self.made_up |= dict.fromkeys(waiting, said.removeprefix("mcp-tape "))
         if any(message.rpc_id in waiting for message in messages):
-            self._put(body, waiting)
+            self._deliver(body, waiting)
             return
         for rpc_id in waiting:
             what = f"HTTP status {status}", body[:1000].decode("utf-8", "replace")
@@ -297,7 +297,7 @@ class Http:
             self._inbox.put(rewrite.refusal(body, rpc_id) if messages else own)
         self._unanswered -= waiting
 
-    def _make_up(self, waiting: set[str], reason: str) -> None:
+    def _answer_with_error(self, waiting: set[str], reason: str) -> None:
         """Answer requests that will get no answer with an error."""
         for rpc_id in waiting:
             self.made_up[rpc_id] = reason
@@ -355,7 +355,7 @@ class Http:
             future.cancel()
 
 
-def _elsewhere(url: str, endpoint: str) -> str:
+def _describe_elsewhere(url: str, endpoint: str) -> str:
     try:
         return f"another server, {urljoin(url, endpoint)}"
     except ValueError:

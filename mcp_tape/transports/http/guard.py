@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from .parse import Head
 
 Refusal = tuple[int, str]  # a status, and the reason
-_WHO = (b"host", b"origin", b"sec-fetch-site")  # headers that tell who asks, and whom
 
 
 class Guard:
@@ -30,16 +29,16 @@ class Guard:
         """`own`: the one origin that clients may name, and that pages may come from; None: those of this machine."""
         self._own = own
         self._names = {host.lower(), "localhost", socket.gethostname().lower()}
-        self._judge = lru_cache(64)(self._refuse_who)  # clients mostly say the same
+        self._judge = lru_cache(64)(self._refuse_source)  # clients mostly say the same
 
     def refuse(self, head: Head) -> Refusal | None:
         """Return why a request is refused, if it is."""
         # CONNECT makes a tunnel, which would lead past us; TRACE an echo, which would show the headers that we add.
         if head.verb in ("CONNECT", "TRACE"):
             return 405, f"{head.verb} is not served here"
-        return self._judge(*[one for one in head.headers if one[0] in _WHO])
+        return self._judge(*head.who)
 
-    def _refuse_who(self, *who: tuple[bytes, bytes]) -> Refusal | None:
+    def _refuse_source(self, *who: tuple[bytes, bytes]) -> Refusal | None:
         host = next((value.decode("latin-1") for name, value in who if name == b"host"), None)
         if not self._names_us(host):
             return 421, f"the host {host!r} is not this one; use the URL that mcp-tape printed"
@@ -92,12 +91,12 @@ class Accidents:
     def __call__(self, error: Exception) -> None:
         if isinstance(error, TapeError):
             return  # serving ends with it
-        from ...redaction.diagnostics import hidden
+        from ...redaction.diagnostics import hide_secrets
 
         *_, (frame, line) = traceback.walk_tb(error.__traceback__) if error.__traceback__ else [(None, 0)]
         where = f" ({os.path.basename(frame.f_code.co_filename)}:{line})" if frame else ""
         what = " ".join(f"{type(error).__name__}: {error}".split())
-        text = hidden(f"a request failed within mcp-tape, please report it: {what}{where}")
+        text = hide_secrets(f"a request failed within mcp-tape, please report it: {what}{where}")
         if text not in self._said:
             self._said.add(text)
             self._say(text)

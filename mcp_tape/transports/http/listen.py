@@ -26,12 +26,12 @@ from ..workers.listeners import BACKLOG, listeners
 from ..workers.listeners import Address as Address
 from .guard import Guard
 from .message import TEXT, ClientLeftError, Headers, Work, has_body, header, response_head
-from .parse import BadRequestError, ChunkedReader, Head, HeadReader
+from .parse import BadRequestError, ChunkedReader, Head, HeadReader, whole_head
 
 if TYPE_CHECKING:
     from typing import Protocol
 
-    from ..workers.passing import Passing
+    from ..workers.passing import ConnectionPasser
 
     class Application(Protocol):
         """What is served at a site."""
@@ -56,11 +56,11 @@ _REFUSED = ((b"content-type", TEXT), (b"connection", b"close"))
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
-class Others(NamedTuple):
+class OtherWorkers(NamedTuple):
     """The other workers at an address: which of them a request is for, by its target and headers, and the way to it."""
 
     elsewhere: Callable[[str, Headers], int | None]
-    passing: Passing
+    passing: ConnectionPasser
 
 
 class Site:
@@ -76,7 +76,7 @@ class Site:
         *,
         head_timeout: float = HEAD_TIMEOUT,
         listener: socket.socket | None = None,
-        others: Others | None = None,
+        others: OtherWorkers | None = None,
         own_pages: bool = False,
     ) -> None:
         """`listener`: one of several at the address, and `others` the workers that have them.
@@ -101,7 +101,7 @@ class Site:
         if heeds_signals or self._others is not None:  # else the process is not ours
             logging.getLogger("asyncio").setLevel(logging.CRITICAL + 1)  # we report what matters
         loop = self._loop = asyncio.get_running_loop()
-        loop.set_exception_handler(self._hear)
+        loop.set_exception_handler(self._report_exception)
         serving = Serving(app, self._guard, self._report, self._head_timeout, self._others)
         server = await loop.create_server(lambda: _Connection(serving), sock=self._listener, backlog=BACKLOG)
         for number in SIGNALS if heeds_signals else ():
@@ -118,7 +118,7 @@ class Site:
                 self._others.passing.close()
             await serving.end()
 
-    def _hear(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    def _report_exception(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Report the exceptions of timers, tasks and connections. A connection that breaks is not a fault of ours."""
         error = context.get("exception")
         if isinstance(error, Exception) and not isinstance(error, OSError):
@@ -145,7 +145,7 @@ class Serving:
         guard: Guard,
         report: Callable[[Exception], None],
         head_timeout: float = HEAD_TIMEOUT,
-        others: Others | None = None,
+        others: OtherWorkers | None = None,
     ) -> None:
         self.app = app
         self.guard = guard
@@ -193,6 +193,16 @@ class Serving:
 class HttpRequest:
     """A request that has come on a connection, and the response to it."""
 
+    body: bytes | None = b""  # where it is collected; None: it is larger than may be
+    has_left = False
+    has_begun = False
+    is_over = False
+    _is_chunked = False
+    _has_body = True
+    _left: int | None = None  # bytes of the response's body that are still to come, if known
+    _size = 0  # of what has arrived, in bytes
+    _more: asyncio.Future[None] | None = None
+
     def __init__(self, connection: _Connection, head: Head) -> None:
         self._connection = connection
         self._head = head
@@ -203,27 +213,18 @@ class HttpRequest:
         self.headers = head.headers
         self.fields = head.fields
         self.expects_body = head.length != 0
-        self.body: bytes | None = b""  # where it is collected; None: it is larger than may be
-        self.has_left = False
-        self.when_left: Callable[[], object] = _nothing
-        self.when_writable: Callable[[], object] = _nothing  # again, or never
-        self.has_begun = False
-        self.is_over = False
+        self.when_left: Callable[[], object] = _do_nothing
+        self.when_writable: Callable[[], object] = _do_nothing  # again, or never
         self.keeps_alive = head.keep_alive  # the connection, behind the response
-        self._is_chunked = False
-        self._has_body = True
-        self._left: int | None = None  # bytes of the response's body that are still to come, if known
         self._waits = head.waits
         self._arrived: list[bytes] = []
-        self._size = 0  # of what has arrived, in bytes
         self._is_whole = not self.expects_body
-        self._more: asyncio.Future[None] | None = None
 
     # -- the request
 
     async def pieces(self) -> AsyncIterator[bytes]:
         """The body, as it comes. ClientLeftError: it is not whole."""
-        self.go_on()
+        self.send_continue()
         while True:
             if self._arrived:
                 self._connection.resume_reading()
@@ -236,7 +237,7 @@ class HttpRequest:
                 self._more = asyncio.get_running_loop().create_future()
                 await self._more
 
-    def go_on(self) -> None:
+    def send_continue(self) -> None:
         """Tell a client that waits to be told that its body is wanted."""
         if self._waits:
             self._waits = False
@@ -357,7 +358,7 @@ class HttpRequest:
             self._connection.go_on_behind(self)
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     pass
 
 
@@ -384,6 +385,7 @@ class _Connection(asyncio.BufferedProtocol):
         self._is_dropping = False
         self._is_paused = False
         self._out: list[bytes] = []
+        self._unwritten = 0  # bytes of that
         self._leaving: tuple[int, socket.socket, bytes] | None = None  # for another worker
         self.is_full = False  # of what the client has not read
 
@@ -456,14 +458,16 @@ class _Connection(asyncio.BufferedProtocol):
         return False
 
     def _take_head(self) -> bool:
-        if self._reader is None:
-            self._reader = HeadReader()
-            self._deadline = self._loop.time() + self._serving.head_timeout
-        found = self._reader.read(self._data)
+        found = None if self._reader else whole_head(self._data)
         if found is None:
-            return False
+            if self._reader is None:
+                self._reader = HeadReader()
+                self._deadline = self._loop.time() + self._serving.head_timeout
+            found = self._reader.read(self._data)
+            if found is None:
+                return False
         head, size = found
-        if self._serving.others is not None and self._leaves(head, self._serving.others):
+        if self._serving.others is not None and self._hand_to_worker(head, self._serving.others):
             return False
         self._reader = self._deadline = None
         self._data = self._data[size:]
@@ -477,7 +481,7 @@ class _Connection(asyncio.BufferedProtocol):
         elif self._left > self._app.max_body:
             self._give_up_body(request)
         elif head.waits:
-            request.go_on()
+            request.send_continue()
         return True
 
     def _take_body(self) -> None:
@@ -505,7 +509,7 @@ class _Connection(asyncio.BufferedProtocol):
         request.body = None
         self._ask(request)
 
-    def _leaves(self, head: Head, others: Others) -> bool:
+    def _hand_to_worker(self, head: Head, others: OtherWorkers) -> bool:
         """Return whether a request is for another worker, which gets the connection with all that has come of it."""
         owner = others.elsewhere(head.target.decode("latin-1"), head.headers)
         if owner is None:
@@ -591,16 +595,17 @@ class _Connection(asyncio.BufferedProtocol):
     # -- what is sent
 
     def write(self, data: bytes) -> None:
-        """Write soon: what is written in one turn of the loop goes out together."""
+        """Write soon: what is written in one turn of the loop goes out together, unless it is much."""
         self._out.append(data)
-        if len(data) >= _LARGE:
+        self._unwritten += len(data)
+        if self._unwritten >= _LARGE:
             self._flush()
         elif len(self._out) == 1 and not self._is_taking:
             self._loop.call_soon(self._flush)
 
     def _flush(self) -> None:
         if self._out:
-            data, self._out = b"".join(self._out), []
+            data, self._out, self._unwritten = b"".join(self._out), [], 0
             if not self._transport.is_closing():
                 self._transport.write(data)
 

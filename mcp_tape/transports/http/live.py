@@ -8,17 +8,17 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...cassette.file import ReadLock
-from ...replay.live import Episodes, ToLive
+from ...replay.live import Episodes, LiveMessage
 from ...replay.sends import Refuse
 from ...wire import frames, protocol, rewrite
 from ...wire.channels import SSE
 from .message import Headers
-from .serve import MAX_BODY, Server
+from .serve import MAX_BODY, ReplayServer
 from .streams import Conversation
-from .upstream import Incoming, path_and_query, within
+from .upstream import IncomingResponse, path_and_query, resolve_within
 
 if TYPE_CHECKING:
-    from ...replay.sends import Call
+    from ...replay.sends import ClientCall
     from ...replay.stage import Stage
     from .listen import HttpRequest
     from .relay import Proxy
@@ -32,7 +32,7 @@ _ACCEPTS = {"POST": b"application/json, text/event-stream", "GET": b"text/event-
 _MOST_REDIRECTS = 3
 
 
-class LiveServer(Server):
+class LiveServer(ReplayServer):
     """The server of a replay that passes misses on."""
 
     def __init__(
@@ -63,13 +63,13 @@ class LiveServer(Server):
         self._passed_on += link.episodes.passed_on if link else 0
         return conversation
 
-    def _pass_on(self, call: Call) -> bool:
+    def _pass_on(self, call: ClientCall) -> bool:
         return self._heard is not None and self._heard.episodes.pass_on(call)
 
     def _take(self, conversation: Conversation, request: HttpRequest, parsed: frames.Parsed, channel: str) -> None:
         link = self._links.get(conversation)
         if link is None:
-            through = Through(self._proxy, self._path)
+            through = LiveSession(self._proxy, self._path)
             link = self._links[conversation] = _Link(through, conversation, self._stage)
         self._heard = link
         left = link.episodes.hear(request.body or b"", request.headers, parsed)
@@ -82,39 +82,39 @@ class LiveServer(Server):
 class _Link:
     """One client at the live server: each message is an HTTP request, and they run concurrently."""
 
-    def __init__(self, through: Through, conversation: Conversation, stage: Stage) -> None:
+    def __init__(self, through: LiveSession, conversation: Conversation, stage: Stage) -> None:
         self._through = through
         self._conversation = conversation
-        self._note = stage.note
+        self._note, self._overhear = stage.note, stage.overhear
         controls, sessions = conversation.selection.controls, conversation.selection.sessions
         self._is_old = controls.transport(sessions[0]) == SSE
         # The one stream of HTTP+SSE brings all answers, and is recorded as a whole.
         prefix = stage.replays_prefix and not self._is_old
-        self.episodes = Episodes(self._begin, stage.note, conversation.deck.overhear, strays=False, prefix=prefix)
+        self.episodes = Episodes(self._begin, stage.note, stage.overhear, strays=False, prefix=prefix)
         self.episodes.attach(conversation.deck)
         self._endpoint: asyncio.Future[bytes] | None = None  # of HTTP+SSE, to post to
         self._ready: asyncio.Task[None] | None = None  # has to be through before anything else is sent
         self._listens = False
-        self._posted: list[Call] = []  # whose answers come on the one stream of HTTP+SSE
+        self._posted: list[ClientCall] = []  # whose answers come on the one stream of HTTP+SSE
         self._tasks: set[asyncio.Task[None]] = set()
 
     def flush(self) -> None:
         """Perform what was decided."""
-        for message in self.episodes.to_live():
+        for message in self.episodes.take_for_live():
             before = self._ready or self._start(self._open(message.origin))
-            sending = self._start(_after(before, partial(self._send, message, self._left(message.call))))
+            sending = self._start(_after(before, partial(self._send, message, self._leave_event(message.call))))
             self._ready = sending if message.begins else before
-        for action in self.episodes.to_client():
+        for action in self.episodes.take_for_client():
             if isinstance(action, Refuse):
                 self._conversation.refuse(action)
             else:
                 self._conversation.pass_on(action)
 
-    def _begin(self, call: Call) -> None:
+    def _begin(self, call: ClientCall) -> None:
         if call.message.method != protocol.INITIALIZE:
-            self._note(f"a miss: asking the live server; {self.episodes.seen}")
+            self._note(f"a miss: asking the live server; {self.episodes.prelude_text}")
 
-    def _left(self, call: Call | None) -> asyncio.Event | None:
+    def _leave_event(self, call: ClientCall | None) -> asyncio.Event | None:
         """An event that is set when the client leaves a call, as modern clients do to cancel it."""
         if call is None:
             return None
@@ -132,22 +132,22 @@ class _Link:
             self._start(self._listen(headers))
             self._through.path = await self._endpoint
 
-    async def _send(self, message: ToLive, left: asyncio.Event | None) -> None:
+    async def _send(self, message: LiveMessage, left: asyncio.Event | None) -> None:
         headers, call = message.origin, message.call
         if not message.begins:
             self._listen_once(headers)
         if call is not None and self._is_old:
             self._posted.append(call)
-        hear = partial(self._heard, call)
+        hear = partial(self._receive, call)
         refused = await self._through.ask("POST", headers, message.text, hear, left, is_recorded=not message.is_earlier)
         if call is not None:
             if refused is not None:
                 self.episodes.refuse(call, refused.status, refused.content_type, refused.body)
             elif not self._is_old:
-                self.episodes.unanswered(call)
+                self.episodes.leave_unanswered(call)
             self._listen_once(headers)  # the call may have been the handshake
         elif message.awaits is not None:
-            self.episodes.passed(message.awaits)  # or it never will be
+            self.episodes.settle_awaited(message.awaits)  # or it never will be
         self.flush()
 
     def _listen_once(self, headers: Headers) -> None:
@@ -158,26 +158,26 @@ class _Link:
 
     async def _listen(self, headers: Headers) -> None:
         """Receive messages that belong to no call; over HTTP+SSE, all messages."""
-        await self._through.ask("GET", headers, b"", partial(self._heard, None))
+        await self._through.ask("GET", headers, b"", partial(self._receive, None))
         if self._endpoint is not None:
             if not self._endpoint.done():
                 self._endpoint.set_result(self._through.path)  # there is no stream: a POST will show why
             for call in self._posted:
-                self.episodes.unanswered(call)
+                self.episodes.leave_unanswered(call)
             self.flush()
 
     # -- from the live server
 
-    def _heard(self, call: Call | None, text: bytes, event: str | None) -> None:
+    def _receive(self, call: ClientCall | None, text: bytes, event: str | None) -> None:
         """Receive a message of the live server; `call`: the one whose stream it came on."""
         if event == "endpoint" and self._endpoint is not None and not self._endpoint.done():
             self._endpoint.set_result(self._posts_to(text.decode("utf-8", "replace").strip()))
             return
-        self.episodes.from_live(text, call=call)
+        self.episodes.hear_live(text, call=call)
         self.flush()
 
     def _posts_to(self, named: str) -> bytes:
-        self._conversation.deck.overhear(named.encode())
+        self._overhear(named.encode())
         path = self._through.path_here(self._through.path, named)
         if path is None:
             self._note(f"the live server wants messages at another server, {named}, which is sent nothing")
@@ -204,7 +204,7 @@ async def _after(ready: asyncio.Task[None], work: Callable[[], Coroutine[Any, An
 # Asking the live server through the proxy that records it, without a client of our own --------------------
 
 
-class Through:
+class LiveSession:
     """One client's requests to the live server, in a session of their own."""
 
     def __init__(self, proxy: Proxy, path: bytes) -> None:
@@ -221,11 +221,11 @@ class Through:
         left: asyncio.Event | None = None,
         *,
         is_recorded: bool = True,
-    ) -> Refused | None:
+    ) -> HttpErrorAnswer | None:
         """Send one request; `hear` gets each message of the response. `left`: set when the client leaves."""
         path = self.path
         for _ in range(_MOST_REDIRECTS):
-            asked = _Asked(verb, path, self._headers(verb, headers, body), body, self, hear)
+            asked = _ProxiedRequest(verb, path, self._headers(verb, headers, body), body, self, hear)
             if left is not None:
                 watching = asyncio.ensure_future(asked.leave_after(left))
             try:
@@ -237,18 +237,18 @@ class Through:
             if response is None:
                 return None
             if response.is_error:
-                return Refused(response.status, response.content_type, response.error)
+                return HttpErrorAnswer(response.status, response.content_type, response.error)
             if response.location is None:
                 return None
             here = self.path_here(path, response.location)
             if here is None:
-                return _elsewhere(response.location)
+                return _refuse_redirect(response.location)
             path = here
-        return _refused(f"the server redirects more than {_MOST_REDIRECTS} times")
+        return _error_answer(f"the server redirects more than {_MOST_REDIRECTS} times")
 
     def path_here(self, path: bytes, location: str) -> bytes | None:
         """Resolve a redirect, or an endpoint, to a path of the server; None if it leads to another."""
-        found = within(self._proxy.origin, location, path.decode("latin-1"))
+        found = resolve_within(self._proxy.origin, location, path.decode("latin-1"))
         return None if found is None else path_and_query(found).encode("latin-1", "replace")
 
     def _headers(self, verb: str, headers: Headers, body: bytes) -> Headers:
@@ -259,17 +259,19 @@ class Through:
         return [*kept, *own]
 
 
-class _Asked:
+class _ProxiedRequest:
     """A request of ours, as the proxy passes on those of clients, and its response."""
 
-    def __init__(self, verb: str, target: bytes, headers: Headers, body: bytes, through: Through, hear: Hear) -> None:
+    def __init__(
+        self, verb: str, target: bytes, headers: Headers, body: bytes, through: LiveSession, hear: Hear
+    ) -> None:
         self.verb = verb
         self.target = target
         self.headers = headers
         self.expects_body = bool(body)
         self.has_left = False
         self.when_left: Callable[[], object] = lambda: None
-        self.response: Incoming | None = None
+        self.response: IncomingResponse | None = None
         self._body = body
         self._through = through
         self._hear = hear
@@ -283,7 +285,7 @@ class _Asked:
         yield self._body
 
     def begin(self, status: int, headers: Headers) -> None:
-        self.response = response = Incoming(status, headers)
+        self.response = response = IncomingResponse(status, headers)
         session, through = response.session, self._through
         through.session = through.session or (session.encode() if session else None)
 
@@ -307,7 +309,7 @@ class _Asked:
         pass  # what has come of the response is all that there is
 
 
-class Refused(NamedTuple):
+class HttpErrorAnswer(NamedTuple):
     """An HTTP error in place of an answer."""
 
     status: int
@@ -315,11 +317,11 @@ class Refused(NamedTuple):
     body: bytes
 
 
-def _elsewhere(location: str) -> Refused:
+def _refuse_redirect(location: str) -> HttpErrorAnswer:
     url = location.partition("?")[0]  # the query may be secret
-    return _refused(f"the server redirects to {url}, another server, which was sent nothing")
+    return _error_answer(f"the server redirects to {url}, another server, which was sent nothing")
 
 
-def _refused(reason: str) -> Refused:
+def _error_answer(reason: str) -> HttpErrorAnswer:
     error = rewrite.error_response(None, protocol.SERVER_ERROR, f"mcp-tape: {reason}")
-    return Refused(502, "application/json", error)
+    return HttpErrorAnswer(502, "application/json", error)

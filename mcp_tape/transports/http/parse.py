@@ -21,6 +21,7 @@ MAX_HEAD = 1 << 16  # bytes
 _END = b"\r\n\r\n"  # of a head, and of a chunked body: https://www.rfc-editor.org/rfc/rfc9112#section-7.1
 _KEPT = len(_END) - 1  # bytes that may be the beginning of an end
 _ABSOLUTE = re.compile(rb"https?://[^/?#]*", re.I)
+_WHO = (b"host", b"origin", b"sec-fetch-site")
 _CHUNKED = b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
@@ -41,6 +42,7 @@ class Head(NamedTuple):
     query: str
     headers: Headers
     fields: dict[bytes, bytes]  # the first header of each name
+    who: tuple[tuple[bytes, bytes], ...]  # the headers that tell who asks, and whom
     keep_alive: bool
     is_old: bool  # HTTP/1.0, whose clients know neither chunks nor 100 Continue
     length: int | None  # of the body; None if it is chunked
@@ -108,11 +110,22 @@ class HeadReader:
         verb = self._parser.get_method().decode()
         keep_alive = not is_old and verb != "CONNECT" and self._keep_alive
         del self._parser  # which knows us: else both would stay until garbage is searched for
-        where = _place(self._target)
-        return tuple.__new__(Head, (verb, *where, headers, fields, keep_alive, is_old, length, waits))
+        who = tuple(one for one in headers if one[0] in _WHO)
+        return Head(verb, *_place(self._target), headers, fields, who, keep_alive, is_old, length, waits)
 
 
-@lru_cache(64)  # clients mostly ask for the same
+def whole_head(data: bytes) -> tuple[Head, int] | None:
+    """Return the head that a request begins with, and its size, if it has come as a whole."""
+    end = data.find(_END, 0, MAX_HEAD)
+    return None if end < 0 else _whole_head(bytes(data[: end + len(_END)]))
+
+
+@lru_cache(64)  # a client's requests mostly have the same head
+def _whole_head(data: bytes) -> tuple[Head, int] | None:
+    return HeadReader().read(data)
+
+
+@lru_cache(64)  # heads that differ mostly ask for the same
 def _place(target: bytes) -> tuple[bytes, str, str]:
     """The target in origin form, its path, and its query."""
     own = _origin_form(target)

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from ...errors import ServerError
-from ...redaction.diagnostics import hidden
+from ...redaction.diagnostics import hide_secrets
 from ...wire import frames, protocol
 from ...wire.channels import http_channel
 from ...wire.framing import Events, is_event_stream
 from .message import TEXT, ClientLeftError, Headers, header
-from .upstream import Failed, Upstream, end_to_end, why
+from .upstream import Failed, Upstream, end_to_end, failure_reason
 
 if TYPE_CHECKING:
     from ...record.production.sampling import Sample
@@ -51,7 +51,7 @@ class Proxy:
         self._recorder = recorder
         self._say = say
         self._said: str | None = None
-        self._paths = {_bare(upstream.path)}  # of messages; other requests are passed on and not recorded
+        self._paths = {_bare_path(upstream.path)}  # of messages; other requests are passed on and not recorded
         self._numbers: Counter[str] = Counter()
         self.reached = False
         self.failures = 0
@@ -73,19 +73,19 @@ class Proxy:
         try:
             await self._pass(request, _Body(request, tap), tap)
         except ClientLeftError:
-            tap.aborted("client")
+            tap.record_abort("client")
         except asyncio.CancelledError:
             if not request.has_left:
                 tap.end("server", event="open")
                 raise
-            tap.aborted("client")
+            tap.record_abort("client")
         except BaseException:  # a bug of ours: the response must not look complete
-            tap.aborted("server")
+            tap.record_abort("server")
             raise
 
     def _tap(self, request: HttpExchange, is_recorded: bool) -> Tap:
         verb = request.verb
-        if not is_recorded or _bare(request.target) not in self._paths:
+        if not is_recorded or _bare_path(request.target) not in self._paths:
             return Tap(None, "", is_message=False)
         sample = self._sample
         if sample is not None:
@@ -97,7 +97,7 @@ class Proxy:
 
     async def _pass(self, request: HttpExchange, body: _Body, tap: Tap) -> None:
         target = request.target
-        tap.request(request.verb, target, request.headers)
+        tap.record_request(request.verb, target, request.headers)
         content = body.pieces() if request.expects_body else None
         try:
             response = await self._upstream.send(request.verb, target, request.headers, content)
@@ -106,17 +106,17 @@ class Proxy:
             return
         self.reached = True
         headers = self._headers(target, self._upstream.headers_of(response), tap)
-        tap.response(response.status_code, headers)
+        tap.record_response(response.status_code, headers)
         endpoint = self._endpoint(request, headers, tap)
         try:
             request.begin(response.status_code, headers)
             async for piece in response.aiter_raw():
-                tap.received(piece)
+                tap.record_received(piece)
                 await request.send(endpoint(piece))
-            tap.closed()
+            tap.record_close()
             request.end()
         except Failed:
-            tap.aborted("server")
+            tap.record_abort("server")
             request.abort()  # an abort downstream, too
         finally:
             await response.aclose()
@@ -124,8 +124,8 @@ class Proxy:
     async def _fail(self, error: Exception, request: HttpExchange, body: _Body, tap: Tap) -> None:
         """Respond with the reason that there is no response from upstream."""
         self.failures += 1
-        await body.rest()
-        reason = hidden(f"cannot reach {self._upstream.shown}: {why(error)}")
+        await body.read_rest()
+        reason = hide_secrets(f"cannot reach {self._upstream.shown}: {failure_reason(error)}")
         if reason != self._said:
             self._said = reason
             self._say(reason)
@@ -146,16 +146,16 @@ class Proxy:
         if header(headers, b"transfer-encoding"):
             headers = [(name, value) for name, value in headers if name != b"content-length"]
         headers, location = end_to_end(headers), header(headers, b"location")
-        ours = self._ours(location, target, tap) if location else None
+        ours = self._local_uri(location, target, tap) if location else None
         return [(name, ours.encode("latin-1") if ours and name == b"location" else value) for name, value in headers]
 
-    def _ours(self, uri: str, base: bytes, tap: Tap) -> str | None:
+    def _local_uri(self, uri: str, base: bytes, tap: Tap) -> str | None:
         """Return a URI of the server as one of ours, to which messages may come; None if it may stay as it is."""
         path = self._upstream.path_of(uri, base)
         if path is None:
             return None
         if tap.is_message:
-            self._paths.add(_bare(path.encode("latin-1", "replace")))
+            self._paths.add(_bare_path(path.encode("latin-1", "replace")))
         return self.origin + path if urlsplit(uri).netloc else None
 
     def _endpoint(self, request: HttpExchange, headers: Headers, tap: Tap) -> Callable[[bytes], bytes]:
@@ -165,7 +165,7 @@ class Proxy:
         if request.verb != "GET" or not tap.is_message or session or not is_stream:
             return lambda piece: piece
         path = request.target.partition(b"?")[0]
-        return _Endpoint(lambda uri: self._ours(uri, path, tap) or uri).rewritten
+        return _EndpointRewriter(lambda uri: self._local_uri(uri, path, tap) or uri).rewrite_piece
 
 
 class Tap:
@@ -183,35 +183,35 @@ class Tap:
         if recorder is not None:
             self._client, self._server = recorder.stream("client", channel), recorder.stream("server", channel)
 
-    def request(self, verb: str, target: bytes, headers: Headers) -> None:
+    def record_request(self, verb: str, target: bytes, headers: Headers) -> None:
         if not self._done:
             path = target.decode("latin-1")
-            self._control("client", event="request", verb=verb, path=path, headers=_kept(headers))
+            self._control("client", event="request", verb=verb, path=path, headers=_recorded_headers(headers))
 
-    def sent(self, data: bytes) -> None:
+    def record_sent(self, data: bytes) -> None:
         if not self._done:
             self._client(data)
 
-    def response(self, status: int, headers: Headers) -> None:
+    def record_response(self, status: int, headers: Headers) -> None:
         if not self._done:
             length = header(headers, b"content-length")
             self._left = int(length) if length and length.isdigit() else None
-            self._control("server", event="response", status=status, headers=_kept(headers))
+            self._control("server", event="response", status=status, headers=_recorded_headers(headers))
 
-    def received(self, data: bytes) -> None:
+    def record_received(self, data: bytes) -> None:
         if self._left is not None:
             self._left -= len(data)
         if not self._done and data:
             self._server(data)
 
-    def closed(self) -> None:
+    def record_close(self) -> None:
         if not self._done:
             self._server(b"")
             self._done = True
 
-    def aborted(self, side: Side) -> None:
+    def record_abort(self, side: Side) -> None:
         if self._left == 0:
-            self.closed()  # everything had arrived: that is no abort
+            self.record_close()  # everything had arrived: that is no abort
         self.end(side, event="abort")
 
     def end(self, side: Side, **facts: str) -> None:
@@ -232,9 +232,9 @@ class _Body:
         self._start = bytearray()
         self._is_read = False
         if not request.expects_body:
-            self._end()
+            self._watch_client()
 
-    def _end(self) -> None:
+    def _watch_client(self) -> None:
         """From now on, the client ends all work for it when it leaves. Before, to read on says that it has left."""
         task = asyncio.current_task()
         assert task is not None
@@ -245,14 +245,14 @@ class _Body:
 
     async def pieces(self) -> AsyncIterator[bytes]:
         async for data in self._request.pieces():
-            self._tap.sent(data)
+            self._tap.record_sent(data)
             if len(self._start) < _REMEMBERED:
                 self._start += data
             yield data
-        self._tap.sent(b"")
-        self._end()
+        self._tap.record_sent(b"")
+        self._watch_client()
 
-    async def rest(self) -> None:
+    async def read_rest(self) -> None:
         """Read, and so record, the rest."""
         if not self._is_read:
             async for _ in self.pieces():
@@ -264,7 +264,7 @@ class _Body:
         return (messages[0].rpc_id if len(messages) == 1 else None) or "null"
 
 
-class _Endpoint:
+class _EndpointRewriter:
     """Rewrites the first event of a stream, if that names an endpoint. Only that event is held until it is whole.
 
     https://modelcontextprotocol.io/specification/2024-11-05/basic/transports#http-with-sse
@@ -275,7 +275,7 @@ class _Endpoint:
         self._events: Events | None = Events()
         self._held = b""
 
-    def rewritten(self, piece: bytes) -> bytes:
+    def rewrite_piece(self, piece: bytes) -> bytes:
         if self._events is None:
             return piece
         self._held += piece
@@ -292,7 +292,7 @@ class _Endpoint:
         return line.sub(lambda found: found[1] + ours, held, count=1)
 
 
-def _bare(path: bytes) -> bytes:
+def _bare_path(path: bytes) -> bytes:
     """A path without its query and a slash at its end, which servers redirect to or from."""
     return path.partition(b"?")[0].rstrip(b"/") or b"/"
 
@@ -301,10 +301,10 @@ def _bare(path: bytes) -> bytes:
 def _kept_name(key: bytes) -> str | None:
     """The name of a header that is recorded; None for others."""
     name = key.decode("latin-1").lower()
-    return name if protocol.kept_header(name) else None
+    return name if protocol.is_kept_header(name) else None
 
 
-def _kept(headers: Headers) -> dict[str, str]:
+def _recorded_headers(headers: Headers) -> dict[str, str]:
     kept: dict[str, str] = {}
     for key, value in headers:
         name = _kept_name(key)

@@ -14,7 +14,7 @@ from .message import Headers
 from .streams import Conversation, Stream
 
 if TYPE_CHECKING:
-    from ...replay.sends import Call
+    from ...replay.sends import ClientCall
     from .listen import HttpRequest
 
 JSON = b"application/json"
@@ -43,7 +43,7 @@ class Response:
         self._hang_up = hang_up
         self._fail = fail
         self._when_closed = when_closed
-        self._begun: set[Call] = set()  # unanswered calls that something was sent for
+        self._begun: set[ClientCall] = set()  # unanswered calls that something was sent for
         self._is_reading = False  # the client is given time to read
 
     def run(self, opening: bytes = b"") -> None:
@@ -108,7 +108,7 @@ class Response:
                 self._hang_up(item.code)
             request.abort()
 
-    def _begin_as_recorded(self, call: Call) -> None:
+    def _begin_as_recorded(self, call: ClientCall) -> None:
         """Begin a response that gets no answer, if the recorded one had begun."""
         selection, recorded = self._conversation.selection, call.recorded
         channel = selection.facts(recorded).channel if recorded else None
@@ -123,18 +123,18 @@ class Response:
             sends = [item, *stream.take_answers()]
             is_cut = isinstance(stream.peek(), Hangup)
             if stream.unanswered <= 0 and (is_cut or not self._conversation.goes_on(stream, sends[-1])):
-                self._whole(sends, is_cut)
+                self._send_whole(sends, is_cut)
                 return
         else:
             sends = [item]
             if self._lets_read(item):
                 return
         for send in sends:
-            self._event(encoded(send))
+            self._event(encode_event(send))
         if stream.unanswered <= 0 and not stream.waits_for_ever and not self._conversation.goes_on(stream, sends[-1]):
             self._request.end()
 
-    def _whole(self, sends: list[Send], is_cut: bool) -> None:
+    def _send_whole(self, sends: list[Send], is_cut: bool) -> None:
         """Send answers that are the whole response; those of a batch in one array.
 
         Unless something comes between or behind them. Where others of the batch have no answer yet, and perhaps never
@@ -142,7 +142,7 @@ class Response:
         """
         texts = [_text(self._conversation, send) for send in sends]
         body = texts[0] if len(texts) == 1 else b"[" + b",".join(map(_elements, texts)) + b"]"
-        status, content = _as_recorded(self._conversation, sends[0])
+        status, content = _recorded_status(self._conversation, sends[0])
         headers = [*([(b"content-type", content)] if content else []), *session_header(self._conversation)]
         if is_cut:  # the length says more than comes
             self._request.begin(status, headers, len(body) + 1)
@@ -163,11 +163,11 @@ class Response:
             self._begun.discard(send.call)
             self._stream.put_back(send)
             self._is_reading = True
-            asyncio.get_running_loop().call_later(_READING, self._has_read)
+            asyncio.get_running_loop().call_later(_READING, self._resume_after_read)
             return True
         return False
 
-    def _has_read(self) -> None:
+    def _resume_after_read(self) -> None:
         self._is_reading = False
         self.go_on()
 
@@ -186,7 +186,7 @@ class Response:
         self._request.put(data)
 
 
-def encoded(send: Send) -> bytes:
+def encode_event(send: Send) -> bytes:
     """A message as an event."""
     recorded, text = send.recorded, send.text.rstrip(b"\r\n")
     if recorded is None or recorded.head is None:
@@ -206,7 +206,7 @@ def _text(conversation: Conversation, send: Send) -> bytes:
     return send.text.rstrip(b"\r\n")
 
 
-def _as_recorded(conversation: Conversation, send: Send) -> tuple[int, bytes]:
+def _recorded_status(conversation: Conversation, send: Send) -> tuple[int, bytes]:
     """Status and content type, as recorded; if that was not over HTTP, as the era has it."""
     recorded = send.recorded
     if recorded is not None and recorded.status not in ("error", "refused"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import parse_qs, quote
@@ -20,7 +21,7 @@ from .streams import Conversation, Stream
 
 if TYPE_CHECKING:
     from ...replay.selection import Selection
-    from ...replay.sends import Call
+    from ...replay.sends import ClientCall
     from ...replay.stage import Stage
     from .listen import HttpRequest
 
@@ -86,7 +87,7 @@ class SessionIds:
         return int(number) if name == (self.recorded or _NAME) and _COUNTED.fullmatch(number) else None
 
 
-class Server:
+class ReplayServer:
     """A deck for each session of the legacy era, one for all of the modern."""
 
     def __init__(
@@ -169,10 +170,10 @@ class Server:
     # -- Streamable HTTP
 
     def _post(self, request: HttpRequest) -> None:
-        parsed = self._parsed(request)
+        parsed = self._parse_body(request)
         if parsed is None:
             return
-        conversation = self._whose(request.fields, parsed[1])
+        conversation = self._find_conversation(request.fields, parsed[1])
         if isinstance(conversation, _Refusal):
             self._refuse(request, conversation)
             return
@@ -187,7 +188,7 @@ class Server:
         self._take(conversation, request, parsed, channel)
         self._respond(conversation, stream, request)
 
-    def _parsed(self, request: HttpRequest) -> frames.Parsed | None:
+    def _parse_body(self, request: HttpRequest) -> frames.Parsed | None:
         """The messages of a body; None if the request is refused for what it holds."""
         parsed = frames.parse(request.body or b"")
         if not parsed[1]:
@@ -208,7 +209,7 @@ class Server:
     def _channel(self, verb: str) -> str:
         return http_channel(verb, next(self._numbers))
 
-    def _whose(self, fields: dict[bytes, bytes], messages: list[frames.Message]) -> Conversation | _Refusal:
+    def _find_conversation(self, fields: dict[bytes, bytes], messages: list[frames.Message]) -> Conversation | _Refusal:
         number = fields.get(_SESSION)
         if number is not None:
             return self._conversations.get(number.decode("latin-1"), _NO_SESSION)
@@ -222,9 +223,9 @@ class Server:
                 decks = self._stage.deck(self._pass_on, repeats="cycle", legacy=False)
                 self._modern = Conversation(*decks, "")
             return self._modern
-        return self._unnamed() or _SESSION_WANTED
+        return self._nameless_conversation() or _SESSION_WANTED
 
-    def _unnamed(self) -> Conversation | None:
+    def _nameless_conversation(self) -> Conversation | None:
         """The conversation of clients that name no session; None if the recorded server gave them an id to name."""
         if self._nameless is None and self._stage.needs_no_id():
             self._nameless = self._begin()
@@ -290,21 +291,21 @@ class Server:
         self._respond(conversation, stream, request, opening, lambda: self._end(conversation.number))
 
     def _sse_post(self, request: HttpRequest) -> None:
-        conversation = self._conversations.get(_named(request.query) or "")
+        conversation = self._conversations.get(_session_of_query(request.query) or "")
         if conversation is None or conversation.everything is None:
             self._refuse(request, _NO_SESSION)
             return
-        parsed = self._parsed(request)
+        parsed = self._parse_body(request)
         if parsed is not None:
             request.respond(202, [(b"content-type", TEXT)], b"Accepted")
             self._take(conversation, request, parsed, SSE)
 
     # -- where there are other workers
 
-    def elsewhere(self, target: str, headers: Headers) -> int | None:
+    def find_other_worker(self, target: str, headers: Headers) -> int | None:
         """The other worker that a request is for, by its session; None if it is for us, or for nobody."""
         path, _, query = target.partition("?")
-        number = _named(query) if path.rstrip("/").endswith(MESSAGES_PATH) else header(headers, _SESSION)
+        number = _session_of_query(query) if path.rstrip("/").endswith(MESSAGES_PATH) else header(headers, _SESSION)
         if number is None or self._shared_ids is None:
             return None
         owner = self._shared_ids.owner(number)
@@ -312,7 +313,7 @@ class Server:
 
     # -- where a live server may step in
 
-    def _pass_on(self, call: Call) -> bool:
+    def _pass_on(self, call: ClientCall) -> bool:
         return False
 
     def _take(self, conversation: Conversation, request: HttpRequest, parsed: frames.Parsed, channel: str) -> None:
@@ -322,13 +323,8 @@ class Server:
     def _play(
         self, conversation: Conversation, request: HttpRequest, body: bytes, parsed: frames.Parsed, channel: str
     ) -> None:
-        """Give the deck a message, with the headers that repeat it."""
-        own = {
-            name.decode("latin-1"): value.decode("latin-1")
-            for name, value in request.fields.items()
-            if name[:4] == b"mcp-"
-        }
-        conversation.receive(body, channel, parsed, own)
+        """Give the deck a message."""
+        conversation.receive(body, channel, parsed, partial(_mcp_headers, request.fields))
 
     def rewind(self) -> None:
         """Rewind the tape for the next client of the modern era; those of the legacy era have decks of their own."""
@@ -349,6 +345,11 @@ class Server:
         self._stop()
 
 
-def _named(query: str) -> str | None:
+def _mcp_headers(fields: dict[bytes, bytes]) -> dict[str, str]:
+    """The headers that repeat what a message says."""
+    return {n.decode("latin-1"): v.decode("latin-1") for n, v in fields.items() if n.startswith(b"mcp-")}
+
+
+def _session_of_query(query: str) -> str | None:
     """The session that an address of HTTP+SSE names."""
     return next(iter(parse_qs(query).get("sessionId", ())), None)

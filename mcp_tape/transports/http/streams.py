@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...replay.sends import Action, Hangup, Refuse, Reset, Send
@@ -19,10 +19,10 @@ from ...wire.channels import STDIO, is_listen_stream
 if TYPE_CHECKING:
     from typing import Protocol
 
-    from ...cassette.lookup.messages import Recorded
+    from ...cassette.lookup.messages import RecordedMessage
     from ...replay.deck import Deck
     from ...replay.opening import Opening
-    from ...replay.sends import Player
+    from ...replay.sends import Headers, Player
 
     class Sender(Protocol):
         """The response that a stream is sent as."""
@@ -43,6 +43,11 @@ _MOST_BYTES = 64 << 20  # of them
 class Stream:
     """The actions for one HTTP response, queued until they are sent."""
 
+    resumed: str | None = None  # the id of the event after which it resumes
+    left = False
+    lingers_until = float("-inf")  # behind its last answer, for what comes by the clock
+    sender: Sender | None = None  # once its response may begin
+
     def __init__(self, channel: str, asked: Sequence[str] = (), *, listens: bool = False) -> None:
         """`asked`: the ids of the requests that it answers; a GET has none, and stays open."""
         self.channel = channel
@@ -51,11 +56,7 @@ class Stream:
         self.waits_for_ever = not asked
         self.is_held = listens or self.waits_for_ever  # opened at once, though there may be nothing to send yet
         self.is_get = self.waits_for_ever  # which cannot be answered with JSON
-        self.resumed: str | None = None  # the id of the event after which it resumes
-        self.left = False
         self.when_left: Callable[[], object] = lambda: None
-        self.lingers_until = float("-inf")  # behind its last answer, for what comes by the clock
-        self.sender: Sender | None = None  # once its response may begin
         self.items: deque[Action | None] = deque()  # that are not sent yet
 
     def leave(self) -> None:
@@ -88,7 +89,7 @@ class Stream:
     def peek(self) -> Action | None:
         return self.items[0] if self.items else None
 
-    def rest(self) -> list[Send]:
+    def unsent_messages(self) -> list[Send]:
         """The messages that were not sent."""
         return [item for item in self.items if isinstance(item, Send)]
 
@@ -103,7 +104,7 @@ class Conversation:
         self._now = float("-inf")  # until when what is due was handed out
         self._streams: dict[str, Stream] = {}
         self._unsent: list[tuple[str | None, Send]] = []  # with the event after which its stream resumes
-        self._sent = Sent()
+        self._sent = SentEvents()
         self._left_out: set[str] = set()  # methods of messages that no stream is for
         self._lost: set[str] = set()  # the channels that a client may come back to
         self.deck = deck
@@ -129,7 +130,7 @@ class Conversation:
 
     def resume(self, channel: str, event: str) -> Stream | None:
         """Open the stream of a GET that resumes after an event; None if the event is not known."""
-        found = self._sent.behind(event)
+        found = self._sent.events_after(event)
         goes_on = any(event == resumed for resumed, _ in self._unsent)
         if found is None or (goes_on and found.is_over):
             return self._resume_ended(channel, event, goes_on)
@@ -165,7 +166,7 @@ class Conversation:
         self.flush()
         return stream
 
-    def receive(self, text: bytes, channel: str, parsed: frames.Parsed, headers: Mapping[str, str]) -> None:
+    def receive(self, text: bytes, channel: str, parsed: frames.Parsed, headers: Headers) -> None:
         self._player.receive(text, channel, self._loop.time(), parsed, headers)
         self.flush()
 
@@ -240,7 +241,7 @@ class Conversation:
         elif stream.left and self._sent.has(stream.channel):
             self._lost.add(stream.channel)
         elif stream.items:  # what was not sent, or comes after the answer, goes to the stream for all else
-            self._unsent += [(stream.resumed, send) for send in stream.rest()]
+            self._unsent += [(stream.resumed, send) for send in stream.unsent_messages()]
             self._hand_on()
             self._send()
 
@@ -283,7 +284,7 @@ class Conversation:
             if stream is not None:
                 stream.put(action)
             if isinstance(action, Hangup | Reset) and action.lost is not None:
-                self._lose(action.lost)
+                self._keep_lost(action.lost)
             return
         recorded = action.recorded
         if recorded is not None and recorded.kind == "noise" and recorded.channel == STDIO:
@@ -299,7 +300,7 @@ class Conversation:
             if own is not None:
                 self._end_early(own, action)
         else:
-            self._to_listener(self._behind(recorded), action)
+            self._to_listener(self._resume_point(recorded), action)
 
     def _put(self, channel: str, send: Send) -> None:
         """Send on a stream that is open, or that the client may resume."""
@@ -307,24 +308,24 @@ class Conversation:
         if stream is not None:
             stream.put(send)
         if self.number:
-            self._sent.add(channel, send, stream.asked if stream is not None else self._sent.asked(channel))
+            self._sent.add(channel, send, stream.asked if stream is not None else self._sent.requests_of(channel))
 
-    def _lose(self, send: Send) -> None:
+    def _keep_lost(self, send: Send) -> None:
         """Keep a message that a broken connection took the place of: the client may resume."""
         if self._sent.has(send.channel):
             self._lost.add(send.channel)
-            self._sent.add(send.channel, send, self._sent.asked(send.channel))
+            self._sent.add(send.channel, send, self._sent.requests_of(send.channel))
 
-    def _was_elsewhere(self, recorded: Recorded | None) -> bool:
+    def _was_elsewhere(self, recorded: RecordedMessage | None) -> bool:
         """Return whether a message came on a GET stream although it belongs to a request. The modern era has none."""
         if recorded is None or not self.number or not is_listen_stream(recorded.channel or ""):
             return False
         return not self.selection.controls.is_shared(recorded.session)
 
-    def _behind(self, recorded: Recorded | None) -> str | None:
+    def _resume_point(self, recorded: RecordedMessage | None) -> str | None:
         if not self._was_elsewhere(recorded) or recorded is None:
             return None
-        return self.selection.controls.resumed(recorded.session, recorded.channel or "")
+        return self.selection.controls.resumed_event(recorded.session, recorded.channel or "")
 
     def _end_early(self, stream: Stream, send: Send) -> None:
         """End the stream of a POST before its answer where the recorded server did, for the client to resume it."""
@@ -370,7 +371,7 @@ def _takes(stream: Stream, resumed: str | None, send: Send) -> bool:
     return stream.resumed is not None and (stream.resumed == resumed or stream.channel == send.channel)
 
 
-class Rest(NamedTuple):
+class StreamRemainder(NamedTuple):
     """The events of a stream after one of them, the stream's requests, and the number of answers before."""
 
     channel: str
@@ -384,7 +385,7 @@ class Rest(NamedTuple):
         return not self.sends and 0 < len(self.asked) <= self.answered
 
 
-class Sent:
+class SentEvents:
     """The last events of all streams of one client, which may lose its connection and resume after one of them.
 
     Nothing is kept of streams whose events have no ids.
@@ -412,7 +413,7 @@ class Sent:
         while len(self._events) > _MOST_EVENTS or (self._size > _MOST_BYTES and len(self._events) > 1):
             self._drop()
 
-    def behind(self, number: str) -> Rest | None:
+    def events_after(self, number: str) -> StreamRemainder | None:
         """Return what follows the event with this id; None if there is no such event."""
         events = list(self._events)
         at = next((place for place in reversed(range(len(events))) if events[place][1] == number), None)
@@ -421,9 +422,9 @@ class Sent:
         channel = events[at][0]
         before = [send for own, _, send in events[: at + 1] if own == channel]
         behind = [send for own, _, send in events[at + 1 :] if own == channel]
-        return Rest(channel, self._channels[channel][1], behind, sum(map(answers_in, before)))
+        return StreamRemainder(channel, self._channels[channel][1], behind, sum(map(answers_in, before)))
 
-    def asked(self, channel: str) -> Sequence[str]:
+    def requests_of(self, channel: str) -> Sequence[str]:
         return self._channels.get(channel, (0, ()))[1]
 
     def _drop(self) -> None:

@@ -12,8 +12,8 @@ import httpx2
 
 from ...errors import ServerError
 from ...wire import protocol
-from ...wire.compression import Decoder, TooLargeError, readable
-from ...wire.framing import Event, Events, Line, Whole, is_event_stream
+from ...wire.compression import BodyTooLargeError, Decoder, readable_codings
+from ...wire.framing import Event, Events, Line, WholeBody, is_event_stream
 from .message import Headers, header
 
 Failed = httpx2.HTTPError
@@ -36,11 +36,11 @@ class Upstream:
         self.shown = str(self.url.copy_with(userinfo=b"", query=None))  # without what may be secret
         self._given = [(name.lower().encode(), value.encode()) for name, value in headers]
         self._client = httpx2.AsyncClient(
-            verify=trust(url, cacert),
+            verify=trusted_certificates(url, cacert),
             timeout=httpx2.Timeout(None, connect=_CONNECT),
             limits=httpx2.Limits(max_connections=None, max_keepalive_connections=100, keepalive_expiry=_IDLE),
             trust_env=True,
-            event_hooks={"response": [_without_location]},
+            event_hooks={"response": [_hide_location]},
         )
 
     @property
@@ -53,7 +53,7 @@ class Upstream:
         """Send a request and return the response, its body still to be read. `target`: a path, perhaps with a query."""
         if target == self.path and self.url.query:
             target = self.url.raw_path
-        request = httpx2.Request(verb, self.url, headers=self._sent_on(verb, headers), content=body)
+        request = httpx2.Request(verb, self.url, headers=self._forwarded_headers(verb, headers), content=body)
         request.extensions["target"] = target  # as it came: a URL would be put into other words
         return await self._client.send(request, stream=True)
 
@@ -67,19 +67,19 @@ class Upstream:
 
     def path_of(self, url: str, base: bytes) -> str | None:
         """Path and query of a URL, if it is of this server; it may be relative to a path."""
-        found = within(str(self.url), url.strip(), base.decode("latin-1"))
+        found = resolve_within(str(self.url), url.strip(), base.decode("latin-1"))
         return found and path_and_query(found)
 
-    def _sent_on(self, verb: str, headers: Headers) -> Headers:
+    def _forwarded_headers(self, verb: str, headers: Headers) -> Headers:
         dropped = {b"host", b"accept-encoding", *(name for name, _ in self._given)}
         kept = end_to_end(headers, dropped)
         asked = next((value for name, value in headers if name == b"accept-encoding"), b"").decode("latin-1")
         # Of a stream each event is to be seen as it comes, and an endpoint in it to be rewritten.
-        coding = "identity" if verb == "GET" else readable(asked)
+        coding = "identity" if verb == "GET" else readable_codings(asked)
         return [*kept, (b"accept-encoding", coding.encode()), *self._given]
 
 
-async def _without_location(response: httpx2.Response) -> None:
+async def _hide_location(response: httpx2.Response) -> None:
     """Hide a redirect from httpx2, which reads it although it is not to follow: not every one is a URL."""
     response.extensions[_AS_CAME] = response.headers.raw
     response.headers.pop("location", None)
@@ -94,14 +94,14 @@ def end_to_end(headers: Headers, without: set[bytes] | frozenset[bytes] = frozen
     return [(key.lower(), value) for key, value in headers if key.lower() not in dropped]
 
 
-class Heard(NamedTuple):
+class ReceivedMessage(NamedTuple):
     """A message, or other data, and the name of the event that it came in."""
 
     text: bytes
     event: str | None = None
 
 
-class Mark:
+class ResumeMark:
     """The last event of a stream, and the time to wait before it is resumed.
 
     https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#resumability-and-redelivery
@@ -111,29 +111,29 @@ class Mark:
         self.last = ""
         self.retry = 1.0
 
-    def see(self, number: str | None, retry: str | None) -> None:
+    def update(self, number: str | None, retry: str | None) -> None:
         self.last = number or self.last
         # "If the field value consists of only ASCII digits"; eight of them would be hours.
         # https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation
         self.retry = int(retry) / 1000 if retry and re.fullmatch("[0-9]{1,7}", retry) else self.retry
 
 
-class Incoming:
+class IncomingResponse:
     """A response of a server, read piece by piece: a JSON body, an event stream, an error, or a redirect.
 
     https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#sending-messages-to-the-server
     """
 
-    def __init__(self, status: int, headers: Headers, mark: Mark | None = None) -> None:
+    def __init__(self, status: int, headers: Headers, mark: ResumeMark | None = None) -> None:
         """`mark`: of the stream that this response resumes."""
         headers = [(name.lower(), value) for name, value in headers]
         self.status = status
         self.content_type = header(headers, b"content-type") or ""
         self.session = header(headers, protocol.SESSION_HEADER.encode())
         self.location = header(headers, b"location") if status in _REDIRECTS else None
-        self.mark = mark or Mark()
+        self.mark = mark or ResumeMark()
         self._error = bytearray()
-        self._framing: Events | Whole = Events() if is_event_stream(self.content_type) else Whole()
+        self._framing: Events | WholeBody = Events() if is_event_stream(self.content_type) else WholeBody()
         coding = header(headers, b"content-encoding") or "identity"
         self._decoder = Decoder(coding) if coding.lower() != "identity" else None
 
@@ -146,44 +146,44 @@ class Incoming:
         """The body of an error, as far as it was read."""
         return bytes(self._error)
 
-    def feed(self, data: bytes) -> Iterator[Heard]:
+    def feed(self, data: bytes) -> Iterator[ReceivedMessage]:
         """Return the messages that this piece of the body completes."""
-        for piece in self._plain(data):
+        for piece in self._decompress(data):
             if self.is_error:
                 self._error += piece
             elif self.location is None:
-                yield from self._heard(self._framing.feed(piece))
+                yield from self._messages_of(self._framing.feed(piece))
 
-    def close(self) -> Iterator[Heard]:
+    def close(self) -> Iterator[ReceivedMessage]:
         """Return the messages that the end of the body completes."""
         # Of events, "once the end of the file is reached, any pending data must be discarded".
         # https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation
-        if isinstance(self._framing, Whole) and self.location is None:
-            yield from self._heard(self._framing.close())
+        if isinstance(self._framing, WholeBody) and self.location is None:
+            yield from self._messages_of(self._framing.close())
 
-    def _heard(self, units: Iterable[Event | Line]) -> Iterator[Heard]:
+    def _messages_of(self, units: Iterable[Event | Line]) -> Iterator[ReceivedMessage]:
         for unit in units:
             if not isinstance(unit, Event):
-                yield Heard(unit[0])
+                yield ReceivedMessage(unit[0])
                 continue
-            self.mark.see(unit.field(b"id"), unit.field(b"retry"))
+            self.mark.update(unit.field(b"id"), unit.field(b"retry"))
             if unit.text:
-                yield Heard(unit.text, unit.field(b"event"))
+                yield ReceivedMessage(unit.text, unit.field(b"event"))
 
-    def _plain(self, data: bytes) -> list[bytes]:
+    def _decompress(self, data: bytes) -> list[bytes]:
         """The data decompressed; as it is if that cannot be done, nothing if it is too much."""
         if self._decoder is None:
             return [data]
         try:
             return list(self._decoder.feed(data))
-        except TooLargeError:
+        except BodyTooLargeError:
             return []
         except ValueError:
             self._decoder = None
             return [data]
 
 
-def why(error: Exception) -> str:
+def failure_reason(error: Exception) -> str:
     """The reason of a failure, in words."""
     cause: BaseException | None = error
     while cause is not None:
@@ -197,7 +197,7 @@ def why(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-def trust(url: str, cacert: str | None) -> ssl.SSLContext | bool:
+def trusted_certificates(url: str, cacert: str | None) -> ssl.SSLContext | bool:
     """The certificates to trust: the system's, or those in a file. Without TLS there are none, as requests stay with
     the server of the URL: to load the system's takes longer than a whole session."""
     if cacert is None:
@@ -208,7 +208,7 @@ def trust(url: str, cacert: str | None) -> ssl.SSLContext | bool:
         raise ServerError(f"--cacert {cacert}: {getattr(error, 'strerror', None) or error}") from None
 
 
-def within(server: str, url: str, base: str = "") -> str | None:
+def resolve_within(server: str, url: str, base: str = "") -> str | None:
     """Resolve a URL against a path of a server, or its own URL; None if it leads to another server."""
     try:
         whole = urljoin(server, urljoin(base, url))

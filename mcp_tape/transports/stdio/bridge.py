@@ -26,12 +26,12 @@ def main(path: str) -> int:
         sys.stderr.write(f"mcp-tape: the tape is no longer in use ({error.strerror}); start this within the test\n")
         return 4
     server.sendall(os.getpid().to_bytes(PID_BYTES, "big"))
-    _thread.start_new_thread(_take, (0, server))
-    _give(server, 1)
+    _thread.start_new_thread(_pass_to_server, (0, server))
+    _pass_to_client(server, 1)
     return _exit_code(os.path.dirname(path))
 
 
-def _take(source: int, server: _socket.socket) -> None:
+def _pass_to_server(source: int, server: _socket.socket) -> None:
     """Pass the client's messages on to the server, even while the client reads nothing."""
     try:
         while data := os.read(source, _CHUNK):
@@ -41,7 +41,7 @@ def _take(source: int, server: _socket.socket) -> None:
         pass  # the server has ended
 
 
-def _give(server: _socket.socket, target: int) -> None:
+def _pass_to_client(server: _socket.socket, target: int) -> None:
     """Pass the server's messages on to the client, each piece once the last was read, within bounds.
 
     TypeScript clients forget a call's progress when its answer comes in the same read.

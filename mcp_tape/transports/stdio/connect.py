@@ -13,11 +13,11 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...errors import ServerError
-from ...redaction.diagnostics import Discreet, Rules
+from ...redaction.diagnostics import DiagnosticRedactor, Rules
 from ...wire import frames, jsontext, protocol, rewrite
 from ...wire.framing import Lines
 from ..process import AS_WE_ARE, Around
-from ..programs import start
+from ..programs import start_server
 from . import relay
 
 _PATIENCE = 2.0  # seconds for each step of ending a server, as SDK clients have
@@ -26,7 +26,7 @@ _UNREAD = 10_000  # messages that wait to be read; beyond that the server has to
 _TAIL, _WIDTH = 20, 500  # lines of stderr that are kept, and characters of each
 
 
-class Ended(NamedTuple):
+class ServerEnd(NamedTuple):
     """The end of a server: its exit code, if it has one, and the last lines of its stderr."""
 
     code: int | None
@@ -50,14 +50,14 @@ if TYPE_CHECKING:
         def receive(self, timeout: float) -> bytes | None: ...
 
         @property
-        def ended(self) -> Ended | None: ...
+        def ended(self) -> ServerEnd | None: ...
 
         def stderr(self) -> tuple[str, ...]: ...
 
         def close(self) -> None: ...
 
 
-class Stdio:
+class StdioConnection:
     """A server that was started. `storing`: seconds that it may take to end after its last output.
 
     The last lines of its stderr are kept, redacted by these rules.
@@ -71,8 +71,8 @@ class Stdio:
         rules: Rules | None = None,
         around: Around = AS_WE_ARE,
     ) -> None:
-        self._discreet = Discreet(rules or Rules(environ=os.environ))
-        self._process = start(command, around)
+        self._discreet = DiagnosticRedactor(rules or Rules(environ=os.environ))
+        self._process = start_server(command, around)
         self._storing = storing
         self._inbox: queue.Queue[bytes | None] = queue.Queue(_UNREAD)
         self._outbox: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
@@ -86,7 +86,7 @@ class Stdio:
         for thread in self._threads:
             thread.start()
 
-    def __enter__(self) -> Stdio:
+    def __enter__(self) -> StdioConnection:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -115,15 +115,15 @@ class Stdio:
         return line
 
     @property
-    def ended(self) -> Ended | None:
+    def ended(self) -> ServerEnd | None:
         """The end of the server, once all its output was received."""
         if not self._at_end:
             return None
         self._lingers = self._lingers or not _has_ended(self._process, _PATIENCE)
         self._threads[1].join(_LAST_WORDS)
         if self.code is None:
-            return Ended(None, self.stderr(), "the server has closed its output")
-        return Ended(self.code, self.stderr())
+            return ServerEnd(None, self.stderr(), "the server has closed its output")
+        return ServerEnd(self.code, self.stderr())
 
     def stderr(self) -> tuple[str, ...]:
         return tuple(self._tail)
@@ -237,7 +237,7 @@ def ask(
             if message.kind == "response" and message.rpc_id == frames.id_text(rpc_id):
                 return _answer(connection, message, method)
             if message.kind == "request":
-                member, value = protocol.answer_alone(message.method, capabilities or {})
+                member, value = protocol.unattended_answer(message.method, capabilities or {})
                 connection.send(rewrite.response(message.rpc_id, member, jsontext.dumps(value)))
     raise ServerError(_with_tail(f"the server did not answer {method} within {timeout:g} s", connection.stderr()))
 

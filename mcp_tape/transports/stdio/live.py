@@ -16,19 +16,19 @@ from ...wire import frames
 from ...wire.channels import STDERR, STDIO
 from ...wire.framing import Lines
 from ..process import Around
-from ..programs import start
+from ..programs import start_server
 from . import relay
 
 if TYPE_CHECKING:
     from ...record.recorder import Recorder
-    from ...replay.sends import Action, Call, Headers
+    from ...replay.sends import Action, ClientCall, Headers
     from ...replay.stage import Stage
 
 _PATIENCE = 2.0  # seconds for each step of ending it, as SDK clients have
 _ANSWER = 10.0  # seconds for the answers to a client that has sent its last
 
 
-class Live:
+class LivePlayer:
     """A player in front of another: moves lines between a live server and what decides about them.
 
     Each line is recorded before it is seen.
@@ -54,20 +54,20 @@ class Live:
         self._input: _Outlet | None = None
         self._echo = _Outlet(2, self.unsent)
 
-    def _start(self, call: Call) -> None:
+    def _start(self, call: ClientCall) -> None:
         try:
-            process = self._process = start(self._command, self._around)
+            process = self._process = start_server(self._command, self._around)
         except ServerError as error:
             self._stage.fail(error)
             raise
-        self._stage.note(f"a miss: starting the live server; {self.episodes.seen}")
+        self._stage.note(f"a miss: starting the live server; {self.episodes.prelude_text}")
         assert process.stdin and process.stdout and process.stderr
         self._input = _Outlet(process.stdin.fileno(), self.unsent)
         self.watched[process.stdout.fileno()] = self._read_output
         self.watched[process.stderr.fileno()] = self._read_stderr
 
     def _flush(self) -> None:
-        for message in self.episodes.to_live():
+        for message in self.episodes.take_for_live():
             assert self._input and self._process and self._process.stdin
             if not self._process.stdin.closed:  # what comes too late goes nowhere
                 self._input.put(message.text + b"\n", None if message.is_earlier else self._to_server)
@@ -93,7 +93,7 @@ class Live:
             self._close_input(now)
         while self._pushes and self._pushes[0][0] <= now:
             self._pushes.pop(0)[1]()
-        learned = self.episodes.to_client()
+        learned = self.episodes.take_for_client()
         return [*self._player.due(now), *learned]
 
     def next_at(self) -> float | None:
@@ -110,7 +110,7 @@ class Live:
         self._player.abandon(channel)
 
     def _owes_nothing(self) -> bool:
-        return self.episodes.idle and not (self._input and self._input.is_waiting)
+        return self.episodes.is_idle and not (self._input and self._input.is_waiting)
 
     def _close_input(self, now: float) -> None:
         """End the server's input, and wait for its end no longer than clients do.
@@ -161,10 +161,10 @@ class Live:
         if not (data and self.episodes.is_catching_up):
             self._from_server(data)
         for text, eol in self._lines.feed(data) if data else self._lines.close():
-            self.episodes.from_live(text, eol)
+            self.episodes.hear_live(text, eol)
         if not data:
-            self._closed(self._process.stdout.fileno())
-            self.episodes.live_ended()
+            self._forget_descriptor(self._process.stdout.fileno())
+            self.episodes.lose_live()
 
     def _read_stderr(self) -> None:
         assert self._process and self._process.stderr
@@ -172,20 +172,20 @@ class Live:
         data = os.read(descriptor, relay.CHUNK)
         self._stderr(data)
         if not data:
-            self._closed(descriptor)
+            self._forget_descriptor(descriptor)
             return
         self._echo.put(data)
         if self._echo.is_waiting:  # the server waits for who reads our stderr, as it would without us
             del self.watched[descriptor]
             self._echo.when_sent = lambda: self.watched.setdefault(descriptor, self._read_stderr)
 
-    def _closed(self, descriptor: int) -> None:
+    def _forget_descriptor(self, descriptor: int) -> None:
         self.watched.pop(descriptor, None)
         if not self._has_more:
             self._pushes.clear()  # it has ended by itself
 
 
-def _nothing() -> None: ...
+def _do_nothing() -> None: ...
 
 
 class _Outlet:
@@ -198,7 +198,7 @@ class _Outlet:
         self._rest = memoryview(b"")  # of the piece that is being written
         self._room = select.poll()
         self._room.register(descriptor, select.POLLOUT)
-        self.when_sent: Callable[[], object] = _nothing  # once
+        self.when_sent: Callable[[], object] = _do_nothing  # once
 
     @property
     def is_waiting(self) -> bool:
@@ -226,7 +226,7 @@ class _Outlet:
             self._unsent[self._descriptor] = self._write
             return
         self._unsent.pop(self._descriptor, None)
-        sent, self.when_sent = self.when_sent, _nothing
+        sent, self.when_sent = self.when_sent, _do_nothing
         sent()
 
     def _begin(self) -> None:

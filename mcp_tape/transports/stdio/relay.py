@@ -15,7 +15,7 @@ from time import monotonic, sleep
 
 from ...light import deque
 from ...wire.channels import STDERR, STDIO
-from ..process import Child, GroupWatch, Server, point_at_null
+from ..process import Child, GroupWatch, ServerProcess, point_at_null
 from ..signals import OTHERS, SIGNALS, signal
 
 TYPE_CHECKING = False  # as in the package's __init__
@@ -34,7 +34,7 @@ SILENCE = 0.5  # after the server's exit a grandchild may hold its pipes open
 LAST_WORDS = 0.3  # after a signal there is no time to wait for silence, or for a client that does not read
 
 
-def relay(server: Server, recorder: Recorder, warn: Callable[[str], None]) -> int:
+def relay(server: ServerProcess, recorder: Recorder, warn: Callable[[str], None]) -> int:
     """Pass everything on until the server is gone; return its exit code, 128+n for a signal."""
     return _Relay(server.process, server.group, recorder, warn).run()
 
@@ -65,7 +65,7 @@ class _Relay:
             pump.start()
         self._until_exit()
         self._drain()
-        self._hear_of_its_signal()
+        self._wait_for_signal()
         for pump in self._outputs:
             pump.stop()
         self._group.close()
@@ -142,7 +142,7 @@ class _Relay:
             elif event is not None:
                 return  # a signal, and the server has ended
 
-    def _hear_of_its_signal(self) -> None:
+    def _wait_for_signal(self) -> None:
         """Wait a moment for the signal that ended the server, if it may have gone to our whole group."""
         end = monotonic() + SIGNAL_GRACE
         while -(self._server.returncode or 0) in SIGNALS and not self._is_told:

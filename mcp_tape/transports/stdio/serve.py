@@ -20,8 +20,8 @@ from ...wire.rewrite import single_line
 
 TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
-    from ...cassette.lookup.messages import Recorded
-    from ...replay.sends import Call, Player
+    from ...cassette.lookup.messages import RecordedMessage
+    from ...replay.sends import ClientCall, Player
 
 CHUNK = 1 << 16
 _SILENCE = 10  # milliseconds without a request, after which those who write to the cassette get their turn
@@ -68,8 +68,8 @@ class _Session:
         self._arrived: deque[bytes] = deque()
         self._ended = False
         self._reads = True  # the client takes what we write, as far as we know
-        self._begun: set[Call] = set()  # unanswered calls that something was sent for
-        self._open: Recorded | None = None  # noise that was sent last and has no line end
+        self._begun: set[ClientCall] = set()  # unanswered calls that something was sent for
+        self._open: RecordedMessage | None = None  # noise that was sent last and has no line end
         self._room = 0  # bytes that can be written without blocking, however many writes they take
         self._arrivals = select.poll()  # not select, which takes no descriptor above 1023
         self._arrivals.register(source, select.POLLIN)
@@ -114,7 +114,7 @@ class _Session:
         actions: list[Action] = [] if arrived else [*player.due(now)]
         while arrived:
             data = arrived.popleft()
-            self._lock.hold(monotonic())
+            self._lock.hold(now)
             for text, _ in self._lines.feed(data) if data else self._lines.close():
                 player.receive(text, STDIO, now)
                 actions += player.due(now)  # after each frame, whatever else came with it
@@ -146,7 +146,7 @@ class _Session:
             call = action.call
             if call is not None and not action.answers:
                 self._begun.add(call)
-            elif call in self._begun:
+            elif self._begun and call in self._begun:
                 self._begun.remove(call)
                 self._write_to_be_read(b"".join(texts))
                 texts.clear()

@@ -20,7 +20,7 @@ from time import monotonic
 from typing import Any, NamedTuple, NoReturn
 
 from ...errors import ServerError, TapeError
-from ...redaction.diagnostics import hidden
+from ...redaction.diagnostics import hide_secrets
 from ..process import die_with_parent, point_at_null
 from ..signals import SIGNALS
 
@@ -31,7 +31,7 @@ _PATIENCE = 10.0  # seconds for a worker to end
 Say = Callable[[str], None]
 
 
-class Place(NamedTuple):
+class WorkerPlace(NamedTuple):
     """A worker's place: its number, how many were there before it, and its line to the process that started it."""
 
     number: int
@@ -42,20 +42,20 @@ class Place(NamedTuple):
         self.line.sendall(_READY)
 
 
-class Ended(NamedTuple):
+class CrewResults(NamedTuple):
     """What the workers had to say at their end, by number, and how many died without a word."""
 
     results: list[tuple[int, Any]]
     died: int
 
 
-Work = Callable[[Place], Any]  # until the line ends; returns what there is to say, as JSON has it
+Work = Callable[[WorkerPlace], Any]  # until the line ends; returns what there is to say, as JSON has it
 
 
 class _Worker:
     """A process in a place, as it is seen from the one that started it."""
 
-    def __init__(self, place: Place, process: int) -> None:
+    def __init__(self, place: WorkerPlace, process: int) -> None:
         self.place = place
         self.process = process
         self._heard = b""
@@ -77,7 +77,7 @@ class _Worker:
         self._heard += data
         return not data
 
-    def said(self) -> dict[str, Any] | None:
+    def last_words(self) -> dict[str, Any] | None:
         """What it had to say at its end, a result or an error; None if it died before that."""
         text = self._heard.removeprefix(_READY)
         return json.loads(text) if text.endswith(b"\n") else None
@@ -96,14 +96,14 @@ class Crew:
         self._selector = selectors.DefaultSelector()
         self._give_up: float | None = None  # when to, once they are to end
         self._failed: TapeError | None = None
-        self._ended = Ended([], 0)
+        self._ended = CrewResults([], 0)
 
-    def run(self, started: Callable[[], None]) -> Ended:
+    def run(self, started: Callable[[], None]) -> CrewResults:
         """Let them work until a signal comes, or one has come to its end. `started` is called once all are ready."""
         _allow_many_connections()
         gc.collect()
         gc.freeze()  # what all of them share is not to be copied
-        with _woken() as woken:
+        with _wake_on_signal() as woken:
             self._selector.register(woken, selectors.EVENT_READ)
             for number in range(self._number):
                 self._start(number, 0)
@@ -125,9 +125,9 @@ class Crew:
             self._selector.close()
             for line in (ours, *(worker.place.line for worker in self._workers.values())):
                 line.close()
-            _work(Place(number, earlier, theirs), self._work, self._say, die_with_us)
+            _work(WorkerPlace(number, earlier, theirs), self._work, self._say, die_with_us)
         theirs.close()
-        worker = self._workers[number] = _Worker(Place(number, earlier, ours), process)
+        worker = self._workers[number] = _Worker(WorkerPlace(number, earlier, ours), process)
         self._selector.register(ours, selectors.EVENT_READ, worker)
 
     def _look(self) -> None:
@@ -149,17 +149,17 @@ class Crew:
         worker.place.line.close()
         _, status = os.waitpid(worker.process, 0)
         del self._workers[worker.place.number]
-        said = worker.said()
+        said = worker.last_words()
         if said is None:
-            self._miss(worker, os.waitstatus_to_exitcode(status))
+            self._replace_worker(worker, os.waitstatus_to_exitcode(status))
             return
         if "error" in said:
-            self._failed = self._failed or _error(**said)
+            self._failed = self._failed or _rebuild_error(**said)
         else:
             self._ended.results.append((worker.place.number, said["result"]))
         self._stop()
 
-    def _miss(self, worker: _Worker, code: int) -> None:
+    def _replace_worker(self, worker: _Worker, code: int) -> None:
         """Put another in the place of a worker that has died."""
         self._ended = self._ended._replace(died=self._ended.died + 1)
         how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with {code}"
@@ -185,7 +185,7 @@ class Crew:
                 worker.place.line.shutdown(socket.SHUT_WR)
 
 
-def _work(place: Place, work: Work, say: Say, die_with_us: Callable[[], None] | None) -> NoReturn:
+def _work(place: WorkerPlace, work: Work, say: Say, die_with_us: Callable[[], None] | None) -> NoReturn:
     """Be a worker. Signals are for the process that has started it, whoever they were sent to as well."""
     code = 1
     try:
@@ -195,20 +195,20 @@ def _work(place: Place, work: Work, say: Say, die_with_us: Callable[[], None] | 
         for number in SIGNALS:
             signal.signal(number, signal.SIG_IGN)
         point_at_null(1)  # where only the URL stands
-        place.line.sendall(_worked(place, work))
+        place.line.sendall(_run_work(place, work))
         code = 0
     except BrokenPipeError:
         pass  # we have outlived the process that started us, but not for long
     except BaseException as error:
         what = " ".join(f"{type(error).__name__}: {error}".split())
-        say(hidden(f"worker {place.number + 1} failed within mcp-tape, please report it: {what}"))
+        say(hide_secrets(f"worker {place.number + 1} failed within mcp-tape, please report it: {what}"))
     finally:
         with contextlib.suppress(OSError):
             sys.stderr.flush()
         os._exit(code)
 
 
-def _worked(place: Place, work: Work) -> bytes:
+def _run_work(place: WorkerPlace, work: Work) -> bytes:
     """Work, and return what there is to say at the end, as a line."""
     try:
         said = {"result": work(place)}
@@ -217,7 +217,7 @@ def _worked(place: Place, work: Work) -> bytes:
     return json.dumps(said).encode() + b"\n"
 
 
-def _error(error: str, code: int) -> TapeError:
+def _rebuild_error(error: str, code: int) -> TapeError:
     made = TapeError(error)
     made.exit_code = code
     return made
@@ -236,7 +236,7 @@ def peak() -> int:
 
 
 @contextlib.contextmanager
-def _woken() -> Iterator[int]:
+def _wake_on_signal() -> Iterator[int]:
     """A descriptor that can be read once a signal has told us to end, also if it came before we looked."""
     reader, writer = os.pipe()
     os.set_blocking(writer, False)

@@ -25,7 +25,7 @@ _BUSY = (errno.EAGAIN, errno.ENOBUFS, errno.ETOOMANYREFS)
 Take = Callable[[socket.socket, bytes], Coroutine[Any, Any, None]]
 
 
-class Boxes:
+class LetterBoxes:
     """The letter boxes of all workers: of each the end that its owner reads, and the one that others write to."""
 
     def __init__(self, workers: int) -> None:
@@ -33,18 +33,18 @@ class Boxes:
         for one in (end for pair in self._pairs for end in pair):
             one.setblocking(False)
 
-    def of(self, worker: int) -> Passing:
+    def of(self, worker: int) -> ConnectionPasser:
         """What this worker needs of them. To be called by the worker itself: all else is closed."""
         for number, (inside, slot) in enumerate(self._pairs):
             (slot if number == worker else inside).close()
-        return Passing(self._pairs[worker][0], [slot for _, slot in self._pairs])
+        return ConnectionPasser(self._pairs[worker][0], [slot for _, slot in self._pairs])
 
     def close(self) -> None:
         for one in (end for pair in self._pairs for end in pair):
             one.close()
 
 
-class Passing:
+class ConnectionPasser:
     """One worker's own box, and the slots of the others'."""
 
     def __init__(self, box: socket.socket, slots: Sequence[socket.socket]) -> None:
@@ -72,7 +72,7 @@ class Passing:
             ours.setblocking(False)
             with theirs:
                 descriptors = [connection.fileno(), theirs.fileno()]
-                while not _posted(slot, _LETTER.pack(len(data)), descriptors):
+                while not _post_letter(slot, _LETTER.pack(len(data)), descriptors):
                     await asyncio.sleep(_A_MOMENT)
             await asyncio.get_running_loop().sock_sendall(ours, data)
 
@@ -99,17 +99,17 @@ class Passing:
         await self._take(connection, bytes(data))
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(_quietly(work))
+        task = asyncio.get_running_loop().create_task(_ignore_lost(work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
 
-async def _quietly(work: Coroutine[Any, Any, None]) -> None:
+async def _ignore_lost(work: Coroutine[Any, Any, None]) -> None:
     with contextlib.suppress(OSError):  # one of three has left: the client, or either worker
         await work
 
 
-def _posted(slot: socket.socket, letter: bytes, descriptors: list[int]) -> bool:
+def _post_letter(slot: socket.socket, letter: bytes, descriptors: list[int]) -> bool:
     """Return whether there was room for a letter."""
     try:
         socket.send_fds(slot, [letter], descriptors)

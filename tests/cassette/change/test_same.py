@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_tape.cassette.change.same import says_the_same
+from mcp_tape.cassette.change.same import has_same_content
 from tests.support.running import MCP_TAPE, python, run, sessions
 from tests.support.texts import ASKS, recorded, several, tape
 
@@ -16,9 +16,9 @@ SERVER = 'import sys\nfor line in sys.stdin: print(\'{"jsonrpc":"2.0","id":1,"re
 
 def test_a_copy_says_the_same_whenever_it_was_recorded(tmp_path: Path) -> None:
     old, new = several(tmp_path / "old.db"), several(tmp_path / "new.db")
-    assert says_the_same(str(new), str(old))
+    assert has_same_content(str(new), str(old))
     tape("rm", old, "--session", "4")
-    assert not says_the_same(str(new), str(old))
+    assert not has_same_content(str(new), str(old))
 
 
 def test_servers_may_begin_in_any_order_and_the_sessions_of_each_may_not(tmp_path: Path) -> None:
@@ -29,10 +29,10 @@ def test_servers_may_begin_in_any_order_and_the_sessions_of_each_may_not(tmp_pat
         return str(path)
 
     old = made(("git", 1), ("time", 1), (None, 1), ("git", 2))
-    assert says_the_same(made((None, 1), ("git", 1), ("git", 2), ("time", 1)), old)
-    assert not says_the_same(made(("git", 2), ("time", 1), (None, 1), ("git", 1)), old)
-    assert not says_the_same(made(("git", 1), ("time", 2), (None, 1), ("git", 2)), old)
-    assert not says_the_same(made(("git", 1), ("time", 1), (None, 1)), old)
+    assert has_same_content(made((None, 1), ("git", 1), ("git", 2), ("time", 1)), old)
+    assert not has_same_content(made(("git", 2), ("time", 1), (None, 1), ("git", 1)), old)
+    assert not has_same_content(made(("git", 1), ("time", 2), (None, 1), ("git", 2)), old)
+    assert not has_same_content(made(("git", 1), ("time", 1), (None, 1)), old)
 
 
 @pytest.mark.parametrize("more", [{"server": ANSWER % 2}, {"stderr": b"more\n"}, {"note": "other"}, {"label": "git"}])
@@ -41,8 +41,8 @@ def test_whatever_was_said_counts(tmp_path: Path, more: dict[str, object]) -> No
     old = recorded(tmp_path / "old.db", **said)  # type: ignore[arg-type]
     later = recorded(tmp_path / "later.db", **said, started_at="2030-01-01T00:00:00Z", run="r-2")  # type: ignore[arg-type]
     other = recorded(tmp_path / "other.db", **(said | more))  # type: ignore[arg-type]
-    assert says_the_same(str(later), str(old))
-    assert not says_the_same(str(other), str(old))
+    assert has_same_content(str(later), str(old))
+    assert not has_same_content(str(other), str(old))
 
 
 @pytest.mark.parametrize("name", ["tape.db", "tape.jsonl"])

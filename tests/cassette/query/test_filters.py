@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mcp_tape.cassette import schema
 from mcp_tape.cassette.query import filters
 from mcp_tape.cassette.query.filters import FilterError, parse
-from mcp_tape.cassette.query.rows import Row, session_rows, whole_text
+from mcp_tape.cassette.query.timeline import TimelineRow, session_rows, whole_text
 from mcp_tape.cassette.reader import Cassette
 from tests.support.docs import under
 from tests.support.filtering import KEEPS, REFUSES, TALK
@@ -91,8 +91,8 @@ def test_a_batch_is_kept_when_one_of_its_messages_is() -> None:
 @pytest.mark.parametrize(("text", "seqs"), [("status:unanswered", []), ("-status:unanswered tool:never", [14])])
 def test_nothing_is_unanswered_while_it_may_be_answered(tape: Path, text: str, seqs: list[int]) -> None:
     with Cassette(tape) as cassette:
-        assert [row.seq for row in session_rows(cassette, 1, parse(text).so_far())] == seqs
-        assert [row.seq for row in session_rows(cassette, 1, parse(text.strip("-")).unanswered())] == [14]
+        assert [row.seq for row in session_rows(cassette, 1, parse(text).for_open_session())] == seqs
+        assert [row.seq for row in session_rows(cassette, 1, parse(text.strip("-")).only_unanswered())] == [14]
 
 
 def batch(*messages: bytes) -> bytes:
@@ -161,7 +161,7 @@ def test_text_is_found_behind_any_escapes(tmp_path: Path, recorded: bytes, text:
 
 
 # The same filter in plain Python, on the values of the rows.
-def fits(row: Row, text: str, field: str, value: str) -> bool:
+def fits(row: TimelineRow, text: str, field: str, value: str) -> bool:
     match field:
         case "method" | "tool":
             name = row.method if field == "method" else row.name

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.cassette.text import read
 from mcp_tape.cassette.writer import Writer
-from mcp_tape.wire.frames import Frame, Numbers
+from mcp_tape.wire.frames import Frame, FrameNumbers
 from mcp_tape.wire.ledger import Ledger
 from tests.support.decks import FACTS
 from tests.support.golden import GOLDEN
@@ -113,7 +113,7 @@ def written(path: Path, said: list[Any], facts: dict[str, Any], ended: dict[str,
 
 
 def numbered(said: list[Any]) -> Iterator[Frame]:
-    numbers = Numbers()
+    numbers = FrameNumbers()
     for at, (sender, text, eol, head, channel, known) in enumerate(said, 1):
         kind, messages = read.kind_of(known, channel, text, head is None or bool(eol))
         seq = numbers.take(sender, channel, len(messages))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_tape.cassette.text.write import _places, _timed
+from mcp_tape.cassette.text.write import _keep_times, _places
 from mcp_tape.wire.frames import Frame
 
 LOOKS = st.lists(st.sampled_from("abc"), max_size=12)
@@ -23,7 +23,7 @@ def test_frames_that_are_as_they_were_keep_their_times(old: list[str], new: list
     before, now = frames(old, 10), frames(new, 7)
     places = _places([f.text for f in before], [f.text for f in now])  # type: ignore[misc]
     assert all(before[was].text == now[place].text for place, was in places.items())
-    timed = list(_timed(iter(now), {place: before[was].at for place, was in places.items()}, len(now)))
+    timed = list(_keep_times(iter(now), {place: before[was].at for place, was in places.items()}, len(now)))
     assert [f.text for f in timed] == [f.text for f in now]
     assert [f.at for f in timed] == sorted(f.at for f in timed)
     assert all(timed[place].at == before[was].at for place, was in places.items())

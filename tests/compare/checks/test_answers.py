@@ -10,9 +10,9 @@ from uuid import UUID, uuid4
 import pytest
 
 from mcp_tape.compare.changes import Difference, Subject, change
-from mcp_tape.compare.checks.calls import of_call
-from mcp_tape.compare.judging import Settings, parse_ignores
-from mcp_tape.compare.minted.patterns import made_up, masked
+from mcp_tape.compare.checks.recorded_calls import add_call_params
+from mcp_tape.compare.judging import JudgingSettings, parse_ignores
+from mcp_tape.compare.minted.patterns import find_made_up, mask
 from tests.support.diffs import (
     Case,
     Step,
@@ -38,7 +38,7 @@ LETTERS = string.ascii_letters + string.digits
 
 
 def starred(text: str) -> str:
-    return masked(text, made_up(text), ("*", "@"))
+    return mask(text, find_made_up(text), ("*", "@"))
 
 
 # Made-up values ------------------------------------------------------------------------------------------
@@ -134,7 +134,7 @@ def test_an_id_of_digits_alone_stands_for_one_with_letters() -> None:
     ],
 )
 def test_data_that_has_numbers_in_it_is_told(old: str, new: str) -> None:
-    found = compared([gave({"a": old}), wrote(old, n=1)], [gave({"a": new}), wrote(new, n=1)], Settings("model"))
+    found = compared([gave({"a": old}), wrote(old, n=1)], [gave({"a": new}), wrote(new, n=1)], JudgingSettings("model"))
     assert {one.rule: one.level for one in found.changes} == {
         "call-structured-value-changed": "warn",
         "call-text-changed": "warn",
@@ -264,7 +264,7 @@ def test_an_answer_that_is_none_is_told(case: Case) -> None:
 def mark(old: Any, new: Any) -> str:
     found = Difference("call-ok-to-error", ("result", "isError"), "ok", "isError", "no")
     asked = ({"name": "t", "arguments": given} for given in (old, new))
-    return change(Subject("call", "tools/call t"), of_call(found, "tools/call", *asked)).fingerprint
+    return change(Subject("call", "tools/call t"), add_call_params(found, "tools/call", *asked)).fingerprint
 
 
 def test_a_failure_of_another_call_is_another_change() -> None:
@@ -284,7 +284,7 @@ def test_what_the_server_made_up_does_not_tell_calls_apart() -> None:
 def test_a_failure_that_was_accepted_hides_no_other(bad: Step) -> None:
     old: Talk = [call(n=n) for n in (1, 2, 3)]
     (one,) = compared(old, [call(n=1), bad, call(n=3)]).at_least("error")
-    settings = Settings(ignores=parse_ignores(one.fingerprint, "ignores"))
+    settings = JudgingSettings(ignores=parse_ignores(one.fingerprint, "ignores"))
     worse: Talk = [call(n=n, result=FAILED) for n in (1, 3)]
     found = compared(old, [worse[0], bad, worse[1]], settings)
     assert {change.note for change in found.at_least("error")} == {'ok; asked with {"n":1}', 'ok; asked with {"n":3}'}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mcp_tape.compare.minted.uses import Said, bound, is_lost, uses
+from mcp_tape.compare.minted.uses import TapeMessage, is_lost, put_live_values, uses
 
 LIVE = "7f3c9a1be2"
 
@@ -16,17 +16,17 @@ class Tape:
     """Messages in order, and live answers to the same requests."""
 
     def __init__(self) -> None:
-        self._said: list[Said] = []
+        self._said: list[TapeMessage] = []
         self._live: dict[Any, Any] = {}
 
     def ask(self, method: str, **params: Any) -> Tape:
         body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-        self._said.append(Said((1, len(self._said), 0), "client", "request", method, body))
+        self._said.append(TapeMessage((1, len(self._said), 0), "client", "request", method, body))
         return self
 
     def answer(self, then: Any, now: Any = None) -> Tape:
         key = (1, len(self._said), 0)
-        self._said.append(Said(key, "server", "response", None, {"result": then}))
+        self._said.append(TapeMessage(key, "server", "response", None, {"result": then}))
         if now is not None:
             self._live[key] = {"result": now}
         return self
@@ -35,7 +35,7 @@ class Tape:
         """The params of the last request, as sent to the live server."""
         said = self._said[-1]
         found = uses(lambda: self._said).get(said.key, [])
-        text = bound(json.dumps(said.body).encode(), found, self._recorded, self._live.get, **how)
+        text = put_live_values(json.dumps(said.body).encode(), found, self._recorded, self._live.get, **how)
         return json.loads(text)["params"]
 
     def is_lost(self) -> bool:

@@ -12,7 +12,7 @@ import pytest
 from mcp_tape.compare.changes import ABSENT, NOTHING, Change, Difference, Subject, change
 from mcp_tape.compare.judging import Comparison, parse_ignores
 from mcp_tape.compare.report import render
-from mcp_tape.compare.report.groups import grouped
+from mcp_tape.compare.report.groups import group_changes
 from mcp_tape.errors import SettingsError
 
 FORMS = ("text", "markdown", "github", "junit", "sarif")
@@ -62,7 +62,7 @@ def test_one_line_accepts_a_group(form: str) -> None:
     line = " ".join(one.fingerprint for one in SAME)
     assert f"echo {line} >> .mcp-tape-ignore" in shown(form, *SAME, OTHER)
     ignores = parse_ignores(f"{line}  # why", "")
-    assert [ignores.hide(one) for one in (*SAME, OTHER)] == [True] * 4 + [False]
+    assert [ignores.hides(one) for one in (*SAME, OTHER)] == [True] * 4 + [False]
     with pytest.raises(SettingsError, match="'nonsense' is not a fingerprint"):
         parse_ignores(f"{SAME[0].fingerprint} nonsense", "")
 
@@ -78,7 +78,7 @@ GONE = [
 def test_tools_that_are_gone_are_one_group_by_their_names() -> None:
     text = shown("text", OTHER, *GONE)
     assert "\n        and b, c, d\n" in text and "Does" not in text
-    assert [len(group) for group in grouped([*GONE, OTHER])] == [4, 1]
+    assert [len(group) for group in group_changes([*GONE, OTHER])] == [4, 1]
     assert "Does" in shown("text", *GONE[:2]) and "Does" in shown("text", *GONE, full=True)
 
 
@@ -107,7 +107,7 @@ def test_groups_are_of_one_level_rule_and_value() -> None:
     milder = SAME[0]._replace(level="warn", fingerprint="0" * 12)
     noted = required("tool_e", note="another")
     found = [*SAME[:2], OTHER, SAME[2], *calls, *added, milder, noted]
-    groups = grouped(found)
+    groups = group_changes(found)
     assert [len(group) for group in groups] == [3, *[1] * 9]
     assert sorted(map(id, (one for group in groups for one in group))) == sorted(map(id, found))
     firsts = [found.index(group[0]) for group in groups]

@@ -15,11 +15,11 @@ from xml.etree import ElementTree
 import pytest
 
 from mcp_tape.compare.changes import ABSENT, Change, Difference, Subject, change
-from mcp_tape.compare.judging import Comparison, LeftOut, Unknown
+from mcp_tape.compare.judging import Comparison, OmittedRequest, UnknownPart
 from mcp_tape.compare.report import FORMATS, render
 from mcp_tape.compare.report.before_after import Cut, rows
 from mcp_tape.compare.report.wording import visible
-from mcp_tape.compare.rules import Level
+from mcp_tape.compare.rule_table import Level
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "diff"
 ENDINGS = {
@@ -69,8 +69,8 @@ RICH = Comparison(
               "It is  10:00 ", "It is\u200b 10:01\tnow"),
     ),
     (
-        Unknown("resources", "OLD has no resources/list; record one with a client that lists them", True),
-        Unknown(HOSTILE, HOSTILE, False),
+        UnknownPart("resources", "OLD has no resources/list; record one with a client that lists them", True),
+        UnknownPart(HOSTILE, HOSTILE, False),
     ),
     (found("tool old", "tool-removed"), found("tool older", "tool-removed")),
     ("tool-removed tool x", HOSTILE),
@@ -150,7 +150,7 @@ def test_no_line_is_a_command_of_githubs_runner(form: str) -> None:
 
 
 def test_the_text_names_the_unknown_and_never_says_no_changes_then() -> None:
-    text = render(NOTHING._replace(unknown=(Unknown("tools", "OLD has no tools/list", True),)), "text")
+    text = render(NOTHING._replace(unknown=(UnknownPart("tools", "OLD has no tools/list", True),)), "text")
     assert text.startswith("1 part unknown, no findings in the rest        time 1.0 → 1.1")
     assert "UNKNOWN tools: OLD has no tools/list" in text
     assert "no changes" not in text
@@ -158,7 +158,7 @@ def test_the_text_names_the_unknown_and_never_says_no_changes_then() -> None:
 
 @pytest.mark.parametrize("form", [form for form in FORMATS if form != "json"])
 def test_no_form_says_no_changes_where_something_is_unknown(form: str) -> None:
-    text = render(NOTHING._replace(unknown=(Unknown("tools", "OLD has no tools/list", False),)), form)
+    text = render(NOTHING._replace(unknown=(UnknownPart("tools", "OLD has no tools/list", False),)), form)
     assert "no changes" not in text.lower()
     assert "OLD has no tools/list" in text
 
@@ -256,8 +256,8 @@ def test_junit_names_the_rule_of_each_failure() -> None:
 
 
 def test_junit_has_what_was_left_out_as_skipped_and_what_says_nothing_as_an_error() -> None:
-    left_out = (LeftOut("tools/call say", "the tool is <not> read-only"),)
-    told = Comparison("a 1", "a 1", "call", (), (Unknown("calls", "NEW: nothing", True),), skipped=left_out)
+    left_out = (OmittedRequest("tools/call say", "the tool is <not> read-only"),)
+    told = Comparison("a 1", "a 1", "call", (), (UnknownPart("calls", "NEW: nothing", True),), skipped=left_out)
     suites = ElementTree.fromstring(render(told, "junit"))
     assert (suites.get("tests"), suites.get("errors"), suites.get("skipped")) == ("2", "1", "1")
     assert [(case.get("name"), [inside.tag for inside in case]) for case in suites.iter("testcase")] == [

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mcp_tape.compare.changes import ABSENT, NOTHING, SERVER, Change, Difference, Subject, change
-from mcp_tape.compare.judging import Comparison, Unknown
+from mcp_tape.compare.judging import Comparison, UnknownPart
 from mcp_tape.compare.report import render
 from mcp_tape.compare.report.wording import clip, visible
 
@@ -134,7 +134,7 @@ def test_a_name_that_looks_like_another_is_spelled(form: str) -> None:
 
 def test_sarif_has_a_rule_for_each_result_and_suppresses_what_was_accepted() -> None:
     accepted, found = described("Accepted."), change(TOOL, Difference("tool-removed"))
-    unknown = (Unknown("calls", "NEW: it hung", True),)
+    unknown = (UnknownPart("calls", "NEW: it hung", True),)
     comparison = Comparison("s 1", "s 2", "call", (found,), unknown, (accepted,), cassette="tapes/a b.db#3")
     (run,) = json.loads(render(comparison, "sarif"))["runs"]
     assert [rule["id"] for rule in run["tool"]["driver"]["rules"]] == [

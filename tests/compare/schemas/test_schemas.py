@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mcp_tape.compare.changes import ABSENT, Difference
-from mcp_tape.compare.rules import RULES
+from mcp_tape.compare.rule_table import RULES
 from mcp_tape.compare.schemas import compare_input, compare_output
 from tests.support.schemas import AB, CAT, DOG, INTEGER, STRING, Schema, an, of
 

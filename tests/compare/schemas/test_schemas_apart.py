@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mcp_tape.compare.rules import RULES
+from mcp_tape.compare.rule_table import RULES
 from mcp_tape.compare.schemas import compare_input, compare_output
 from mcp_tape.compare.schemas.property_names import fits
 from tests.support.schemas import INTEGER, STRING, Schema, an, of

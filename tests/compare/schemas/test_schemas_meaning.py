@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mcp_tape.compare.changes import ABSENT
-from mcp_tape.compare.rules import RULES
+from mcp_tape.compare.rule_table import RULES
 from mcp_tape.compare.schemas import compare_input, compare_output
 from tests.support.schemas import AB, CAT, DOG, INTEGER, STRING, Schema, an, of
 

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
 
 from mcp_tape.compare.changes import Difference
-from mcp_tape.compare.rules import LEVELS, RULES, Level
+from mcp_tape.compare.rule_table import LEVELS, RULES, Level
 from mcp_tape.compare.schemas import compare_input, compare_output
 from tests.support.schema_strategies import (
     FAMILIES,

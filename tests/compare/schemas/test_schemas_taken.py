@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pytest
 
 from mcp_tape.compare.changes import Difference
-from mcp_tape.compare.rules import RULES
+from mcp_tape.compare.rule_table import RULES
 from mcp_tape.compare.schemas import compare_input, compare_output
 from tests.support.schemas import INTEGER, STRING, Schema, an, of
 

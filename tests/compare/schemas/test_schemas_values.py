@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mcp_tape.compare.changes import Difference
-from mcp_tape.compare.rules import RULES
+from mcp_tape.compare.rule_table import RULES
 from mcp_tape.compare.schemas import compare_input, compare_output
 from tests.support.real_schemas import WRITTEN, changed, fits, values
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from mcp_tape.compare.rules import RULES
+from mcp_tape.compare.rule_table import RULES
 from mcp_tape.demo import client
 from tests.support.diffs import taped, tool, tools
 from tests.support.http_running import replaying

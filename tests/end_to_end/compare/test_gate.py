@@ -108,7 +108,7 @@ def test_a_live_server_is_asked_as_the_recorded_client_asked(tmp_path: Path, era
     requests = [*ERAS[era], ("tools/list", ERAS[era][0][1])]
     lines = [json.dumps({"jsonrpc": "2.0", "id": n, "method": m, "params": p}) for n, (m, p) in enumerate(requests)]
     run([*MCP_TAPE, "record", "-q", "-o", str(tmp_path / "tape.db"), "--", *server], "\n".join(lines).encode() + b"\n")
-    mcp_tape(tmp_path, "convert", "tape.db", "tape.lock")
+    mcp_tape(tmp_path, "lock", "tape.db", "-o", "tape.lock")
     said = mcp_tape(tmp_path, "breaking", f"tape.{form}", "--", *server)
     assert "compared: 3 tools" in said and said.endswith("It breaks no client\n")
 

@@ -20,7 +20,7 @@ from click.testing import CliRunner, Result
 
 from mcp_tape.cli import cli
 from mcp_tape.compare.report import FORMATS
-from mcp_tape.compare.rules import RULES
+from mcp_tape.compare.rule_table import RULES
 from tests.servers.versions import FAMILIES
 from tests.support.many import comparison
 from tests.support.running import MCP_TAPE, WAIT, receive_line, record, run, send, started

@@ -199,7 +199,7 @@ def test_every_table_view_and_column_is_in_the_format_page() -> None:
 def test_there_is_an_example_of_every_fault() -> None:
     text = under("replay-rules.md", "Faults")
     examples = re.findall(r"^\| `([^`]+=[^`]+)` \|", text, flags=re.M)
-    assert {faults.parse(example).kind for example in examples} == set(faults._TAKES)
+    assert {faults.parse_fault(example).kind for example in examples} == set(faults._TAKES)
 
 
 def test_the_modes_page_has_every_mode() -> None:

@@ -21,7 +21,7 @@ import pytest
 
 from mcp_tape.cli import cli
 from mcp_tape.compare.judging import parse_ignores
-from mcp_tape.compare.rules import RULES
+from mcp_tape.compare.rule_table import RULES
 from mcp_tape.demo import client
 from mcp_tape.diff import project
 from tests.support import forked

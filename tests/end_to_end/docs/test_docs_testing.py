@@ -135,7 +135,7 @@ def test_the_contract_of_a_test_is_kept_when_it_is_recorded_and_when_it_is_repla
         r"E +AssertionError: .*test_contract/test_the_agent_keeps_to_its_tools.db: the contract is broken", failed
     )
     assert "max 'tools/call<=0': call 2, tools/call get_current_time is number 1 of 1" in failed
-    assert "contracts/run.py" not in failed and "testing/used.py" not in failed
+    assert "contracts/breaches.py" not in failed and "testing/used.py" not in failed
 
 
 @pytest.mark.slow

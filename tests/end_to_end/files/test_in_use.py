@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from mcp_tape.cassette.change import connect
-from mcp_tape.cassette.change.redact import hide
+from mcp_tape.cassette.change import write_access
+from mcp_tape.cassette.change.hide_secrets import hide
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.errors import CassetteError
 from mcp_tape.redaction.redactor import Redactor
@@ -175,7 +175,7 @@ def test_nothing_is_lost_of_what_is_recorded_meanwhile(path: Path) -> None:
 
 
 def test_whoever_still_reads_the_old_pages_is_told_of(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connect, "_PATIENCE", 0.3)
+    monkeypatch.setattr(write_access, "_PATIENCE", 0.3)
     with recording(path) as live:
         live.ask(call(1, "login", password=PASSWORD))
         with closing(sqlite3.connect(path, isolation_level=None)) as reader:
@@ -212,7 +212,7 @@ def test_what_cannot_be_written_anew_is_told_of_and_the_recorder_goes_on(path: P
 
 
 def test_there_must_be_room_so_that_the_recorder_has_some(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connect, "_SPARE", 1 << 60)
+    monkeypatch.setattr(write_access, "_SPARE", 1 << 60)
     with recording(path) as live:
         live.ask(call(1, "login", password=PASSWORD))
         result = invoke("redact", path)

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from mcp_tape.cassette.change import connect
+from mcp_tape.cassette.change import write_access
 from mcp_tape.cassette.writer import Writer
 from mcp_tape.errors import CassetteError
-from mcp_tape.record.recording import patiently
+from mcp_tape.record.recording_process import retry_while_locked
 from tests.support.decks import alter
 from tests.support.reading import Frames, call, invoke, make, said
 from tests.support.running import ECHO, MCP_TAPE, WAIT, frames, record, run, sessions, started, until
@@ -76,7 +76,7 @@ def test_a_recorder_waits_for_a_cassette_that_is_held_for_long() -> None:
         return "written"
 
     waits: list[int] = []
-    assert patiently(write, waits.append) == "written"
+    assert retry_while_locked(write, waits.append) == "written"
     assert waits == list(range(1, 12))
 
 
@@ -110,14 +110,17 @@ def test_a_cassette_that_was_replaced_meanwhile_is_not_remade(tape: Path) -> Non
         another(tape)
 
     before = tape.read_bytes()
-    with pytest.raises(CassetteError, match="in use"), connect.changed(str(tape), late, also_in_use=False):
+    with (
+        pytest.raises(CassetteError, match="in use"),
+        write_access.connect_for_changes(str(tape), late, also_in_use=False),
+    ):
         pytest.fail("it holds a file that nobody can see")
     assert tape.read_bytes() == before
 
 
 def test_a_file_that_took_its_place_meanwhile_is_not_replaced(tape: Path) -> None:
     def late() -> None:
-        with connect.changed(str(tape)) as db:
+        with write_access.connect_for_changes(str(tape)) as db:
             db.execute("DELETE FROM facts")
             another(tape)
 

@@ -120,7 +120,8 @@ def assert_told_once(running: Running) -> None:
 
 @pytest.mark.slow(quick=2)
 @pytest.mark.parametrize(
-    "bug", ["serve.Server._whose", "deck.Deck.receive", "response._text", "streams.Conversation._hand_out"]
+    "bug",
+    ["serve.ReplayServer._find_conversation", "deck.Deck.receive", "response._text", "streams.Conversation._hand_out"],
 )
 def test_a_bug_within_a_replay_is_answered_and_told(bug: str, tmp_path: Path) -> None:
     said: list[Said | tuple[Side, str, int]] = [("client", INITIALIZE, 0), ("server", result(0).decode(), 9_000)]

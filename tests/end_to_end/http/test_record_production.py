@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_tape.record.production.sampling import drawn
+from mcp_tape.record.production.sampling import draw_sample
 from tests.support.collector import collecting
 from tests.support.http import Client, Message, Upstream, Wire, answer, ask, begin, chunk
 from tests.support.http_running import (
@@ -29,7 +29,7 @@ from tests.support.rows import cassettes
 from tests.support.running import frames, sessions, until
 
 SEED = "seed"
-SAMPLE = drawn(0.5, SEED)
+SAMPLE = draw_sample(0.5, SEED)
 HALF = ["--sample", "50%", "--sample-seed", SEED]
 NAMES = [f"session-{number}" for number in range(1, 13)]
 TAKEN = [name for name in NAMES if SAMPLE.takes(name)]

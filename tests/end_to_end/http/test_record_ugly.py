@@ -79,6 +79,23 @@ def test_a_client_that_leaves_behind_another_request_is_gone_upstream_too(tmp_pa
         assert left.wait(WAIT)
 
 
+def test_a_client_that_leaves_its_stream_is_gone_upstream_too(tmp_path: Path) -> None:
+    tape, left = tmp_path / "tape.db", threading.Event()
+
+    def script(request: Message, wire: Wire) -> None:
+        wire.send(begin())
+        wire.how_it_ends()
+        left.set()
+        wire.close()
+
+    with Upstream(script) as upstream, recording(tape, upstream.url) as recorder:
+        with Client(recorder.url) as client:
+            client.ask(verb="GET")
+            client.answer_head()
+        assert left.wait(WAIT)
+    assert last_events(tape) == {"get-1": "client abort"}
+
+
 def test_a_client_that_leaves_within_its_request_is_gone_upstream_too(tmp_path: Path) -> None:
     tape, body = tmp_path / "tape.db", call(1, text="x" * 100)
     with socket.create_server(("127.0.0.1", 0)) as listener:

@@ -136,15 +136,15 @@ def test_a_client_that_was_cut_off_gets_its_answer_when_it_comes_back(fault: str
 
 def test_only_the_last_events_are_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(streams, "_MOST_BYTES", 25)
-    kept, player = streams.Sent(), Player(cassette(tmp_path / "tape.db", eventful))
-    row = player.selection.cued(1, player.selection.requests("tools/call")[0].seq)[0]
+    kept, player = streams.SentEvents(), Player(cassette(tmp_path / "tape.db", eventful))
+    row = player.selection.cued_messages(1, player.selection.requests("tools/call")[0].seq)[0]
     for number in range(4):
         kept.add("post-1", Send(b"x" * 10, "post-1", recorded=row._replace(head=b"id: %d\n" % number)), ("1",))
-    assert kept.behind("1") is None
-    found = kept.behind("2")
+    assert kept.events_after("1") is None
+    found = kept.events_after("2")
     assert found is not None and len(found.sends) == 1
     kept.add("post-1", Send(b"x" * 30, "post-1", recorded=row._replace(head=b"id: 4\n")), ("1",))
-    assert kept.behind("3") is None and kept.behind("4") is not None  # the last one, however large
+    assert kept.events_after("3") is None and kept.events_after("4") is not None  # the last one, however large
 
 
 # Other ends ------------------------------------------------------------------------------------------------

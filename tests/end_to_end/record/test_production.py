@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_tape.record.production.sampling import drawn
+from mcp_tape.record.production.sampling import draw_sample
 from mcp_tape.wire.channels import STDIO
 from tests.support import provision
 from tests.support.collector import collecting, hanging
@@ -66,7 +66,7 @@ def asked(*numbers: int, word: str = PLANTED.decode()) -> bytes:
 
 def seed(is_taken: bool) -> str:
     """A seed by which a process's session is in a sample of 50 %, or not."""
-    return next(str(n) for n in range(100) if drawn(0.5, str(n)).takes(STDIO) is is_taken)
+    return next(str(n) for n in range(100) if draw_sample(0.5, str(n)).takes(STDIO) is is_taken)
 
 
 def talk(process: subprocess.Popen[bytes], calls: int, word: str = "") -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mcp_tape.cassette import replace
-from mcp_tape.cassette.text.names import is_text
+from mcp_tape.cassette.text.recognize import is_text
 from tests.support.running import (
     ECHO,
     MCP_TAPE,

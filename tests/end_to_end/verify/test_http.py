@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from mcp_tape.cassette.query.calls import listened_late
+from mcp_tape.cassette.query.recorded_requests import opens_stream_late
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.errors import ServerError
-from mcp_tape.transports.http.connect import Http
+from mcp_tape.transports.http.connect import HttpConnection
 from tests.end_to_end.verify.test_verify import kind, told, use_all
 from tests.servers.minting import Mint
 from tests.support import provision
@@ -40,7 +40,7 @@ def old_minting() -> Iterator[str]:
 def recorded(tape: Path, url: str, modern: bool = False, late: bool = False) -> Path:
     """A recording over HTTP, by the real recorder."""
     with listening("record", "-q", "--url", url, "-o", str(tape)) as recorder:
-        with Http(recorder.url, sse=url.endswith("/sse"), late=late) as connection:
+        with HttpConnection(recorder.url, sse=url.endswith("/sse"), late=late) as connection:
             use_all(Client(connection, modern).hello(), modern)
         assert recorder.stop() == 0
     return tape
@@ -76,7 +76,7 @@ def test_a_stream_is_opened_when_the_recorded_client_did(late: bool, tmp_path: P
     done = play(tape, tmp_path / "new", minting)
     for path in (tape, done.new_path):
         with Cassette(path) as cassette:
-            assert listened_late(cassette, 1) is late
+            assert opens_stream_late(cassette, 1) is late
 
 
 @pytest.mark.slow
@@ -155,7 +155,7 @@ def odd(request: Message, wire: Wire) -> None:
 
 
 def test_whatever_http_answers_becomes_an_answer_so_that_nothing_hangs(tmp_path: Path) -> None:
-    with Upstream(odd) as upstream, Http(upstream.url) as connection:
+    with Upstream(odd) as upstream, HttpConnection(upstream.url) as connection:
         client = Client(connection).hello()
         assert client.ask("a") == {"said": "later"}
         assert client.ask("b")["message"] == "HTTP status 503"
@@ -173,7 +173,7 @@ def test_arguments_that_have_a_header_go_into_it(tmp_path: Path) -> None:
         body = request.document
         wire.send(answer(result(body["id"], tools=[{"name": "wähle", "inputSchema": schema}])))
 
-    with Upstream(script) as upstream, Http(upstream.url) as connection:
+    with Upstream(script) as upstream, HttpConnection(upstream.url) as connection:
         client = Client(connection, modern=True)
         client.ask("tools/list")
         client.call("wähle", city="Zürich", at={"n": 7})

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mcp_tape.transports.stdio import connect
-from mcp_tape.verify.plan import Options, Server, planned
+from mcp_tape.verify.plan import VerifyOptions, VerifyTarget, plan_sessions
 from mcp_tape.verify.play import verify
 from tests.support.diffs import said, taped
 from tests.support.diffs import told as notified
@@ -56,7 +56,7 @@ def test_a_signal_leaves_nothing_behind(tape: Path, tmp_path: Path, number: sign
 @pytest.mark.slow
 def test_a_server_that_closes_its_output_and_stays_is_not_taken_for_one_that_stores() -> None:
     lingering = python("import os, signal; os.close(1); signal.pause()")
-    connection = connect.Stdio(lingering, storing=100 * WAIT)
+    connection = connect.StdioConnection(lingering, storing=100 * WAIT)
     assert connection.receive(WAIT) is None
     with in_background(lambda: [connection.ended, connection.close()]):
         pass
@@ -70,10 +70,10 @@ def test_what_could_not_be_recorded_was_not_verified(
     tape: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, good: str, told: str
 ) -> None:
     (tmp_path / "hiding.py").write_text(f"def fails(text): return text if {good} else 1 / 0")
-    (plan,) = planned(str(tape), options := Options(recording=("--redact-with", "hiding:fails")))
+    (plan,) = plan_sessions(str(tape), options := VerifyOptions(recording=("--redact-with", "hiding:fails")))
     (tmp_path / "new").mkdir()
     monkeypatch.syspath_prepend(tmp_path)
-    done = verify(plan, Server(tuple(moody())), options, str(tmp_path / "new"))
+    done = verify(plan, VerifyTarget(tuple(moody())), options, str(tmp_path / "new"))
     assert [failure.kind for failure in done.failures] == ["unrecorded"]
     assert done.failures[0].message.startswith(told)
 
@@ -115,7 +115,7 @@ def test_a_server_of_another_era_is_called_so(name: str, is_older: bool, told: s
 
 def test_a_recording_without_a_request_verifies_nothing(tmp_path: Path) -> None:
     tape = taped(tmp_path / "tape.db", [said(("client", notified("notifications/initialized")))])
-    assert play(tape, tmp_path / "new", moody()).said_nothing
+    assert play(tape, tmp_path / "new", moody()).empty_reason
     code, _, err = command(str(tape), "--", *moody())
     assert code == 1
     assert "there was nothing to ask" in err

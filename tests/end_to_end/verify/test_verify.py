@@ -206,7 +206,7 @@ def test_a_tool_that_is_no_longer_read_only_is_not_called(tmp_path: Path) -> Non
     done = play(moody_tape(tmp_path / "tape.db", "one"), tmp_path / "new", moody("writing"), writes="refuse")
     assert called(done.new_path) == []
     assert [skipped.why for skipped in done.skipped] == ["the tool is no longer read-only"]
-    assert done.said_nothing
+    assert done.empty_reason
 
 
 def test_what_needs_the_result_of_a_call_that_is_left_out_is_left_out_too(tmp_path: Path) -> None:

@@ -13,10 +13,10 @@ from urllib.parse import urlencode
 
 import pytest
 
-from mcp_tape.cassette.query.rows import session_rows
+from mcp_tape.cassette.query.timeline import session_rows
 from mcp_tape.cassette.reader import Cassette
-from mcp_tape.errors import harmless
-from mcp_tape.formats.lines import line_of
+from mcp_tape.errors import replace_control_characters
+from mcp_tape.formats.row_lines import line_of
 from mcp_tape.viewer.pack import LONGEST_LINE
 from tests.support.browser import CONTRAST, WIDER
 from tests.support.filtering import TALK
@@ -73,7 +73,7 @@ def lines_of(page: Page, tape: Path, directory: Path) -> list[str]:
     )
     with Cassette(tape) as cassette:
         details = [line_of(cassette, row, brief=True).detail for row in session_rows(cassette, 1)]
-    assert shown == [harmless(detail[:LONGEST_LINE]) for detail in details]
+    assert shown == [replace_control_characters(detail[:LONGEST_LINE]) for detail in details]
     return shown
 
 

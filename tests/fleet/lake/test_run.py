@@ -14,11 +14,11 @@ from typing import Any
 import duckdb
 import pytest
 
-from mcp_tape.cassette.query import rows as shown
+from mcp_tape.cassette.query import timeline as shown
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.fleet.lake import run
 from mcp_tape.fleet.lake.columns import TABLES
-from mcp_tape.fleet.lake.places import LakeError
+from mcp_tape.fleet.lake.lakes import LakeError
 from mcp_tape.fleet.lake.run import lake_one
 from mcp_tape.fleet.many.redacting import redact_one
 from mcp_tape.fleet.shards import Shard, content_hash, share
@@ -48,7 +48,7 @@ def test_every_message_and_call_of_a_cassette_is_a_row(tape: Path, dest: Path) -
     assert [(row["session"], row["seq"], row["part"]) for row in messages] == [
         (row.session, row.seq, row.part or 0) for row in said
     ]
-    assert [shown.plain(row["text"] if row["data"] is None else row["data"]) for row in messages] == texts
+    assert [shown.decode_text(row["text"] if row["data"] is None else row["data"]) for row in messages] == texts
     found = [(row["session"], row["seq"], row["sender"], row["method"], row["name"]) for row in rows(dest, "calls")]
     assert sorted(found, key=str) == sorted((one[:5] for one in calls), key=str)
 

@@ -10,7 +10,7 @@ from pyarrow import parquet
 from mcp_tape.cassette import pages
 from mcp_tape.fleet.lake import run
 from mcp_tape.fleet.lake.columns import TABLES, VERSION, content
-from mcp_tape.fleet.lake.rows import Block
+from mcp_tape.fleet.lake.row_blocks import ColumnBlock
 from mcp_tape.fleet.lake.run import Tables, lake_one
 from tests.support.decks import make_cassette
 from tests.support.golden import path_of
@@ -59,13 +59,13 @@ def test_large_texts_are_written_some_at_a_time(tmp_path: Path, monkeypatch: pyt
 def test_a_table_without_rows_has_no_file(tmp_path: Path) -> None:
     with Tables(str(tmp_path / "some-"), True) as none:
         pass
-    assert none.made() == {} and list(tmp_path.iterdir()) == []
+    assert none.finished_files() == {} and list(tmp_path.iterdir()) == []
 
 
 def test_a_value_of_another_type_is_refused(tmp_path: Path) -> None:
     columns = dict.fromkeys(column.name for column in TABLES["sessions"]) | {"session": "no number"}
     with pytest.raises(ValueError), Tables(str(tmp_path / "some-"), True) as odd:  # noqa: PT011
-        odd.add(Block("sessions", 1, columns))
+        odd.add(ColumnBlock("sessions", 1, columns))
 
 
 def test_many_small_sessions_share_their_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

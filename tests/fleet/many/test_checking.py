@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from mcp_tape import Result, check_one
-from mcp_tape.cassette.query.check import check
+from mcp_tape.cassette.query.integrity import check
 from mcp_tape.cassette.reader import Cassette
-from mcp_tape.fleet.many.checking import Contract, Task, checked
+from mcp_tape.fleet.many.checking import CheckTask, Contract, check_cassette
 from mcp_tape.fleet.shards import content_hash
 from mcp_tape.redaction.redactor import Redactor
 from tests.support.bucket import Bucket
@@ -76,8 +76,8 @@ def test_arguments_that_make_no_sense_are_refused(wrong: dict[str, object]) -> N
 
 
 def test_all_of_it_can_be_handed_to_another_process(secret: Path) -> None:
-    task = Task(Contract(expect=("tool:a",), limits=(("tools/call", 3),), duration=0.5))
-    result = checked(str(secret), pickle.loads(pickle.dumps(task)))
+    task = CheckTask(Contract(expect=("tool:a",), limits=(("tools/call", 3),), duration=0.5))
+    result = check_cassette(str(secret), pickle.loads(pickle.dumps(task)))
     assert pickle.loads(pickle.dumps(result)) == result
     assert isinstance(result, Result)
 

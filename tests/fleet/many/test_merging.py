@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from mcp_tape.fleet.many.merging import Missing, ReportError, merge, written
+from mcp_tape.fleet.many.merging import MissingCassettes, ReportError, merge, render_merged
 from tests.support.many import many, rows, timeless
 from tests.support.reading import invoke
 
@@ -40,7 +40,7 @@ def test_rows_of_shares_are_put_together_in_the_order_of_their_names(tmp_path: P
     merged = merge([file(tmp_path, row("b.db", shard="2/2")), file(tmp_path, row("a.db", **FAILED))])
     assert [entry.cassette for entry in merged.entries] == ["a.db", "b.db"]
     assert (merged.code, merged.repeats, merged.missing) == (1, 0, ())
-    assert [one["cassette"] for one in rows(written(merged))] == ["a.db", "b.db"]
+    assert [one["cassette"] for one in rows(render_merged(merged))] == ["a.db", "b.db"]
 
 
 def test_a_repeat_counts_once_whenever_and_beside_whatever_it_was_run(tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_the_same_cassette_under_two_commands_is_two_results(tmp_path: Path) -> 
 
 def test_what_is_missing_is_named_and_fails(tmp_path: Path) -> None:
     merged = merge([file(tmp_path, row("a.db", of=5, shard="2/3")), file(tmp_path)])
-    assert merged.missing == (Missing("check", 4, ("1/3", "3/3")),)
+    assert merged.missing == (MissingCassettes("check", 4, ("1/3", "3/3")),)
     assert merged.code == 1
 
 
@@ -149,12 +149,12 @@ def test_junit_of_a_run_over_a_few_is_merged_by_name(tmp_path: Path) -> None:
     bad.write_text(text.format("two", 1, '<failure message="no"/>'))
     merged = merge([str(good), str(bad)])
     assert ([entry.cassette for entry in merged.entries], merged.code) == (["one", "two"], 1)
-    assert ElementTree.fromstring(written(merged)).get("failures") == "1"
+    assert ElementTree.fromstring(render_merged(merged)).get("failures") == "1"
 
 
 def test_what_no_encoding_has_and_what_is_no_number_do_no_harm(tmp_path: Path) -> None:
     odd = row("a.db", of=1, findings=[{"message": "half a pair: \ud800"}], status="failed", code=1)
-    assert rows(written(merge([file(tmp_path, odd)])))[0]["cassette"] == "a.db"
+    assert rows(render_merged(merge([file(tmp_path, odd)])))[0]["cassette"] == "a.db"
     path = tmp_path / "odd.xml"
     path.write_text('<testsuite name="a" tests="many" failures="²"><testcase name="b"/></testsuite>')
-    assert b'tests="0" failures="0"' in written(merge([str(path)]))
+    assert b'tests="0" failures="0"' in render_merged(merge([str(path)]))

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from mcp_tape import verify_one
-from mcp_tape.fleet.many.verifying import Task, by_file, verified
-from mcp_tape.verify.plan import Options, Server
+from mcp_tape.fleet.many.verifying import VerifyTask, by_file, verify_cassette
+from mcp_tape.verify.plan import VerifyOptions, VerifyTarget
 from tests.support.bucket import Bucket
 from tests.support.golden import path_of
 from tests.support.many import damaged
@@ -94,14 +94,16 @@ def test_references_to_one_cassette_belong_together(tape: Path) -> None:
 
 
 def test_a_task_can_be_handed_to_another_process() -> None:
-    task = Task(Server(("a",), headers=(("K", "V"),)), Options(recording=("--redact-key", "pin")), keeps=True)
+    task = VerifyTask(
+        VerifyTarget(("a",), headers=(("K", "V"),)), VerifyOptions(recording=("--redact-key", "pin")), keeps=True
+    )
     assert pickle.loads(pickle.dumps(task)) == task
 
 
 @pytest.mark.slow
 def test_a_cassette_in_a_bucket_is_verified_and_nothing_is_put_beside_it(bucket: Bucket, tape: Path) -> None:
     bucket.objects["team/tape.db"] = tape.read_bytes()
-    task = Task(Server((*DEMO, "next")), Options(writes="allow", timeout=WAIT), keeps=True)
-    result = verified(("s3://team/tape.db",), task)
+    task = VerifyTask(VerifyTarget((*DEMO, "next")), VerifyOptions(writes="allow", timeout=WAIT), keeps=True)
+    result = verify_cassette(("s3://team/tape.db",), task)
     assert (result.status, result.cassette, result.counts["requests"]) == ("failed", "s3://team/tape.db", 4)
     assert not any("review" in note for note in result.notes) and set(bucket.verbs()) == {"GET"}

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from mcp_tape.cassette.reader import Cassette
-from mcp_tape.record.production.sampling import drawn
-from mcp_tape.record.rotation import Row
-from mcp_tape.redaction.bodies import KEY
+from mcp_tape.record.production.sampling import draw_sample
+from mcp_tape.record.rotation import CassetteSeries
+from mcp_tape.redaction.bodies import HASH_KEY_VARIABLE
 from tests.support.messages import call, result
 from tests.support.production import record
 from tests.support.rows import EXIT, Said, cassettes, texts
@@ -32,22 +32,24 @@ def manner(path: Path) -> str:
 
 
 def test_a_cassette_says_how_it_was_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(KEY, raising=False)
+    monkeypatch.delenv(HASH_KEY_VARIABLE, raising=False)
     path = tmp_path / "t.db"
     record(path, [EXIT], bodies="none")
     assert manner(path) == "--bodies none"
-    assert record(path, [EXIT], bodies="hash", sample=drawn(0.005, None)) == [
+    assert record(path, [EXIT], bodies="hash", sample=draw_sample(0.005, None)) == [
         "--bodies hash without a key: anyone can check a guess against a hash; set MCP_TAPE_HASH_KEY to a secret"
     ]
     assert manner(path) == "--sample 0.5% --bodies hash"
     assert record(path, [EXIT], bodies="hash", quiet=True) == []
-    monkeypatch.setenv(KEY, "a secret of some length")
+    monkeypatch.setenv(HASH_KEY_VARIABLE, "a secret of some length")
     assert record(path, [EXIT], bodies="hash") == []
     assert manner(path).startswith("--bodies hash:") and "secret" not in manner(path)
 
 
 def test_every_part_says_so(tmp_path: Path) -> None:
-    record(tmp_path / "t.db", [*CALLS, EXIT], Row(str(tmp_path / "t.db"), 20_000, 20), bodies="hash", quiet=True)
+    record(
+        tmp_path / "t.db", [*CALLS, EXIT], CassetteSeries(str(tmp_path / "t.db"), 20_000, 20), bodies="hash", quiet=True
+    )
     assert {manner(path) for path in cassettes(tmp_path)} == {"--bodies hash"}
     assert len(cassettes(tmp_path)) > 1
 
@@ -58,7 +60,7 @@ def test_every_cassette_is_handed_over_when_it_is_finished(tmp_path: Path) -> No
     said = record(
         tmp_path / "t.db",
         [*CALLS, EXIT],
-        Row(str(tmp_path / "t.db"), 60_000, 20, is_handed_on=True),
+        CassetteSeries(str(tmp_path / "t.db"), 60_000, 20, is_handed_on=True),
         on_rotate=("cp", "{}", str(there)),
     )
     names = [path.name for path in cassettes(tmp_path)]
@@ -74,7 +76,7 @@ def test_a_cassette_is_handed_over_once_nothing_of_it_is_in_its_journal(tmp_path
     """A reader keeps SQLite from moving a part's last frames from its journal into the file."""
     there = tmp_path / "there"
     there.mkdir()
-    row = Row(str(tmp_path / "t.db"), 60_000, 20, is_handed_on=True)
+    row = CassetteSeries(str(tmp_path / "t.db"), 60_000, 20, is_handed_on=True)
 
     def read_meanwhile() -> Iterator[Said]:
         yield from CALLS[:4]
@@ -93,7 +95,7 @@ def test_a_cassette_is_handed_over_once_nothing_of_it_is_in_its_journal(tmp_path
 
 
 def test_a_command_that_fails_does_no_harm(tmp_path: Path) -> None:
-    row = Row(str(tmp_path / "t.db"), 60_000, 20, is_handed_on=True)
+    row = CassetteSeries(str(tmp_path / "t.db"), 60_000, 20, is_handed_on=True)
     said = record(tmp_path / "t.db", [*CALLS, EXIT], row, on_rotate=("sh", "-c", "echo no; exit 1 # {}"), quiet=True)
     paths = cassettes(tmp_path)
     assert sorted(said) == sorted(f"--on-rotate has failed for {path}: exit code 1: no" for path in paths)
@@ -101,7 +103,7 @@ def test_a_command_that_fails_does_no_harm(tmp_path: Path) -> None:
 
 
 def test_one_that_hangs_does_not_stop_the_recording(tmp_path: Path) -> None:
-    row = Row(str(tmp_path / "t.db"), 60_000, 20, is_handed_on=True)
+    row = CassetteSeries(str(tmp_path / "t.db"), 60_000, 20, is_handed_on=True)
     hangs = ("sh", "-c", "sleep 1000 # {}")
     said = record(tmp_path / "t.db", [*CALLS, EXIT], row, on_rotate=hangs, hook_timeout=0.2, quiet=True)
     assert texts(tmp_path) == [text for _, _, text in CALLS]
@@ -109,7 +111,7 @@ def test_one_that_hangs_does_not_stop_the_recording(tmp_path: Path) -> None:
 
 
 def test_what_was_handed_over_is_not_written_again(tmp_path: Path) -> None:
-    row = Row(str(tmp_path / "t.db"), 10**9, 20, is_handed_on=True)
+    row = CassetteSeries(str(tmp_path / "t.db"), 10**9, 20, is_handed_on=True)
     for _ in range(3):
         record(tmp_path / "t.db", [*CALLS[:2], EXIT], row, on_rotate=("true", "{}"), quiet=True)
     assert [path.name for path in cassettes(tmp_path)] == ["t.db", "t-2.db", "t-3.db"]
@@ -117,7 +119,7 @@ def test_what_was_handed_over_is_not_written_again(tmp_path: Path) -> None:
 
 
 def test_a_failure_counts_where_our_parent_ignores_what_becomes_of_its_children(tmp_path: Path) -> None:
-    row = Row(str(tmp_path / "t.db"), 10**9, 20, is_handed_on=True)
+    row = CassetteSeries(str(tmp_path / "t.db"), 10**9, 20, is_handed_on=True)
     before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     try:
         said = record(tmp_path / "t.db", [EXIT], row, on_rotate=("sh", "-c", "exit 3 # {}"), quiet=True)

@@ -36,7 +36,7 @@ class Desk:
     def fails(self, *words: str, seconds: float = WAIT) -> str:
         """The report of a failing command, without its common part."""
         hooks = self.run(*words, seconds=seconds)
-        assert (hooks.done, hooks.failed) == (0, 1)
+        assert (hooks.done, hooks.failed_count) == (0, 1)
         (said,) = self.said
         return said.removeprefix(f"--on-rotate has failed for {self.place / 't-0.db'}: ")
 
@@ -87,7 +87,7 @@ def test_what_can_never_work_is_refused_at_once(text: str, why: str) -> None:
 def test_each_cassette_is_handed_over_once(desk: Desk) -> None:
     (desk.place / "there").mkdir()
     hooks = desk.run("cp", "{}", str(desk.place / "there"), cassettes=5)
-    assert (hooks.done, hooks.failed, desk.said) == (5, 0, [])
+    assert (hooks.done, hooks.failed_count, desk.said) == (5, 0, [])
     assert sorted(path.read_text() for path in (desk.place / "there").iterdir()) == list("01234")
 
 
@@ -191,7 +191,7 @@ def test_only_a_few_run_at_once(desk: Desk, gate: Path) -> None:
     hooks.finish(lambda: None)
     os.close(opened)
     steps = [1 if line == "+" else -1 for line in log.read_text().split()]
-    assert (hooks.done, hooks.failed) == (6, 0)
+    assert (hooks.done, hooks.failed_count) == (6, 0)
     assert max(accumulate(steps)) == AT_ONCE and sum(steps) == 0
 
 
@@ -202,17 +202,17 @@ def test_at_the_end_those_whose_turn_has_not_come_are_reported(desk: Desk) -> No
         hooks.add(str(desk.place / f"t-{number}.db"))
     until(lambda: len(hooks._running) == AT_ONCE, "the first ones")
     hooks.finish(lambda: None)
-    until(lambda: hooks.failed == AT_ONCE + 2, "a report for each")
+    until(lambda: hooks.failed_count == AT_ONCE + 2, "a report for each")
     late = [said for said in desk.said if said.endswith("the recording has ended before its turn came")]
     assert (hooks.done, len(late), len(set(desk.said))) == (0, 2, AT_ONCE + 2)
 
 
 def test_one_that_fails_is_tried_again_and_only_then_was_taken(desk: Desk) -> None:
     hooks = desk.run("sh", "-c", "test -e {}.tried || { touch {}.tried; exit 1; }", cassettes=5)
-    assert (hooks.done, hooks.failed) == (5, 0)
+    assert (hooks.done, hooks.failed_count) == (5, 0)
     paths = [str(desk.place / f"t-{number}.db") for number in range(5)]
     assert sorted(desk.taken) == paths and len(desk.said) == 5
-    assert desk.run("false", "{}", cassettes=5).failed == 5 and sorted(desk.taken) == paths
+    assert desk.run("false", "{}", cassettes=5).failed_count == 5 and sorted(desk.taken) == paths
     assert len(desk.said) == 10  # one report each, however many tries
 
 
@@ -222,7 +222,7 @@ def test_at_the_end_they_are_tried_again_until_it_is_in_vain_twice(desk: Desk) -
     log = desk.place / "log"
     log.mkdir()
     hooks = desk.run("sh", "-c", run, str(log), cassettes=5)
-    assert (hooks.done, hooks.failed) == (5, 0)
+    assert (hooks.done, hooks.failed_count) == (5, 0)
     assert sorted(desk.taken) == [str(desk.place / f"t-{number}.db") for number in range(5)]
 
 

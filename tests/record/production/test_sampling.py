@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcp_tape.record.production.sampling import NoRecorder, drawn, parse_share
+from mcp_tape.record.production.sampling import NoRecorder, draw_sample, parse_share
 
 
 @pytest.mark.parametrize(
@@ -22,22 +22,22 @@ def test_what_is_no_percentage_is_refused(text: str) -> None:
 
 def test_a_sample_has_about_its_share_of_all() -> None:
     for share in (0.01, 0.3):
-        sample = drawn(share, "seed")
+        sample = draw_sample(share, "seed")
         taken = sum(sample.takes(f"session {number}") for number in range(20_000))
         assert 0.8 * share < taken / 20_000 < 1.2 * share
 
 
 def test_all_and_nothing_are_exact() -> None:
     names = [str(number) for number in range(1000)]
-    assert all(map(drawn(1.0, None).takes, names))
-    assert not any(map(drawn(0.0, None).takes, names))
+    assert all(map(draw_sample(1.0, None).takes, names))
+    assert not any(map(draw_sample(0.0, None).takes, names))
 
 
 def test_a_seed_makes_the_same_choice_again_and_chance_does_not() -> None:
     names = [str(number) for number in range(200)]
-    first, again, other = (drawn(0.5, seed) for seed in ("a", "a", "b"))
+    first, again, other = (draw_sample(0.5, seed) for seed in ("a", "a", "b"))
     assert [*map(first.takes, names)] == [*map(again.takes, names)] != [*map(other.takes, names)]
-    assert [*map(drawn(0.5, None).takes, names)] != [*map(drawn(0.5, None).takes, names)]
+    assert [*map(draw_sample(0.5, None).takes, names)] != [*map(draw_sample(0.5, None).takes, names)]
 
 
 def test_what_passes_is_recorded_nowhere() -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 
-from mcp_tape.record.production.sampling import Sampling, drawn
-from mcp_tape.record.sessions import Sessions
+from mcp_tape.record.http_sessions import Sessions
+from mcp_tape.record.production.sampling import Sampling, draw_sample
 from mcp_tape.record.tape import Tape
 from mcp_tape.wire.frames import Frame
 from tests.support.http_facts import Http
 from tests.support.messages import call, request, result
 
-SAMPLE = drawn(0.5, "seed")
+SAMPLE = draw_sample(0.5, "seed")
 TAKEN, LEFT = ([name for name in map(str, range(100)) if SAMPLE.takes(name) is is_in] for is_in in (True, False))
 
 

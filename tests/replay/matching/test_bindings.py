@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mcp_tape.replay.matching import bindings
 from mcp_tape.replay.matching.bindings import Bindings
-from mcp_tape.replay.matching.normal import Varying
+from mcp_tape.replay.matching.normal import VaryingValue
 
 UUIDS = "0b0e4c2e-8a51-4b0e-9f0a-3c1f7c0d1e2f", "9b0e4c2e-8a51-4b0e-9f0a-3c1f7c0d1e2f"
 MAC = "/var/folders/zz/zyx0000/T/tmpxy98zw76"
@@ -19,12 +19,12 @@ MAC = "/var/folders/zz/zyx0000/T/tmpxy98zw76"
 
 def bound(*pairs: tuple[str, str, str]) -> Bindings:
     made = Bindings()
-    made.add((Varying(kind, one), Varying(kind, other)) for kind, one, other in pairs)
+    made.add((VaryingValue(kind, one), VaryingValue(kind, other)) for kind, one, other in pairs)
     return made
 
 
-def pair(one: str, other: str, kind: str = "temporary") -> tuple[Varying, Varying]:
-    return Varying(kind, one), Varying(kind, other)
+def pair(one: str, other: str, kind: str = "temporary") -> tuple[VaryingValue, VaryingValue]:
+    return VaryingValue(kind, one), VaryingValue(kind, other)
 
 
 def test_values_are_one_to_one() -> None:
@@ -132,13 +132,13 @@ def test_a_live_value_that_begins_like_the_recorded_one_is_another(
 
 def test_patterns_are_made_of_what_is_there_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise a run that binds a directory with each call would compile ever larger patterns."""
-    lengths, compiled = [], bindings._compiled
+    lengths, compiled = [], bindings._compile_pattern
 
     def noted(there: Any) -> Any:
         lengths.append(len(there))
         return compiled(there)
 
-    monkeypatch.setattr(bindings, "_compiled", noted)
+    monkeypatch.setattr(bindings, "_compile_pattern", noted)
     made = bound(*(("home", f"/home/a{n}", f"/home/b{n}") for n in range(100)))
     assert made.put_back(b'["/home/a7/x", "\\/home\\/a8"]') == b'["/home/b7/x", "/home/b8"]'
     assert made.put_back(b'"/home/c"') == b'"/home/c"'

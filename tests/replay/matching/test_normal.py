@@ -10,17 +10,17 @@ from hypothesis import strategies as st
 
 from mcp_tape import TapeError
 from mcp_tape.replay.matching.normal import Form, are_random
-from mcp_tape.replay.matching.targets import READY, Normalizer, normalizer
+from mcp_tape.replay.matching.targets import READY, Normalizer, parse_normalizer
 
 MAC = "/var/folders/zz/zyxvpxvq6csfxvn_n0000000000000/T"
 
 
 def form(*sources: str) -> Form:
-    return Form([normalizer(source)[1] for source in sources])
+    return Form([parse_normalizer(source)[1] for source in sources])
 
 
 def same(name: str, recorded: Any, live: Any, key: str = "") -> bool:
-    return form(name).same(recorded, live, key) is not None
+    return form(name).pair_leaves(recorded, live, key) is not None
 
 
 @pytest.mark.parametrize(
@@ -137,9 +137,9 @@ def test_a_tolerance_has_no_edges() -> None:
 
 def test_a_function_makes_values_equal() -> None:
     made = Form([Normalizer(function=lambda value: value % 10 if isinstance(value, int) else [1, 2])])
-    assert made.same(13, 23) == []
-    assert made.same("a", "b") == []
-    assert made.same(13, 24) is None
+    assert made.pair_leaves(13, 23) == []
+    assert made.pair_leaves("a", "b") == []
+    assert made.pair_leaves(13, 24) is None
 
 
 def test_a_function_that_fails_says_which_it_is() -> None:
@@ -150,17 +150,17 @@ def test_a_function_that_fails_says_which_it_is() -> None:
 
 def test_marks_in_a_value_stand_for_nothing() -> None:
     made = form("uuids", "paths")
-    assert made.same("0b0e4c2e-8a51-4b0e-9f0a-3c1f7c0d1e2f", "\0uuid\0") is None
-    assert made.same("\0uuid\0", "\0uuid\0") == []
+    assert made.pair_leaves("0b0e4c2e-8a51-4b0e-9f0a-3c1f7c0d1e2f", "\0uuid\0") is None
+    assert made.pair_leaves("\0uuid\0", "\0uuid\0") == []
     ours, theirs = "/root \0uuid\0", "\0home\0 0b0e4c2e-8a51-4b0e-9f0a-3c1f7c0d1e2f"
     assert made.read(ours)[0] == made.read(theirs)[0]
-    assert made.same(ours, theirs) is None
+    assert made.pair_leaves(ours, theirs) is None
 
 
 def test_a_placeholder_stands_for_any_text_in_any_case() -> None:
     made = form("case", "paths")
-    assert made.same("Key [redacted:env:TOKEN] in /home/ann", "KEY abc IN /home/bob") == []
-    assert made.same("Key [redacted:env:TOKEN]", "lock abc") is None
+    assert made.pair_leaves("Key [redacted:env:TOKEN] in /home/ann", "KEY abc IN /home/bob") == []
+    assert made.pair_leaves("Key [redacted:env:TOKEN]", "lock abc") is None
 
 
 def test_what_varies_is_told_in_the_order_of_keys() -> None:
@@ -209,7 +209,7 @@ def test_normalizing_is_idempotent(value: Any, names: list[str]) -> None:
 def test_a_value_is_the_same_as_itself(value: Any, names: list[str]) -> None:
     made = form(*names)
     varying = made.read(value)[1]
-    assert made.paired(varying, varying) is not None
+    assert made.pair_values(varying, varying) is not None
     assert [pair[0] for pair in made.pairs(value, value)] == varying
 
 

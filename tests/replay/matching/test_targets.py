@@ -42,7 +42,7 @@ def test_whom_a_target_fits() -> None:
     ],
 )
 def test_an_option_is_written_so_that_it_is_read_again(method: str, name: str | None, expected: str) -> None:
-    found = targets.written(method, name, "paths")
+    found = targets.write_option(method, name, "paths")
     assert found == expected
     assert targets.split(found)[1] == "paths"
 
@@ -76,13 +76,18 @@ def test_a_path_behind_a_target_is_checked() -> None:
 
 def test_the_most_detailed_manner_counts_and_of_several_the_last() -> None:
     manners = [
-        targets.manner(source)
+        targets.parse_manner(source)
         for source in ("tools/call:x=nearest:0.9", "nearest", "tools/call=exact", "nearest:0.2", "tools/call:y=nearest")
     ]
-    assert targets.nearest(manners, "prompts/get", "u") == 0.2
-    assert targets.nearest(manners, "resources/read", "u") is None, "only a target makes it bend"
-    assert targets.nearest([*manners, targets.manner("resources/read=nearest:0.3")], "resources/read", "u") == 0.3
-    assert targets.nearest(manners, "tools/call", "z") is None
-    assert targets.nearest(manners, "tools/call", "x") == 0.9
-    assert targets.nearest(manners, "tools/call", "y") == targets.NEAREST
-    assert targets.nearest([], "tools/call", "y") is None
+    assert targets.required_similarity(manners, "prompts/get", "u") == 0.2
+    assert targets.required_similarity(manners, "resources/read", "u") is None, "only a target makes it bend"
+    assert (
+        targets.required_similarity(
+            [*manners, targets.parse_manner("resources/read=nearest:0.3")], "resources/read", "u"
+        )
+        == 0.3
+    )
+    assert targets.required_similarity(manners, "tools/call", "z") is None
+    assert targets.required_similarity(manners, "tools/call", "x") == 0.9
+    assert targets.required_similarity(manners, "tools/call", "y") == targets.NEAREST
+    assert targets.required_similarity([], "tools/call", "y") is None

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from mcp_tape.errors import ServerError
-from mcp_tape.transports.http.connect import Http
-from mcp_tape.transports.http.upstream import Mark, origin_of
+from mcp_tape.transports.http.connect import HttpConnection
+from mcp_tape.transports.http.upstream import ResumeMark, origin_of
 from tests.end_to_end.use.test_use_url import taped
 from tests.end_to_end.verify.test_http import small
 from tests.servers.minting import Mint
@@ -35,7 +35,7 @@ def test_a_redirect_within_the_server_is_followed_with_all_headers(status: int, 
         else:
             small(request, wire)
 
-    with Upstream(script) as upstream, Http(upstream.url, [SECRET], listen=False) as connection:
+    with Upstream(script) as upstream, HttpConnection(upstream.url, [SECRET], listen=False) as connection:
         assert Client(connection).hello().ask("tools/list") == {"tools": []}
     assert {request.header("x-api-key") for request in upstream.requests} == {SECRET[1]}
 
@@ -45,7 +45,7 @@ def test_a_redirect_to_another_server_is_told_and_not_followed(status: int) -> N
     with (
         Upstream(small) as other,
         elsewhere(status, f"{other.origin}/x?token=no-word-8fK2") as upstream,
-        Http(upstream.url, [SECRET]) as connection,
+        HttpConnection(upstream.url, [SECRET]) as connection,
         pytest.raises(ServerError) as told,
     ):
         Client(connection).hello()
@@ -57,13 +57,13 @@ def test_a_redirect_to_another_server_is_told_and_not_followed(status: int) -> N
 @pytest.mark.parametrize("location", ["urn:ietf:rfc:2141", "javascript:alert(1)", "http://[::1", "http://h:99999/"])
 def test_a_redirect_to_no_place_is_told(location: str) -> None:
     told = pytest.raises(ServerError, match=r"it redirects to|location header")
-    with elsewhere(307, location) as upstream, Http(upstream.url) as connection, told:
+    with elsewhere(307, location) as upstream, HttpConnection(upstream.url) as connection, told:
         Client(connection).hello()
 
 
 def test_a_server_that_redirects_in_circles_is_left() -> None:
     told = pytest.raises(ServerError, match="redirects more than 20 times")
-    with elsewhere(307, "/mcp") as upstream, Http(upstream.url) as connection, told:
+    with elsewhere(307, "/mcp") as upstream, HttpConnection(upstream.url) as connection, told:
         Client(connection).hello()
 
 
@@ -92,7 +92,7 @@ def test_an_endpoint_at_another_server_is_refused(endpoint: str) -> None:
         wire.send(begin() + chunk(f"event: endpoint\ndata: {endpoint}\n\n".encode()) + LAST)
 
     with Upstream(script, "/sse") as upstream, pytest.raises(ServerError, match="wants messages at"):
-        Http(upstream.url, sse=True)
+        HttpConnection(upstream.url, sse=True)
 
 
 @pytest.mark.slow
@@ -141,7 +141,7 @@ def test_a_live_server_beside_a_tape_with_an_endpoint_elsewhere_leaves_no_call_u
 
 @pytest.mark.parametrize("script", [small, lambda request, wire: wire.close()], ids=["answered", "broken-off"])
 def test_a_request_is_waited_for_until_its_answer_has_been_received(script: Script) -> None:
-    with Upstream(script) as upstream, Http(upstream.url, listen=False) as connection:
+    with Upstream(script) as upstream, HttpConnection(upstream.url, listen=False) as connection:
         connection.send(call(1, "b").encode())
         until(lambda: not connection._unanswered, "the answer is there")
         assert connection.is_waiting
@@ -151,7 +151,7 @@ def test_a_request_is_waited_for_until_its_answer_has_been_received(script: Scri
 
 @pytest.mark.parametrize("retry", ["²", "-1", "9" * 5_000, "soon", ""])
 def test_a_wait_that_is_no_number_is_left_aside(retry: str) -> None:
-    mark = Mark()
-    mark.see(None, "250")
-    mark.see("7", retry)
+    mark = ResumeMark()
+    mark.update(None, "250")
+    mark.update("7", retry)
     assert (mark.retry, mark.last) == (0.25, "7")

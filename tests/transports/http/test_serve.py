@@ -18,9 +18,10 @@ from hypothesis import strategies as st
 
 from mcp_tape.cassette.lookup import messages as lookup
 from mcp_tape.cassette.reader import Cassette
-from mcp_tape.replay.stage import Replay, Stage
+from mcp_tape.replay.stage import ReplayOptions, Stage
 from mcp_tape.transports.http.listen import Address, Site
-from mcp_tape.transports.http.serve import Server, SessionIds
+from mcp_tape.transports.http.serve import ReplayServer, SessionIds
+from mcp_tape.transports.http.streams import Stream
 from mcp_tape.transports.local import site_in_thread
 from mcp_tape.wire import frames, match
 from tests.support.http import Client
@@ -77,10 +78,10 @@ def test_of_a_session_that_ended_only_numbers_are_kept(tmp_path: Path) -> None:
     stages: list[Stage] = []
 
     @contextlib.contextmanager
-    def application() -> Iterator[Server]:
+    def application() -> Iterator[ReplayServer]:
         with Cassette(path) as tape:
-            stages.append(Stage(tape, Replay(), lambda text: None))
-            yield Server(stages[0], site.stop)
+            stages.append(Stage(tape, ReplayOptions(), lambda text: None))
+            yield ReplayServer(stages[0], site.stop)
 
     def play(client: Client, sessions: int) -> None:
         for _ in range(sessions):
@@ -112,9 +113,9 @@ def test_a_writer_gets_its_turn_while_clients_are_there(tmp_path: Path, goes_on:
     asked, is_written = threading.Event(), threading.Event()
 
     @contextlib.contextmanager
-    def application() -> Iterator[Server]:
+    def application() -> Iterator[ReplayServer]:
         with Cassette(path) as tape:
-            yield Server(Stage(tape, Replay(repeats="cycle"), lambda text: None), site.stop)
+            yield ReplayServer(Stage(tape, ReplayOptions(repeats="cycle"), lambda text: None), site.stop)
 
     def ask(origin: str) -> None:
         with Client(f"{origin}/mcp") as client:
@@ -181,7 +182,7 @@ def test_a_request_is_parsed_keyed_and_looked_up_once(tmp_path: Path, monkeypatc
     async def talk() -> list[tuple[int, int, int]]:
         with Cassette(cassette(tmp_path / "tape.db", each_kind)) as tape:
             tape._db.set_trace_callback(lambda sql: looked_up.append(sql) if sql.startswith(statement) else None)
-            served, found = InLoop(Server(Stage(tape, Replay(), lambda text: None), lambda: None)), []
+            served, found = InLoop(ReplayServer(Stage(tape, ReplayOptions(), lambda text: None), lambda: None)), []
             await served.post(INITIALIZE, patience=WAIT)
             for text, _ in KINDS:
                 for counted in (parsed, keyed, looked_up):
@@ -192,3 +193,32 @@ def test_a_request_is_parsed_keyed_and_looked_up_once(tmp_path: Path, monkeypatc
             return found
 
     assert asyncio.run(talk()) == [(1, times, times) for _, times in KINDS]
+
+
+def flood(http: Http) -> None:
+    http.post("post-1", INITIALIZE.decode())
+    http.answer("post-1", result(0), mcp_session_id="S")
+    http.post("post-2", call(1, "flood"), mcp_session_id="S")
+    http.respond("post-2")
+    for number in range(100):
+        http.event("post-2", tell("notifications/message", data=f"{number}:{'x' * 50_000}"))
+    http.event("post-2", result(1))
+    http.end("server", "post-2")
+
+
+def test_what_a_slow_client_does_not_take_stays_on_the_tape(tmp_path: Path) -> None:
+    async def talk() -> bytes:
+        with Cassette(cassette(tmp_path / "tape.db", flood)) as tape:
+            served = InLoop(ReplayServer(Stage(tape, ReplayOptions(), lambda text: None), lambda: None))
+            assert await served.post(INITIALIZE, patience=WAIT)
+            reader, writer = await served.ask(call(7, "flood").encode(), mcp_session_id="S")
+            got = await asyncio.wait_for(reader.read(1), WAIT)
+            assert max(len(one.items) for one in gc.get_objects() if type(one) is Stream) > 50
+            got += await asyncio.wait_for(reader.read(), WAIT)
+            writer.close()
+            await served.end()
+            return got
+
+    got = asyncio.run(talk())
+    assert [got.count(f'"{number}:x'.encode()) for number in range(100)] == [1] * 100
+    assert got.rpartition(b"data: ")[2].startswith(result(7).encode())

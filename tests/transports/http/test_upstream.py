@@ -7,7 +7,14 @@ import ssl
 
 import pytest
 
-from mcp_tape.transports.http.upstream import Heard, Incoming, Mark, path_and_query, trust, within
+from mcp_tape.transports.http.upstream import (
+    IncomingResponse,
+    ReceivedMessage,
+    ResumeMark,
+    path_and_query,
+    resolve_within,
+    trusted_certificates,
+)
 from tests.support.messages import result
 
 BODY = result(1, "é").encode()
@@ -17,7 +24,7 @@ JSON = [(b"content-type", b"application/json")]
 GZIP = (b"Content-Encoding", b"gzip")
 
 
-def read(incoming: Incoming, body: bytes, size: int) -> list[Heard]:
+def read(incoming: IncomingResponse, body: bytes, size: int) -> list[ReceivedMessage]:
     pieces = [body[at : at + size] for at in range(0, len(body), size)]
     return [*(heard for piece in pieces for heard in incoming.feed(piece)), *incoming.close()]
 
@@ -27,15 +34,18 @@ def read(incoming: Incoming, body: bytes, size: int) -> list[Heard]:
 def test_a_body_is_one_message_and_a_stream_several(size: int, coded: bool) -> None:
     more = [GZIP] if coded else []
     whole, stream = (gzip.compress(body) if coded else body for body in (BODY + b"\n", EVENTS))
-    assert read(Incoming(200, [*JSON, *more]), whole, size) == [Heard(BODY)]
-    incoming = Incoming(200, [*STREAM, *more])
-    assert read(incoming, stream, size) == [Heard(b"/x", "endpoint"), Heard(BODY)]  # an incomplete event is discarded
+    assert read(IncomingResponse(200, [*JSON, *more]), whole, size) == [ReceivedMessage(BODY)]
+    incoming = IncomingResponse(200, [*STREAM, *more])
+    assert read(incoming, stream, size) == [
+        ReceivedMessage(b"/x", "endpoint"),
+        ReceivedMessage(BODY),
+    ]  # an incomplete event is discarded
     assert (incoming.mark.last, incoming.mark.retry) == ("8", 0.25)
 
 
 @pytest.mark.parametrize("status", [400, 404, 599])
 def test_an_error_keeps_its_body_and_is_no_message(status: int) -> None:
-    incoming = Incoming(status, [*JSON, GZIP, (b"mcp-session-id", b"S")])
+    incoming = IncomingResponse(status, [*JSON, GZIP, (b"mcp-session-id", b"S")])
     assert read(incoming, gzip.compress(BODY), 5) == []
     assert (incoming.is_error, incoming.error, incoming.session) == (True, BODY, "S")
     assert incoming.content_type == "application/json"
@@ -43,26 +53,28 @@ def test_an_error_keeps_its_body_and_is_no_message(status: int) -> None:
 
 @pytest.mark.parametrize(("status", "location"), [(307, "/b"), (308, "/b"), (303, None), (200, None)])
 def test_only_a_redirect_that_keeps_the_message_is_one(status: int, location: str | None) -> None:
-    incoming = Incoming(status, [*JSON, (b"Location", b"/b")])
+    incoming = IncomingResponse(status, [*JSON, (b"Location", b"/b")])
     assert incoming.location == location
     assert bool(read(incoming, BODY, 5)) is (location is None)
 
 
 def test_what_cannot_be_decompressed_is_taken_as_it_is() -> None:
     for coding in (b"gzip", b"br", b"gzip, br"):
-        assert read(Incoming(200, [*JSON, (b"content-encoding", coding)]), BODY, 10_000) == [Heard(BODY)]
+        assert read(IncomingResponse(200, [*JSON, (b"content-encoding", coding)]), BODY, 10_000) == [
+            ReceivedMessage(BODY)
+        ]
 
 
 def test_what_decompresses_to_too_much_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    incoming = Incoming(200, [*JSON, GZIP])
+    incoming = IncomingResponse(200, [*JSON, GZIP])
     monkeypatch.setattr(incoming._decoder, "_left", 10)
     assert read(incoming, gzip.compress(BODY * 100), 10_000) == []
 
 
 def test_a_stream_that_is_resumed_goes_on_where_it_was() -> None:
-    mark = Mark()
-    read(Incoming(200, STREAM, mark), b"id: 3\ndata: x\n\n", 100)
-    read(Incoming(200, STREAM, mark), b"data: y\n\n", 100)
+    mark = ResumeMark()
+    read(IncomingResponse(200, STREAM, mark), b"id: 3\ndata: x\n\n", 100)
+    read(IncomingResponse(200, STREAM, mark), b"data: y\n\n", 100)
     assert mark.last == "3"
 
 
@@ -79,11 +91,11 @@ def test_a_stream_that_is_resumed_goes_on_where_it_was() -> None:
     ],
 )
 def test_a_url_within_a_server(url: str, base: str, path: str | None) -> None:
-    found = within("http://h/mcp", url, base)
+    found = resolve_within("http://h/mcp", url, base)
     assert (found and path_and_query(found)) == path
 
 
 def test_where_no_tls_is_used_nobody_is_trusted_and_elsewhere_whom_the_system_trusts() -> None:
-    nobody = trust("HTTP://h/mcp", None)
+    nobody = trusted_certificates("HTTP://h/mcp", None)
     assert isinstance(nobody, ssl.SSLContext) and nobody.verify_mode == ssl.CERT_REQUIRED and not nobody.get_ca_certs()
-    assert trust("https://h/mcp", None) is trust("HTTPS://h/mcp", None) is True
+    assert trusted_certificates("https://h/mcp", None) is trusted_certificates("HTTPS://h/mcp", None) is True

@@ -36,7 +36,7 @@ def test_what_the_server_asks_meanwhile_is_declined_or_not_known_by_what_was_dec
         "answer = json.loads(sys.stdin.readline())\n"
         "print(json.dumps({'jsonrpc': '2.0', 'id': number, 'result': answer}), flush=True)\n"
     )
-    with connect.Stdio(python(source)) as connection:
+    with connect.StdioConnection(python(source)) as connection:
         answer = connect.ask(connection, "ask", {"x": 1}, "1", WAIT, capabilities)["result"]
     expected = ASKED[method] if capabilities is DECLARED or method == "ping" else UNKNOWN
     assert answer == {"jsonrpc": "2.0", "id": 7} | expected
@@ -45,7 +45,7 @@ def test_what_the_server_asks_meanwhile_is_declined_or_not_known_by_what_was_dec
 
 def test_a_server_that_ends_is_told_with_its_code_and_its_last_words() -> None:
     source = "import sys; [print(n, file=sys.stderr) for n in range(100)]; sys.exit(3)"
-    with connect.Stdio(python(source)) as connection, pytest.raises(ServerError) as told:
+    with connect.StdioConnection(python(source)) as connection, pytest.raises(ServerError) as told:
         connect.ask(connection, "ask", None, 1, WAIT)
     first, *lines = str(told.value).splitlines()
     assert first == "the server ended with exit code 3 before it answered ask; its stderr ends with:"
@@ -54,7 +54,7 @@ def test_a_server_that_ends_is_told_with_its_code_and_its_last_words() -> None:
 
 def test_a_server_that_does_not_answer_is_named_with_what_was_asked() -> None:
     source = "import sys; print('busy', file=sys.stderr, flush=True); print('{}', flush=True); sys.stdin.read()"
-    with connect.Stdio(python(source)) as connection:
+    with connect.StdioConnection(python(source)) as connection:
         assert connection.receive(WAIT) == b"{}"
         with pytest.raises(ServerError, match=r"the server did not answer tools/list within 0.1 s; .*\n  busy"):
             connect.ask(connection, "tools/list", None, 1, 0.1)
@@ -62,20 +62,20 @@ def test_a_server_that_does_not_answer_is_named_with_what_was_asked() -> None:
 
 def test_a_command_that_does_not_exist_is_told() -> None:
     with pytest.raises(ServerError, match="there is no command"):
-        connect.Stdio(["no-such-command"])
+        connect.StdioConnection(["no-such-command"])
 
 
 @pytest.mark.slow
 def test_a_very_long_line_passes_both_ways() -> None:
     text = json.dumps({"jsonrpc": "2.0", "method": "m", "params": {"x": "y" * (100 << 20)}}).encode()
-    with connect.Stdio(ECHO) as connection:
+    with connect.StdioConnection(ECHO) as connection:
         connection.send(text)
         assert connection.receive(WAIT) == text
 
 
 @pytest.mark.slow
 def test_a_server_that_reads_nothing_holds_up_neither_us_nor_the_end() -> None:
-    with connect.Stdio(python("import sys, time; print('{}', flush=True); time.sleep(600)")) as connection:
+    with connect.StdioConnection(python("import sys, time; print('{}', flush=True); time.sleep(600)")) as connection:
         connection.send(b"x" * (10 << 20))
         assert connection.receive(WAIT) == b"{}"
     assert connection.code == 128 + 15
@@ -83,7 +83,7 @@ def test_a_server_that_reads_nothing_holds_up_neither_us_nor_the_end() -> None:
 
 @pytest.mark.slow
 def test_a_server_that_nobody_listens_to_can_be_left() -> None:
-    with connect.Stdio(python("while True: print('{}' * 1000, flush=True)")) as connection:
+    with connect.StdioConnection(python("while True: print('{}' * 1000, flush=True)")) as connection:
         assert connection.receive(WAIT)
     assert connection.code is not None
 
@@ -94,7 +94,7 @@ def test_a_grandchild_that_keeps_the_pipe_open_is_not_waited_for() -> None:
         "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(20)'], stdin=subprocess.DEVNULL)\n"
         "print(child.pid, flush=True)\n"
     )
-    with connect.Stdio(python(source)) as connection:
+    with connect.StdioConnection(python(source)) as connection:
         pid = int(connection.receive(WAIT) or b"")
         assert connection.receive(WAIT) is None
         ended = connection.ended
@@ -103,12 +103,12 @@ def test_a_grandchild_that_keeps_the_pipe_open_is_not_waited_for() -> None:
 
 
 def test_messages_written_over_several_lines_become_one() -> None:
-    with connect.Stdio(ECHO) as connection:
+    with connect.StdioConnection(ECHO) as connection:
         connection.send(b'{\n  "a": 1\r\n}\r\n')
         assert connection.receive(WAIT) == b'{   "a": 1  }'
 
 
 def test_what_is_said_before_the_end_is_received_before_it() -> None:
-    with connect.Stdio(moody("exit")) as connection:
+    with connect.StdioConnection(moody("exit")) as connection:
         assert connection.receive(WAIT) is None
-        assert connection.ended == connect.Ended(1, ("no configuration",))
+        assert connection.ended == connect.ServerEnd(1, ("no configuration",))

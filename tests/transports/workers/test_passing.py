@@ -15,10 +15,12 @@ Arrived = asyncio.Queue[tuple[socket.socket, bytes]]
 
 
 @contextlib.asynccontextmanager
-async def two() -> AsyncIterator[tuple[passing.Passing, Callable[[], Any]]]:
+async def two() -> AsyncIterator[tuple[passing.ConnectionPasser, Callable[[], Any]]]:
     """A worker that passes connections to number 1, and a function that waits for the next arrival there."""
-    boxes = passing.Boxes(2)
-    sender, receiver = (passing.Passing(inside, [slot for _, slot in boxes._pairs]) for inside, _ in boxes._pairs)
+    boxes = passing.LetterBoxes(2)
+    sender, receiver = (
+        passing.ConnectionPasser(inside, [slot for _, slot in boxes._pairs]) for inside, _ in boxes._pairs
+    )
     arrived: Arrived = asyncio.Queue()
     receiver.open(lambda connection, data: arrived.put((connection, data)))
     yield sender, lambda: asyncio.wait_for(arrived.get(), WAIT)

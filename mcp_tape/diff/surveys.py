@@ -1,0 +1,208 @@
+"""Surveys: a live server is asked what it offers, in either era. It is not recorded, and no tool is called.
+
+A server may offer other things to other clients. So a comparison asks with the capabilities of the recorded client, or
+of each client of a lock; a new lock asks with all capabilities and, if the answers differ without them, with each one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import zip_longest
+from typing import Any, NamedTuple
+
+from .. import __version__
+from ..compare import lock
+from ..compare.surface import Surface, SurfaceAnswer
+from ..compare.versions import Version, listed_version
+from ..errors import ServerError
+from ..redaction.diagnostics import DiagnosticRedactor, Rules
+from ..transports.process import AS_WE_ARE, Around
+from ..transports.stdio import connect
+from ..wire import apps, jsontext, protocol
+from ..wire.match import fits_redacted
+
+# Capabilities of clients on which servers make their offer depend, by the names that people give them.
+CAPABILITIES: dict[str, dict[str, Any]] = {
+    **{name: {name: {}} for name in ("elicitation", "roots", "sampling")},
+    "ui": {"extensions": {apps.EXTENSION: {"mimeTypes": [apps.PAGE_TYPE]}}},
+}
+_PAGES = 1_000  # of one list; a server that gives more goes round in circles
+_CLIENT = {"name": "mcp-tape", "version": __version__}
+_Capabilities = dict[str, Any]
+
+
+class LiveTarget(NamedTuple):
+    """A live server to ask: a command to start, or a URL. `capabilities`: of the client that asks, by their names;
+    None: as the other side was asked."""
+
+    command: tuple[str, ...] = ()
+    url: str = ""
+    headers: tuple[tuple[str, str], ...] = ()
+    cacert: str | None = None
+    timeout: float = 30.0
+    around: Around = AS_WE_ARE
+    capabilities: tuple[str, ...] | None = None
+    name: str = ""  # for reports
+
+
+class Greeting(NamedTuple):
+    """How a server is greeted: by a client with these capabilities. `offered`: the version of a legacy client;
+    `modern`: that of a modern one, which asks first."""
+
+    capabilities: _Capabilities
+    offered: str = protocol.LAST_LEGACY_VERSION
+    modern: str | None = None
+
+
+def capabilities_of(names: Sequence[str]) -> _Capabilities:
+    """The capabilities with these names, as a client declares them."""
+    return {key: value for name in sorted(names) for key, value in CAPABILITIES[name].items()}
+
+
+def survey_like(old: Version, live: LiveTarget, rules: Rules) -> Version:
+    """Ask a server as an old version was asked, also for its other clients. Secrets are hidden as in the old one."""
+    if live.capabilities is not None:
+        wanted = jsontext.canonical_bytes(capabilities_of(live.capabilities))
+        like = next((one for one in (old, *old.others) if jsontext.canonical_bytes(one.surface.client) == wanted), old)
+        return _asked_like(like, live, rules, capabilities_of(live.capabilities))
+    found = [_asked_like(one, live, rules, dict(one.surface.client or {})) for one in (old, *old.others)]
+    return found[0]._replace(others=tuple(found[1:]))
+
+
+def survey(live: LiveTarget, rules: Rules) -> tuple[Version, str]:
+    """Ask a server of which nothing is known, with each capability that matters. Return a remark, too."""
+    names = live.capabilities or ()
+    whole = _ask(live, Greeting(capabilities_of(names)), rules)
+    if not names or lock.is_same((bare := _ask(live, Greeting({}), rules)).surface, whole.surface):
+        return whole, ""
+    if not lock.is_same(_ask(live, Greeting(capabilities_of(names)), rules).surface, whole.surface):
+        return whole, "it does not make the same offer to the same client twice: this lock will not hold"
+    others = [bare]
+    for name in names if len(names) > 1 else ():
+        one = _ask(live, Greeting(capabilities_of([name])), rules)
+        if not any(lock.is_same(one.surface, other.surface) for other in (bare, whole)):
+            others.append(one)
+    return whole._replace(others=tuple(others)), ""
+
+
+def _asked_like(old: Version, live: LiveTarget, rules: Rules, capabilities: _Capabilities) -> Version:
+    offered, versions = old.surface.offered, old.surface.versions
+    modern = next((version for version in versions if protocol.is_modern({}, version)), None)
+    greeting = Greeting(capabilities, offered or protocol.LAST_LEGACY_VERSION, None if offered else modern)
+    found = _ask(live, greeting, rules)
+    return found._replace(surface=_hide_as(old.surface, found.surface))
+
+
+def _ask(live: LiveTarget, greeting: Greeting, rules: Rules) -> Version:
+    """Start a server, or connect to one at a URL, and return its version."""
+    rules = rules._replace(headers=live.headers)
+    discreet = DiagnosticRedactor(rules)
+    title = discreet.text(live.url) if live.url else discreet.command(live.command)
+    try:
+        with _connection(live, rules) as connection:
+            return listed_version(list(Survey(connection, live.timeout, discreet, greeting).answers()), title)
+    except ServerError as error:
+        raise ServerError(discreet.text(f"{live.name}: {error}" if live.name else str(error))) from None
+
+
+@contextmanager
+def _connection(live: LiveTarget, rules: Rules) -> Iterator[connect.Connection]:
+    if live.command:
+        with connect.StdioConnection(live.command, rules=rules, around=live.around) as connection:
+            yield connection
+        return
+    from ..transports.http.addresses import is_sse_url
+    from ..transports.http.connect import HttpConnection
+
+    with HttpConnection(live.url, live.headers, live.cacert, sse=is_sse_url(live.url)) as remote:
+        yield remote
+
+
+class Survey:
+    """A client that only asks what a server offers. Answers are redacted, as a recording of them would be."""
+
+    def __init__(
+        self, connection: connect.Connection, timeout: float, discreet: DiagnosticRedactor, greeting: Greeting
+    ) -> None:
+        self._connection = connection
+        self._timeout = timeout
+        self._discreet = discreet
+        self._greeting = greeting
+        self._asked = 0
+        self._meta: dict[str, Any] = {}
+
+    def answers(self) -> Iterator[SurfaceAnswer]:
+        """Ask for all that the server declares."""
+        answer = self._greet()
+        yield answer
+        capabilities = protocol.member(answer.body.get("result"), "capabilities") or {}
+        for kind in protocol.KINDS:
+            if protocol.declares(capabilities, kind):
+                yield from self._pages(kind)
+
+    def _greet(self) -> SurfaceAnswer:
+        """Greet the server in the era that is asked for, else in the other one."""
+        modern = self._greeting.modern
+        if modern and "result" in (answer := self._discover(modern)).body:
+            return answer
+        capabilities, offered = self._greeting.capabilities, self._greeting.offered
+        params = {"protocolVersion": offered, "capabilities": capabilities, "clientInfo": _CLIENT}
+        answer = refusal = self._ask(protocol.INITIALIZE, params)
+        if "result" not in answer.body and not modern:
+            answer = self._discover(protocol.MODERN_VERSION)
+        if "result" not in answer.body:
+            why = jsontext.compact_text(refusal.body.get("error"))
+            raise ServerError(f"the server refused the handshake: {why}")
+        if not self._meta:
+            connect.notify(self._connection, protocol.INITIALIZED)
+        return answer
+
+    def _discover(self, version: str) -> SurfaceAnswer:
+        self._meta = protocol.client_meta(version, _CLIENT, self._greeting.capabilities)
+        answer = self._ask(protocol.DISCOVER, {})
+        if "result" not in answer.body:
+            self._meta = {}
+        return answer
+
+    def _pages(self, kind: protocol.Kind) -> Iterator[SurfaceAnswer]:
+        cursor = None
+        for _ in range(_PAGES):
+            answer = self._ask(kind.method, {} if cursor is None else {"cursor": cursor})
+            yield answer
+            cursor = protocol.member(answer.body.get("result"), "nextCursor")
+            if cursor in (None, ""):
+                return
+
+    def _ask(self, method: str, params: dict[str, Any]) -> SurfaceAnswer:
+        self._asked += 1
+        whole = params | self._meta
+        declared = self._greeting.capabilities
+        body = connect.ask(self._connection, method, whole, self._asked, self._timeout, declared)
+        hidden = self._discreet.document(body)
+        if not isinstance(hidden, dict):
+            raise ServerError(f"the answer to {method} cannot be compared: its secrets could not be hidden")
+        return SurfaceAnswer((0, self._asked), method, whole, hidden)
+
+
+def _hide_as(old: Surface, live: Surface) -> Surface:
+    """Put the placeholders of the recorded surface where the live one has values that these may stand for.
+
+    The recorder knew more secrets: other variables, rules of its user, what was said before.
+    """
+    instructions = _put_placeholders(old.instructions, live.instructions)
+    capabilities = _put_placeholders(old.capabilities, live.capabilities)
+    items = {method: _put_placeholders(old.lists[method].items, found.items) for method, found in live.lists.items()}
+    lists = {method: found._replace(items=items[method]) for method, found in live.lists.items()}
+    info, meta = (
+        _put_placeholders(dict(then), dict(now)) for then, now in ((old.info, live.info), (old.meta, live.meta))
+    )
+    return live._replace(instructions=instructions, capabilities=capabilities, lists=lists, info=info, meta=meta)
+
+
+def _put_placeholders(old: Any, live: Any) -> Any:
+    if isinstance(old, dict) and isinstance(live, dict):
+        return {key: _put_placeholders(old.get(key), value) for key, value in live.items()}
+    if isinstance(old, list) and isinstance(live, list):
+        return [_put_placeholders(*pair) for pair in zip_longest(old[: len(live)], live)]
+    return old if isinstance(old, str) and fits_redacted(old, live) else live

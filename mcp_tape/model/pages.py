@@ -1,0 +1,84 @@
+"""Pages of MCP Apps: what one loads, where it sends to, what it asks for. Untrusted HTML, read by Python's own parser.
+
+https://github.com/modelcontextprotocol/ext-apps/blob/main/specification/2026-01-26/apps.mdx
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from ..wire import apps, protocol
+from ..wire.jsontext import Path
+from .steering import Suspicion
+
+FOREIGN, PERMISSION = "page-loads-foreign-code", "page-asks-for-permission"
+_ORIGIN = re.compile(r"(?:https?|wss?)://[\w.-]{1,253}(?::\d{1,5})?", re.I)
+_LOADING = {"script": "src", "iframe": "src", "frame": "src", "object": "data", "embed": "src"}
+_INLINE = "inline"
+
+
+class AppPage(NamedTuple):
+    """What a page has: the sources of its scripts and frames, the targets of its forms, and all origins it names."""
+
+    scripts: frozenset[str]
+    forms: frozenset[str]
+    origins: frozenset[str]
+
+
+class _Parser(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.scripts: set[str] = set()
+        self.forms: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        if tag in _LOADING:
+            self.scripts.add((given.get(_LOADING[tag]) or "").strip() or _INLINE)
+        elif tag == "form":
+            self.forms.add((given.get("action") or "").strip())
+        self.forms.update(action.strip() for name, action in attrs if name == "formaction" and action)
+
+
+def read_page(text: str) -> AppPage:
+    parser = _Parser()
+    parser.feed(text)
+    parser.close()
+    origins = frozenset(found[0].lower() for found in _ORIGIN.finditer(text))
+    return AppPage(frozenset(parser.scripts), frozenset(parser.forms), origins)
+
+
+def origin_of(url: str) -> str:
+    """The origin of a URL; empty for one that is relative, or that the page itself holds."""
+    try:
+        parts = urlsplit(url if not url.startswith("//") else f"https:{url}")
+    except ValueError:
+        return url
+    return f"{parts.scheme}://{parts.netloc}".lower() if parts.netloc else ""
+
+
+def is_page(content: Any) -> bool:
+    """Return whether contents of a resource are a page for hosts."""
+    uri, kind = (protocol.member(content, name) for name in ("uri", "mimeType"))
+    is_ours = isinstance(uri, str) and uri.startswith(apps.SCHEME)
+    return isinstance(protocol.member(content, "text"), str) and (is_ours or kind == apps.PAGE_TYPE)
+
+
+def in_contents(result: Any, path: Path = ("result",)) -> Iterator[Suspicion]:
+    """Yield suspicions in pages: code and forms of origins that their CSP does not declare, and permissions."""
+    contents = protocol.member(result, "contents")
+    for at, content in enumerate(contents if isinstance(contents, list) else ()):
+        if is_page(content):
+            place: Path = (*path, "contents", at)
+            ui = apps.ui_of(content)
+            page, declared = read_page(content["text"]), apps.origins_of(ui)
+            for url in sorted(page.scripts | page.forms):
+                if (origin := origin_of(url)) and origin not in declared:
+                    why = f"loads from or sends to {origin!a}, which its CSP does not declare"
+                    yield Suspicion(FOREIGN, (*place, "text"), why)
+            for name in sorted(apps.permissions_of(ui)):
+                yield Suspicion(PERMISSION, (*place, "_meta", "ui", "permissions", name), f"asks for {name!a}")

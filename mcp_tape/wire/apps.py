@@ -1,0 +1,44 @@
+"""MCP Apps: pages that servers give to hosts. Apart from `protocol`, as nothing that starts needs it.
+
+https://github.com/modelcontextprotocol/ext-apps/blob/main/specification/2026-01-26/apps.mdx
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .protocol import META, member
+
+EXTENSION = META + "ui"  # below `extensions` of the capabilities
+PAGE_TYPE = "text/html;profile=mcp-app"
+SCHEME = "ui://"  # of the URIs of pages
+MODEL, APP = "model", "app"  # who may see a tool
+
+
+def ui_of(item: Any) -> dict[str, Any]:
+    """`_meta.ui` of a tool, a resource or its contents."""
+    found = member(member(item, "_meta"), "ui")
+    return found if isinstance(found, dict) else {}
+
+
+def visibility_of(tool: Any) -> frozenset[str]:
+    """Who sees a tool: the model and the pages, unless it says otherwise."""
+    given = ui_of(tool).get("visibility")
+    return frozenset(map(str, given)) if isinstance(given, list) else frozenset({MODEL, APP})
+
+
+def domains_of(ui: dict[str, Any]) -> dict[str, frozenset[str]]:
+    """The domains of a page's CSP, by directive."""
+    csp = ui.get("csp")
+    listed = csp.items() if isinstance(csp, dict) else ()
+    return {name: frozenset(map(str, value)) for name, value in listed if isinstance(value, list)}
+
+
+def origins_of(ui: dict[str, Any]) -> frozenset[str]:
+    return frozenset(domain.lower() for domains in domains_of(ui).values() for domain in domains)
+
+
+def permissions_of(ui: dict[str, Any]) -> frozenset[str]:
+    """The permissions that a page asks for, such as the camera."""
+    given = ui.get("permissions")
+    return frozenset(map(str, given)) if isinstance(given, dict | list) else frozenset()
