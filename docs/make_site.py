@@ -19,8 +19,8 @@ OUTSIDE = {
     "contributing.md": ROOT / "CONTRIBUTING.md",
     "benchmarks.md": ROOT / "benchmarks" / "README.md",
 }
-# How far up search lists a page: definitions and remedies come first, the reference and others after the guides.
-BOOSTS = {"concepts.md": 3.0, "troubleshooting.md": 2.0}
+# How far up search lists a page: definitions and remedies first, then tests and CI, last the reference and others.
+BOOSTS = {"concepts.md": 3.0, "troubleshooting.md": 2.0, "testing.md": 1.7, "ci.md": 1.5}
 EXAMPLES = "examples/"  # search leaves them out
 BOOST_OF_REFERENCE, BOOST_OF_OTHERS = 0.5, 0.3
 LINK = re.compile(r"(?<=\]\()(?P<file>[^\s)#:]+)(?=[#)])")
