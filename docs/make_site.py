@@ -19,8 +19,9 @@ OUTSIDE = {
     "contributing.md": ROOT / "CONTRIBUTING.md",
     "benchmarks.md": ROOT / "benchmarks" / "README.md",
 }
-# How far up search lists a page: definitions and remedies come first, the reference and others after the guides.
-BOOSTS = {"concepts.md": 3.0, "troubleshooting.md": 2.0}
+# How far up search lists a page: definitions and remedies first, then tests and CI, last the reference and others.
+BOOSTS = {"concepts.md": 3.0, "troubleshooting.md": 2.0, "testing.md": 1.7, "ci.md": 1.5}
+EXAMPLES = "examples/"  # search leaves them out
 BOOST_OF_REFERENCE, BOOST_OF_OTHERS = 0.5, 0.3
 LINK = re.compile(r"(?<=\]\()(?P<file>[^\s)#:]+)(?=[#)])")
 
@@ -37,7 +38,7 @@ def on_files(files: Files, config: MkDocsConfig) -> None:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    page.meta["search"] = {"boost": boost(page.file.src_uri)}
+    page.meta["search"] = {"boost": boost(page.file.src_uri), "exclude": page.file.src_uri.startswith(EXAMPLES)}
     return linked(markdown, OUTSIDE.get(page.file.src_uri, DOCS / page.file.src_uri))
 
 

@@ -106,6 +106,12 @@ def test_search_prefers_guides_to_the_reference() -> None:
         ("how do I make a flaky test stable", "troubleshooting/"),
         ("can I use it with agno?", "frameworks/"),
         ("delete a session from a cassette", "keeping/"),
+        ("what is a frame", "concepts/"),  # and not a framework
+        ("how do I mock an MCP server in pytest", "testing/"),
+        ("test hangs", "troubleshooting/"),
+        ("upload cassettes to s3", "team/"),
+        ("what does exit code 3 mean", "troubleshooting/"),
+        ("cassette in git", "text/"),  # and not an example
     ],
 )
 def test_search_answers_a_question(site: str, browser: Browser, question: str, place: str) -> None:
