@@ -68,7 +68,7 @@ def replay_options(values: OptionValues) -> ReplayOptions:
         ignore=values.ignore, match_on=values.match_on, normalize=values.normalize, match=values.match,
         repeats=values.repeats, in_recorded_order=values.order == "recorded", speed=values.speed,
         unanswered=values.unanswered, faults=values.faults, seed=values.seed, replay_prefix=values.replay_prefix,
-        strict=values.strict, fail_on=values.fail_on, report=values.report,
+        strict=values.strict, fail_on=values.fail_on, report=values.report, auth=values.auth,
         redact_keys=values.redact_keys, redact_paths=values.redact_paths, redact_values=values.redact_values,
         redact_with=values.redact_with, headers=values.headers, known=known_variables(values),
         words=tuple(words_for((LABEL, *CHOOSING), values)),

@@ -126,6 +126,7 @@ class OptionValues(NamedTuple):
     listen: tuple[str, int] | None = None
     allow_remote: bool = False
     head_timeout: float | None = None
+    auth: bool = False
     max_body: int | None = None
     workers: int | None = None
     note: str | None = None
@@ -268,6 +269,10 @@ MAX_BODY = Option(
     "max_body", "--max-body", metavar="SIZE", parse="values:parse_size", counts="listening", help="Refuse larger "
     "HTTP requests to a replay with status 413, e.g. 800k or 1G. Default: 64M.",
 )  # fmt: skip
+AUTH = Option(
+    "auth", "--auth", "Let in only clients that log in, at an authorization server that the replay makes up.",
+    kind="flag", default=False, keyword="auth", counts="listening",
+)  # fmt: skip
 WORKERS = Option(
     "workers", "--workers", metavar="N", parse="values:parse_count", counts="listening", help="With --listen, serve "
     "clients with N processes at one address. A session stays with its process.",
@@ -367,5 +372,5 @@ RECORD = (OUTPUT, FOR_CLIENT, *ROTATION, *OF_SERVER, *RECORDING, *IN_PRODUCTION,
 LOCK = Option(
     "lock", "--lock", "If FILE holds stubs: take the handshake, lists and schemas from this lock.", "LOCK", "path",
 )  # fmt: skip
-REPLAY = (LOCK, *REPLAYING, *REDACT, *LISTENING, MAX_BODY, WORKERS, *COMMON)
-USE = (MODE, CONFIG, *AROUND, *WEB, *LISTENING, MAX_BODY, *REPLAYING, *LIVE, IN_PLACE_OF, *RECORDING, *COMMON)
+REPLAY = (LOCK, *REPLAYING, *REDACT, *LISTENING, AUTH, MAX_BODY, WORKERS, *COMMON)
+USE = (MODE, CONFIG, *AROUND, *WEB, *LISTENING, AUTH, MAX_BODY, *REPLAYING, *LIVE, IN_PLACE_OF, *RECORDING, *COMMON)

@@ -70,6 +70,7 @@ SAMPLES: dict[str, tuple[list[str], Any] | tuple[list[str], Any, Any]] = {
     "listen": (["127.0.0.1:0"], ("127.0.0.1", 0)),
     "allow_remote": ([], True),
     "head_timeout": (["2.5"], 2.5),
+    "auth": ([], True),
     "max_body": (["800k"], 800_000),
     "workers": (["4"], 4),
     "note": (["-before 2.0"], "-before 2.0"),
@@ -335,8 +336,8 @@ on_the_command_line = [row for row in OF_BOTH if row.name not in HANDED_OVER]
 @pytest.mark.parametrize("row", on_the_command_line, ids=[row.keyword for row in on_the_command_line])
 @UNSTRUCK
 def test_in_the_words_for_a_recorder(row: Option) -> None:
-    server = {} if row in options.WEB else {"command": ["server"]}
-    server |= {"url": "https://example.com/mcp"} if row in options.UPSTREAM else {}
+    server = {} if row in (*options.WEB, options.AUTH) else {"command": ["server"]}
+    server |= {"url": "https://example.com/mcp"} if row in (*options.UPSTREAM, options.AUTH) else {}
     with use_cassette("tape.db", "new_episodes", **server, **keyword_of(row)) as tape:
         words = tape._options  # type: ignore[attr-defined]
         words += options.words_for(options.WEB, tape._settings.values)

@@ -90,6 +90,8 @@ def replay_web(
     """Replay a cassette over HTTP in several processes, until a signal. `started` receives the URL for clients."""
     if workers > MOST_WORKERS:
         raise WorkersError(f"--workers {workers} is too many: at most {MOST_WORKERS}, and one for each core is enough")
+    if options.auth:
+        raise WorkersError("--auth needs a single worker, as each would know its own tokens alone; leave out --workers")
     with Cassette(path, options.label) as cassette:
         tape = _check_workers(cassette, path, options, say)
         if not quiet and tape.is_shared:

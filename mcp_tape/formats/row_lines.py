@@ -130,6 +130,9 @@ def _fact(event: str, facts: dict[str, Any], text: str) -> tuple[str, str]:
             return f"{facts.get('verb')} {facts.get('path')} on", jsontext.compact_text(headers)
         case "response":
             return f"{facts.get('status')} {content}".rstrip() + " on", jsontext.compact_text(headers)
+        case "side":
+            what = f"{facts.get('verb')} {facts.get('origin', '')}{facts.get('path')} {facts.get('status')} on"
+            return what, str(facts.get("body", facts.get("type", "")))
         case "close" | "abort" | "open":
             return _ENDS[event], ""
         case "failed":

@@ -82,6 +82,9 @@ class Sessions:
         event, headers = facts.get("event"), facts.get("headers") or {}
         if event == "close" and side == "client":
             return  # the client's side of a POST ends; the response follows
+        if event == "side":
+            self._beside(at).control(side, channel, facts, at)
+            return
         if event == "request":
             self._waiting[channel] = _Channel(facts["verb"], facts["path"], at)
         self._do(channel, lambda tape: tape.control(side, channel, facts, at))
@@ -185,6 +188,13 @@ class Sessions:
             begun = min(channel.at for channel in (waiting, *self._waiting.values()))
             self._run = self._begin(begun, HTTP, False)
         return self._run
+
+    def _beside(self, at: int) -> Tape:
+        """The tape of a request beside the conversation, which names no session: the run's, or the newest one."""
+        named = [*self._by_id.values(), *self._by_endpoint.values()]
+        if self._run is None and named:
+            return named[-1]
+        return self._of_run(_Channel("GET", "", at))
 
     def _of_stream(self, waiting: _Channel, text: bytes, event: str | None) -> Tape:
         """HTTP+SSE: the first event of a stream names the endpoint that the client must post to.

@@ -259,6 +259,10 @@ class RecordingProcess:
 
     def _control(self, tape: Tape | Sessions, side: Side, channel: str, payload: bytes) -> None:
         facts = orjson.loads(payload)
+        if facts["event"] == "secret":
+            if self._redactor is not None:
+                self._redactor.remember(facts["values"])
+            return
         self._exit_code = facts.get("code", self._exit_code)
         if facts["event"] == "stop":
             self._stopped = True

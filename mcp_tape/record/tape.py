@@ -134,7 +134,7 @@ class Tape:
         text = orjson.dumps(facts)
         if "headers" in facts:
             self._begin_body(side, channel, facts["headers"])
-        if event in ("request", "response", "comment", "endpoint", "failed"):
+        if event in ("request", "response", "comment", "endpoint", "failed", "side"):
             redacted = self._redact(text, channel, is_control=True)
             text = redacted.text
             self.redactions += redacted.hidden

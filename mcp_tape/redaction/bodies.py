@@ -224,8 +224,9 @@ class Bodies:
             if isinstance(known.get(name), str):
                 path, mark, query = known[name].partition("?")
                 known[name] = path + mark + hide(query)
-        if isinstance(known.get("text"), str):
-            known["text"] = hide(known["text"])
+        for name in ("text", "body", "base64"):
+            if isinstance(known.get(name), str):
+                known[name] = hide(known[name])
         headers = known.get("headers")
         if isinstance(headers, dict):
             shown = _HEADERS | ({protocol.NAME_HEADER} if headers.get(protocol.METHOD_HEADER) in _NAMED else set())

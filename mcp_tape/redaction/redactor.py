@@ -134,6 +134,11 @@ class Redactor:
         if look is not None:
             self._hide_static(text.decode("utf-8", "surrogateescape"), look, channel)
 
+    def remember(self, secrets: Mapping[str, str]) -> None:
+        """Hide values wherever they occur from now on."""
+        for name, value in secrets.items():
+            self._see(value, name)
+
     def text(self, text: str) -> str:
         """Redact a diagnostic, or any other text."""
         hidden = self.redact(_bytes(text)).text.decode("utf-8", "surrogateescape")

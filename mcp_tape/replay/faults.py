@@ -18,7 +18,7 @@ from .deck import Deck
 from .matching.targets import TARGET
 from .report import ReplayEvent
 from .selection import Selection
-from .sends import NO_HEADERS, Action, ClientCall, Hangup, Refuse, Reset, Send, make_answer
+from .sends import NO_HEADERS, Action, Challenge, ClientCall, Hangup, Refuse, Reset, Send, make_answer
 
 if TYPE_CHECKING:
     from .sends import Headers
@@ -31,10 +31,13 @@ _TAKES = {
     "drop": "", "duplicate": "", "malformed": "", "truncate": "bytes, as in truncate:40", "noise": "",
     "disconnect": "", "exit": "an exit code, as in exit:3",
     "http": "a status, as in http:503", "reset": "",
+    "token-expired": "", "refresh-fails": "", "insufficient-scope": "a scope, as in insufficient-scope:files:write",
 }  # fmt: skip
 ONLY_HTTP = ("http", "reset")
+ONLY_LOGIN = ("token-expired", "refresh-fails", "insufficient-scope")
 # The call never reached the server, so the tape still has its answer.
-_UNREACHED = ("error", "hang", "disconnect", "exit", "http", "reset")
+_UNREACHED = ("error", "hang", "disconnect", "exit", *ONLY_HTTP, *ONLY_LOGIN)
+_SCOPES = r"[!#-\[\]-~]+(?: [!#-\[\]-~]+)*"  # https://www.rfc-editor.org/rfc/rfc6749#section-3.3
 _SPEC = re.compile(
     rf"{TARGET}(?:@(?P<nth>\d+))?="
     r"(?P<kind>[a-z-]+)(?::(?P<value>.*?))?(?::(?P<chance>\d+(?:\.\d+)?)%)?"
@@ -63,7 +66,7 @@ def parse_fault(source: str) -> Fault:
         raise ValueError(f"there is no fault {kind!r}: choose one of {', '.join(_TAKES)}")
     if chance is None and re.fullmatch(r"\d+(?:\.\d+)?%", value):
         value, chance = "", value[:-1]
-    if _TAKES[kind] and not re.fullmatch(r"-?\d+", value):
+    if _TAKES[kind] and not re.fullmatch(_SCOPES if kind == "insufficient-scope" else r"-?\d+", value):
         raise ValueError(f"{source!r}: {kind} takes {_TAKES[kind]}")
     if kind == "http" and not 200 <= int(value) <= 599:
         raise ValueError(f"{source!r}: {value} is not an HTTP status that a server could end a request with")
@@ -95,9 +98,18 @@ class FaultyPlayer:
     """A deck whose answers go wrong where they should."""
 
     def __init__(
-        self, faults: Sequence[Fault], seed: int, functions: Sequence[Chooser] = (), struck: set[str] | None = None
+        self,
+        faults: Sequence[Fault],
+        seed: int,
+        functions: Sequence[Chooser] = (),
+        struck: set[str] | None = None,
+        covers: Callable[[str], bool] = lambda scope: False,
     ) -> None:
-        """`struck`: the sources of faults that have broken an answer of any deck."""
+        """`struck`: the sources of faults that have broken an answer of any deck.
+
+        `covers`: whether the client's token covers a scope.
+        """
+        self._covers = covers
         self._faults = faults
         self._struck = set[str]() if struck is None else struck
         self._functions = functions
@@ -167,6 +179,8 @@ class FaultyPlayer:
             self._deck.give_back(call)
 
     def _strikes(self, number: int, fault: Fault) -> bool:
+        if fault.kind == "insufficient-scope" and self._covers(fault.value):
+            return False
         throw = sha256(f"{self._seed} {number} {self._seen[number]}".encode()).digest()[:4]
         return int.from_bytes(throw, "big") / 2**32 < fault.chance
 
@@ -175,7 +189,8 @@ class FaultyPlayer:
         if fault is None or (not send.answers and fault.kind != "hang"):
             return [send]
         assert send.call is not None
-        self._struck.add(fault.source)
+        if fault.kind != "refresh-fails":  # which has yet to break a refresh
+            self._struck.add(fault.source)
         if send.answers:
             del self._planned[send.call]
             self._report(ReplayEvent("note", f"fault {fault.source}", send.call))
@@ -208,6 +223,8 @@ class FaultyPlayer:
                 return [Refuse(int(fault.value), call)]
             case "reset":
                 return [Reset(call, send)]
+            case "token-expired" | "refresh-fails" | "insufficient-scope":
+                return [Challenge(call, fault.kind, fault.value, fault.source)]
         return []  # hang, drop
 
 

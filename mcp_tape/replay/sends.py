@@ -90,7 +90,16 @@ class Reset(NamedTuple):
     lost: Send | None = None
 
 
-Action = Send | Silence | Hangup | Refuse | Reset
+class Challenge(NamedTuple):
+    """Refuse a call until the client has another token: its own expired, or does not cover the scope."""
+
+    call: ClientCall
+    kind: str  # of the fault
+    scope: str
+    source: str
+
+
+Action = Send | Silence | Hangup | Refuse | Reset | Challenge
 
 
 TYPE_CHECKING = False  # as in the package's __init__

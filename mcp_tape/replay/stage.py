@@ -43,6 +43,7 @@ class ReplayOptions(NamedTuple):
     unanswered: Unanswered = "error"
     faults: tuple[str, ...] = ()
     seed: int = 0
+    auth: bool = False  # over HTTP, only clients that log in
     strict: bool = False
     report: str | None = None
     run: str | None = None
@@ -133,13 +134,15 @@ class Stage:
         self._refusals: set[str] = set()  # that were reported
         self.is_rehearsing = False  # a deck is told what its client has said: nothing is reported, or made anew
         self._until = playable_sessions.newest_session(cassette)
-        self._chosen = selection.select(cassette, options.session, until=self._until)
-        first = self._chosen.sessions[0]
+        self.chosen = selection.select(cassette, options.session, until=self._until)
+        first = self.chosen.sessions[0]
         self._run = playable_sessions.run_of(cassette, first, self._until) if options.session == "latest" else None
         self._clients = clients(self._run) if clients and self._run else None
         self._recorder = cassette.session(first).recorder
         self.struck: set[str] = set()  # faults, in their words
-        _warn_of_incomplete(cassette, self._chosen.sessions, say)
+        self.login_seed = options.seed if options.auth else None  # of tokens
+        self.covers: Callable[[str], bool] = lambda scope: False  # whether the token of the call at hand does
+        _warn_of_incomplete(cassette, self.chosen.sessions, say)
         if options.faults:
             self._warn_of_aimless_faults()
         if options.session == "latest":
@@ -167,7 +170,7 @@ class Stage:
             nth = self._clients.take()
         if first is None:
             self._warn_if_over(nth)
-        plays = self._chosen.sessions  # to any client
+        plays = self.chosen.sessions  # to any client
         if legacy is not None or (nth is not None and self._run and self._run.sessions != plays[:1]):
             plays = selection.choose(self._cassette, options.session, legacy, nth, self._until)
         if first is not None:
@@ -210,16 +213,15 @@ class Stage:
             return None
         from . import faults
 
-        return faults.FaultyPlayer(
-            list(map(faults.parse_fault, options.faults)), options.seed, options.choosers, self.struck
-        )
+        given = list(map(faults.parse_fault, options.faults))
+        return faults.FaultyPlayer(given, options.seed, options.choosers, self.struck, lambda scope: self.covers(scope))
 
     def _warn_of_aimless_faults(self) -> None:
         """Say of each fault whose target is not on the tape that it can strike nothing: its name may be misspelt."""
         from . import faults
 
         for fault in map(faults.parse_fault, self._options.faults):
-            if why := faults.describe_aimless(fault, self._chosen):
+            if why := faults.describe_aimless(fault, self.chosen):
                 self._say(self._discreet.remark(f"the fault {fault.source} can strike nothing on {self.name}: {why}"))
 
     @property
@@ -308,7 +310,7 @@ class Stage:
         if not url:
             return PATH, {}
         path = urlsplit(url).path
-        is_sse = self._chosen.controls.transport(self._chosen.sessions[0]) == "sse"
+        is_sse = self.chosen.controls.transport(self.chosen.sessions[0]) == "sse"
         return path or "/", {path.rstrip("/"): SSE_PATH if is_sse else PATH}
 
     def overhear(self, text: bytes) -> None:
@@ -347,9 +349,7 @@ class Stage:
         """Report what was not played; return the outcome. A fault may have chosen the exit code."""
         options, unplayed = self._options, 0
         if options.strict or options.report:
-            unplayed = self._reporter.report_unplayed(
-                self._unplayed_requests(), self._chosen.place, loud=options.strict
-            )
+            unplayed = self._reporter.report_unplayed(self._unplayed_requests(), self.chosen.place, loud=options.strict)
         totals = self._totals()
         played, misses = totals.played, totals.misses
         stale = 0 if self._before is None else played - self._before
@@ -406,7 +406,7 @@ class Stage:
         from .misses import may_write
 
         self._grew += 1
-        if self._before is None and may_write(self._chosen, call.message):
+        if self._before is None and may_write(self.chosen, call.message):
             self._before = self._played_count()
         return True
 

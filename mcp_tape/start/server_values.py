@@ -6,7 +6,7 @@ import os
 
 from ..console import say
 from ..errors import MisuseError
-from ..options import HEADER_ENV, LISTENING, MAX_BODY, OVER_STDIO, USE, WORKERS, is_given, known_variables
+from ..options import AUTH, HEADER_ENV, LISTENING, MAX_BODY, OVER_STDIO, USE, WORKERS, is_given, known_variables
 from ..wire.channels import HTTP, STDIO
 
 TYPE_CHECKING = False  # as in the package's __init__
@@ -76,7 +76,7 @@ def web_from(values: OptionValues) -> Web:
     if not values.listen:
         if values.allow_remote:
             raise MisuseError("--allow-remote needs --listen")
-        for row in (MAX_BODY, WORKERS, *LISTENING):
+        for row in (AUTH, MAX_BODY, WORKERS, *LISTENING):
             if row.counts == "listening" and is_given(row, values) and not values.url:
                 raise MisuseError(f"{row.flag} needs --listen; it has no effect on stdin and stdout")
         return web
@@ -126,9 +126,12 @@ def rules_from(values: OptionValues) -> Rules:
 
 
 def check_faults(options: ReplayOptions, listen: object) -> None:
-    """Refuse faults that need HTTP where there is none."""
+    """Refuse faults that need HTTP, or a login, where there is none."""
     for source in options.faults:
-        from ..replay.faults import ONLY_HTTP, parse_fault
+        from ..replay.faults import ONLY_HTTP, ONLY_LOGIN, parse_fault
 
-        if not listen and parse_fault(source).kind in ONLY_HTTP:
+        kind = parse_fault(source).kind
+        if not listen and kind in ONLY_HTTP:
             raise MisuseError(f"--fault {source} is for HTTP: add --listen, or try disconnect or error:CODE")
+        if kind in ONLY_LOGIN and not (listen and options.auth):
+            raise MisuseError(f"--fault {source} is for a server that needs a login: add --listen and --auth")

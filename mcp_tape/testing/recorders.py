@@ -312,7 +312,8 @@ def _recorder_options(settings: UseSettings) -> list[str]:
         return options.words_for(rows, values)
     if replay.rules or replay.choosers:
         raise TapeError("in mode new_episodes another process plays: rules and faults must be texts, not functions")
-    return options.words_for((*rows, *options.REPLAYING, *options.LIVE), values)
+    over_http = (options.AUTH,) if values.url else ()  # a client on stdin has no login
+    return options.words_for((*rows, *options.REPLAYING, *options.LIVE, *over_http), values)
 
 
 def _record_nothing(part: str, run: str, label: str | None) -> None:

@@ -17,6 +17,8 @@ from ..console import say
 from ..errors import CassetteError, TapeError
 from ..options import AROUND, MODE, REDACT, REPLAYING, USE, Option, OptionValues, is_given
 from ..redaction.diagnostics import DiagnosticRedactor, Rules, hide_secrets
+from ..replay.faults import ONLY_LOGIN
+from ..replay.faults import parse_fault as parse_fault
 from ..values import check_variable, variable
 from .used import Inexact, Miss, UsedCassette, UseSettings
 
@@ -63,6 +65,7 @@ def use_cassette(
     unanswered: str = "error",
     speed: float = 0.0,
     faults: Sequence[str | Chooser] = (),
+    auth: bool = False,
     seed: int = 0,
     replay_prefix: bool = False,
     new_times: bool = False,
@@ -206,6 +209,9 @@ def _settings(path: str, values: OptionValues, functions: UserFunctions, command
         if is_given(row, values):
             where = hide_secrets(values.url or "")
             raise TapeError(f"{row.name} needs a command; the server at {where} is not started by mcp-tape")
+    for source in values.faults:
+        if not values.auth and parse_fault(source).kind in ONLY_LOGIN:
+            raise TapeError(f"the fault {source} is for a server that needs a login: add auth=True, and use the URL")
     web = api.Web(url=values.url or "", headers=values.headers, cacert=values.cacert)
     replay = api.replay_options(values)._replace(
         rules=functions.rules,

@@ -61,6 +61,9 @@ class Viewer:
     def refuse(self, what: str) -> None:
         """Report nothing about refused requests."""
 
+    def expects(self, target: str) -> bool:
+        return False
+
     def __call__(self, request: HttpRequest) -> Work:
         return self._respond(request)
 

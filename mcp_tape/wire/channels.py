@@ -15,6 +15,7 @@ PIPES = (STDIO, STDERR)
 # signal that stopped the recorder.
 TAPE, CONTINUES, CONTINUED, SIGNALLED = "tape", "continues", "continued", "signal"
 POST, GET, DELETE = "post-", "get-", "delete-"  # followed by a number
+SIDE = "side-"  # an HTTP request for another path than that of messages, such as metadata or an icon
 
 
 def http_channel(verb: str, number: int) -> str:

@@ -363,7 +363,7 @@ class _Streams:
             if before is not None:
                 self._resumed[channel] = before
         elif event == "response" and isinstance(facts.get("status"), int):
-            self.statuses[channel] = facts["status"]
+            self.statuses[channel] = protocol.meant_status(facts["status"], headers)
         elif event == "endpoint":
             self._shared.add(channel)
         elif event in ("close", "abort"):

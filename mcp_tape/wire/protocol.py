@@ -228,6 +228,15 @@ def is_kept_header(name: str) -> bool:
     return name in _KEPT_HEADERS or name.startswith("mcp-") or is_hidden_key(name)
 
 
+def meant_status(status: int, headers: Any) -> int:
+    """Return 401 for a 403 that asks for credentials of a wider scope; any other status as it is.
+
+    https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization#scope-challenge-handling
+    """
+    asks = status == 403 and "insufficient_scope" in str(member(headers, "www-authenticate"))
+    return 401 if asks else status
+
+
 def stated_version(body: dict[str, Any]) -> Any:
     """The protocol version that a request states: in `_meta`, or as the offer of `initialize`."""
     params = body.get("params")

@@ -15,15 +15,20 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 import httpx2
 import mcp_types as types
 from http_session import NO_TLS, Stream
 from mcp import Client, MCPError
+from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider
+from mcp.client.auth.extensions.client_credentials import ClientCredentialsOAuthProvider
 from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
 from pydantic import ValidationError
 
 TIMEOUT = 120.0
+REDIRECT, BASIC = "http://127.0.0.1:9/callback", "client_secret_basic"
 ARGUMENTS: dict[str, dict[str, Any]] = {"add_numbers": {"a": 5, "b": 3}, "valid_tool": {"region": "here"}}
 ONLY_LISTED = {"lookup_user", "json_schema_2020_12_tool"}  # the suite's servers do not answer calls of these
 
@@ -82,8 +87,82 @@ async def use(client: Client) -> dict[str, Any]:
     return did
 
 
+class Memory:
+    """Tokens and the client's registration, until the client ends."""
+
+    def __init__(self, client: OAuthClientInformationFull | None) -> None:
+        self.tokens: OAuthToken | None = None
+        self.client = client
+
+    async def get_tokens(self) -> OAuthToken | None:
+        return self.tokens
+
+    async def set_tokens(self, tokens: OAuthToken) -> None:
+        self.tokens = tokens
+
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
+        return self.client
+
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+        self.client = client_info
+
+
+class Browser:
+    """Follows a login from page to page, up to where the client would listen."""
+
+    def __init__(self) -> None:
+        self.came_back: dict[str, str] = {}
+
+    async def open(self, url: str) -> None:
+        async with httpx2.AsyncClient(verify=NO_TLS, timeout=TIMEOUT) as http:
+            while not url.startswith(REDIRECT):
+                url = (await http.get(url)).headers["location"]
+        self.came_back = dict(parse_qsl(urlsplit(url).query))
+
+    async def result(self) -> AuthorizationCodeResult:
+        said = self.came_back
+        return AuthorizationCodeResult(code=said["code"], state=said.get("state"), iss=said.get("iss"))
+
+
+def login(url: str, scenario: str) -> httpx2.Auth:
+    """What logs in at the server, as the scenario wants it."""
+    given = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT") or "{}")
+    own = {name: given[name] for name in ("client_id", "client_secret") if name in given}
+    if scenario == "auth/client-credentials-basic":
+        return ClientCredentialsOAuthProvider(url, Memory(None), **own)
+    about = OAuthClientMetadata(
+        client_name="conformance", redirect_uris=[REDIRECT], grant_types=["authorization_code", "refresh_token"],
+        response_types=["code"],
+    )  # fmt: skip
+    known = None
+    if own:
+        known = OAuthClientInformationFull(**about.model_dump() | own | {"token_endpoint_auth_method": BASIC})
+    browser = Browser()
+    document = "https://conformance-test.local/client-metadata.json" if scenario == "auth/basic-cimd" else None
+    return OAuthClientProvider(url, about, Memory(known), browser.open, browser.result, client_metadata_url=document)
+
+
+async def log_in_and_use(url: str, scenario: str, mode: str) -> dict[str, Any]:
+    """Use a server that needs a login; or return how the client refused to."""
+    async with httpx2.AsyncClient(verify=NO_TLS, timeout=TIMEOUT, auth=login(url, scenario)) as http:
+        try:
+            async with Client(streamable_http_client(url, http_client=http), mode=mode) as client:
+                return await use(client)
+        except Exception as error:
+            refused = sorted({type(inner).__name__ for inner in leaves(error)})
+            return {"refused": refused, "context": os.environ.get("MCP_CONFORMANCE_CONTEXT")}
+
+
+def leaves(error: BaseException) -> list[BaseException]:
+    inner = getattr(error, "exceptions", None)
+    return [error] if inner is None else [leaf for each in inner for leaf in leaves(each)]
+
+
 async def run(url: str) -> dict[str, Any]:
     modern = os.environ.get("MCP_CONFORMANCE_PROTOCOL_VERSION", "") >= "2026"
+    scenario = os.environ.get("MCP_CONFORMANCE_SCENARIO", "")
+    if scenario.startswith("auth/"):
+        return await log_in_and_use(url, scenario, "auto" if modern else "legacy")
     callbacks = {"elicitation_callback": elicit, "sampling_callback": sample, "list_roots_callback": list_roots}
     if modern:
         async with Client(url, mode="auto", read_timeout_seconds=TIMEOUT, **callbacks) as client:

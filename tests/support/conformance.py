@@ -5,8 +5,8 @@
 In server mode the suite is the client of `tests/servers/conformance.py`. In client mode it is the server, and starts
 `tests/clients/conformance.py` for every scenario, all at the same time. No suite can count the checks of a replayed
 server. So in client mode the last column repeats the checks of the recorded one if the client printed the same and
-exited normally, and is empty otherwise. The exit code is 1 if a check differs between columns, or replay misses a
-request.
+exited normally, and is empty otherwise. Where a client has to refuse to log in, there is nothing to replay, and the
+column is that of the recording. The exit code is 1 if a check differs between columns, or replay misses a request.
 """
 
 from __future__ import annotations
@@ -111,9 +111,14 @@ def named(checks: Checks) -> list[str]:
     return [f"{name} ({status})" for name, status in sorted(checks.elements())]
 
 
-def replay(cassette: Path) -> list[str]:
+def replay(cassette: Path, *options: str) -> list[str]:
     # In the older revisions every scenario begins a session of the protocol, and so one of the cassette.
-    return [*MCP_TAPE, "replay", str(cassette), "--session", "all", "--unanswered", "silent", "--listen", "127.0.0.1:0"]
+    play = ["--session", "all", "--unanswered", "silent", "--listen", "127.0.0.1:0"]
+    return [*MCP_TAPE, "replay", str(cassette), *play, *options]
+
+
+def cassette_of(scenario: str) -> str:
+    return f"{scenario.replace('/', '-')}.db"
 
 
 def compare_server(revision: str, place: Path) -> Comparison:
@@ -135,7 +140,8 @@ def compare_server(revision: str, place: Path) -> Comparison:
 def compare_client(revision: str, place: Path) -> Comparison:
     """The suite as the server; in the last run it is gone."""
     done = Comparison("client", revision)
-    through = f'{shlex.join([*client(), "--record"])} "{place}/$MCP_CONFORMANCE_SCENARIO.db"'
+    named = '$(echo "$MCP_CONFORMANCE_SCENARIO" | tr / -)'
+    through = f'{shlex.join([*client(), "--record"])} "{place}/{named}.db"'
     direct = check_client(shlex.join(client()), revision, place / "direct")
     recorded = check_client(through, revision, place / "recorded")
     done.columns["direct"] = {scenario: checks for scenario, (checks, _) in direct.items()}
@@ -144,14 +150,18 @@ def compare_client(revision: str, place: Path) -> Comparison:
         for (scenario, (checks, _)), (difference, player) in zip(recorded.items(), again, strict=True):
             done.columns["recorded"][scenario] = checks
             done.columns["replayed"][scenario] = Counter() if difference else checks
-            done.judge(scenario, player)
+            if player is not None:
+                done.judge(scenario, player)
             done.faults += [f"{scenario}: {difference}"] if difference else []
     return done
 
 
-def play_client(scenario: str, revision: str, place: Path, printed: str) -> tuple[str, Listening]:
-    """Return how the replay differs from the client's output while recording, and the player."""
-    with listening(replay(place / f"{scenario}.db")) as player:
+def play_client(scenario: str, revision: str, place: Path, printed: str) -> tuple[str, Listening | None]:
+    """Return how the replay differs from the client's output while recording, and the player, if it plays."""
+    if "refused" in json.loads(printed or "{}"):
+        return "", None
+    login = ["--auth"] if scenario.startswith("auth/") else []
+    with listening(replay(place / cassette_of(scenario), *login)) as player:
         again = run([*client(), player.url], env=suite_environment(scenario, revision, printed))
     if again.returncode == 0 and again.stdout.decode() == printed:
         return "", player

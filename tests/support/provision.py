@@ -132,6 +132,15 @@ def client(name: str) -> list[str]:
     return [*warm.command(sys.executable, program / "mcp2.py", SDK), name.partition("-")[2]]
 
 
+def login_client(name: str) -> list[str]:
+    """The command of a client program that logs in, to which a URL and the names of tools are appended."""
+    if name.startswith("ts"):
+        return [_node(), str(bundled(f"login-{name}"))]
+    if name == "mcp1":
+        return warm.command(sdk_1(), TESTS / "clients" / "login1.py", SDK_1)
+    return warm.command(sys.executable, TESTS / "clients" / "login2.py", SDK)
+
+
 def http_server(name: str) -> list[str]:
     """The command of a server that listens on loopback, and then prints its `http://` address."""
     if name == "fast":
@@ -242,7 +251,8 @@ def _npm_install(directory: Path, *packages: str) -> None:
 
 def bundled(name: str) -> Path:
     """A client program with all of its imports in one file."""
-    sources = [NODE / file for file in (f"{name}.mjs", "session.mjs", "../clients/sessions.json", "package.json")]
+    shared = ("session.mjs", "login.mjs", "../clients/sessions.json", "package.json")
+    sources = [NODE / file for file in (f"{name}.mjs", *shared)]
     place = CACHE / f"{name}-{digest(*(source.read_text() for source in sources))}.mjs"
     return once(place, lambda directory: _bundle(sources[0], directory / place.name))
 

@@ -154,7 +154,7 @@ def test_a_name_makes_a_cassette_of_several_tests(suite: Suite) -> None:
 @pytest.mark.parametrize(
     ("mark", "told"),
     [
-        ("serverr=['x']", "mcp_tape has no option serverr; it has block_live, cacert, command,*server*url"),
+        ("serverr=['x']", "mcp_tape has no option serverr; it has auth, block_live, cacert, command,*server*url"),
         ("mode='nome'", "mode is 'nome' (nearest mark); it may be one of none, once, new_episodes, all, *"),
         ("unplayed='fail'", "unplayed is 'fail' (nearest mark); it may be one of ignore, warn, error"),
         ("server='uvx mcp-server-git'", "the command must be a list of words, as in [[]'uvx', 'mcp-server-git'[]]"),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from binascii import a2b_base64
 from functools import lru_cache
 
-from ...light import NamedTuple
+from ...light import NamedTuple, pattern
 from ...wire import channels, frames, protocol
 from ...wire.framing import field
 from .. import schema
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from ...wire.frames import Side
 
+_SCOPE = pattern(r'\bscope="([^"\\]+)"')
 _ENDS = ("close", "abort", "failed", "exit")
 _CONTROLS = f"SELECT text FROM facts WHERE {OF_SESSION} AND kind = 'control' AND "
 
@@ -26,6 +28,23 @@ class Ending(NamedTuple):
 
     by: Side | None = None
     code: int | None = None
+
+
+class SideResponse(NamedTuple):
+    """What a server served at a path beside that of its messages, such as an icon."""
+
+    content_type: str
+    body: bytes
+
+
+class RecordedLogin(NamedTuple):
+    """What servers said of a login: metadata of the resource and of the authorization server, and scopes."""
+
+    resource: dict[str, Any]
+    metadata: dict[str, Any]
+    scope: str | None  # of the first challenge
+    wider: dict[tuple[str, str | None], str]  # that calls needed, by method and name
+    recorded_at: str
 
 
 class Controls:
@@ -105,6 +124,49 @@ class Controls:
         rows = (head for session in sessions for (head,) in self._cassette.rows(sql, schema.row_ids(session)))
         return any(field(head, b"id") == event for head in rows)
 
+    def side_responses(self) -> dict[str, SideResponse]:
+        """What the server served beside its messages, by path and query: of each, the newest in any session."""
+        found: dict[str, SideResponse] = {}
+        for session in self._cassette.each_session():
+            for facts in self._facts(f"channel LIKE '{channels.SIDE}%' AND sender = 'server' ORDER BY id", session.id):
+                response = _side_response(facts)
+                if response is not None and "origin" not in facts:
+                    found[str(facts.get("path"))] = response
+        return found
+
+    def login(self) -> RecordedLogin:
+        """What servers said of a login, in any session."""
+        resource: dict[str, Any] = {}
+        metadata: dict[str, Any] = {}
+        scope: str | None = None
+        recorded_at = ""
+        wider: dict[tuple[str, str | None], str] = {}
+        for session in self._cassette.each_session():
+            recorded_at = recorded_at or session.started_at
+            for facts in self._facts(f"channel LIKE '{channels.SIDE}%' ORDER BY id", session.id):
+                document = frames.facts(facts["body"]) if isinstance(facts.get("body"), str) else {}
+                resource = document if "authorization_servers" in document else resource
+                metadata = document if "token_endpoint" in document else metadata
+            for channel, facts in self._challenges(session.id):
+                asked = _SCOPE.search(str(protocol.member(facts.get("headers"), "www-authenticate")))
+                if facts.get("status") == 401 and scope is None and asked:
+                    scope = asked[1]
+                elif facts.get("status") == 403 and asked:
+                    wider |= dict.fromkeys(self._calls_on(session.id, channel), asked[1])
+        return RecordedLogin(resource, metadata, scope, wider, recorded_at)
+
+    def _challenges(self, session: int) -> list[tuple[str, dict[str, Any]]]:
+        """Responses that asked for a token, each with its channel."""
+        named = "text LIKE '%\"www-authenticate\"%' ORDER BY id"
+        where = f"{OF_SESSION} AND kind = 'control' AND sender = 'server' AND {named}"
+        rows = self._cassette.rows(f"SELECT channel, text FROM facts WHERE {where}", schema.row_ids(session))
+        return [(channel, frames.facts(text)) for channel, text in rows]
+
+    def _calls_on(self, session: int, channel: str) -> list[tuple[str, str | None]]:
+        sql = f"""SELECT m.method, m.name FROM messages m CROSS JOIN facts f ON f.id = m.frame
+                  WHERE m.{OF_SESSION} AND m.sender = 'client' AND m.kind = 'request' AND f.channel = ?"""
+        return [(method, name) for method, name in self._cassette.rows(sql, (*schema.row_ids(session), channel))]
+
     def is_shared(self, session: int) -> bool:
         """Return whether all server messages came on one stream: stdio, HTTP+SSE."""
         return self.transport(session) != channels.HTTP
@@ -116,6 +178,19 @@ class Controls:
         rows = self._cassette.rows(_CONTROLS + where, (*schema.row_ids(session), *values))
         found = (frames.facts(text) for (text,) in rows)
         return [facts for facts in found if facts]
+
+
+def _side_response(facts: dict[str, Any]) -> SideResponse | None:
+    """The response in a control frame; None if its body was not kept."""
+    content, body, coded = (facts.get(name) for name in ("type", "body", "base64"))
+    if not _is_header(content) or facts.get("event") != "side":
+        return None
+    try:
+        if isinstance(coded, str):
+            return SideResponse(content, a2b_base64(coded))
+        return SideResponse(content, body.encode("utf-8", "surrogateescape")) if isinstance(body, str) else None
+    except ValueError:
+        return None  # it is damaged
 
 
 def _is_header(value: Any) -> TypeGuard[str]:

@@ -3,7 +3,9 @@
 https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#streamable-http
 
     relay       between a client and a server: a recording proxy
+    login       the URLs of a login, as they are for a client of the proxy and for its servers
     serve       the server of a replay: routes, sessions
+    authorization: the authorization server of a replay, where clients have to log in
     streams     one client's deck, and which of its open streams gets which message
     response    one response of a replay, as JSON or events
     connect     the client of a server at a URL

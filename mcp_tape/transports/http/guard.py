@@ -31,12 +31,16 @@ class Guard:
         self._names = {host.lower(), "localhost", socket.gethostname().lower()}
         self._judge = lru_cache(64)(self._refuse_source)  # clients mostly say the same
 
-    def refuse(self, head: Head) -> Refusal | None:
-        """Return why a request is refused, if it is."""
+    def refuse(self, head: Head, expects: Callable[[str], bool]) -> Refusal | None:
+        """Return why a request is refused, if it is. `expects`: whether a page may lead a browser to a target."""
         # CONNECT makes a tunnel, which would lead past us; TRACE an echo, which would show the headers that we add.
         if head.verb in ("CONNECT", "TRACE"):
             return 405, f"{head.verb} is not served here"
-        return self._judge(*head.who)
+        refusal = self._judge(*head.who)
+        # In a login, pages lead to pages. The one that leads here cannot read the one that it leads to.
+        if refusal is not None and refusal[0] == 403 and _is_visit(head) and expects(head.target.decode("latin-1")):
+            return None
+        return refusal
 
     def _refuse_source(self, *who: tuple[bytes, bytes]) -> Refusal | None:
         host = next((value.decode("latin-1") for name, value in who if name == b"host"), None)
@@ -68,6 +72,12 @@ class Guard:
             near.add("same-site")  # another port of this machine
         far = ", ".join(sorted(sites - near))
         return (403, f"requests of pages from other sites are refused (Sec-Fetch-Site: {far})") if far else None
+
+
+def _is_visit(head: Head) -> bool:
+    """Return whether a browser asks for a page to show: https://www.w3.org/TR/fetch-metadata/#sec-fetch-mode-header."""
+    mode, kind = head.fields.get(b"sec-fetch-mode"), head.fields.get(b"sec-fetch-dest")
+    return head.verb == "GET" and mode == b"navigate" and kind == b"document"
 
 
 def _hostname(url: str) -> str:

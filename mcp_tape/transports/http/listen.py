@@ -44,6 +44,9 @@ if TYPE_CHECKING:
         def refuse(self, what: str) -> None:
             """Take note that a request was refused before it was asked."""
 
+        def expects(self, target: str) -> bool:
+            """Return whether a page of another site may lead a browser here, as those of a login do."""
+
 
 HEAD_TIMEOUT = 30.0  # seconds
 _KEEP_ALIVE = 5.0  # seconds between requests
@@ -473,7 +476,7 @@ class _Connection(asyncio.BufferedProtocol):
         self._data = self._data[size:]
         self._left, self._chunks = head.length or 0, ChunkedReader() if head.length is None else None
         request = self._request = HttpRequest(self, head)
-        refusal = self._serving.guard.refuse(head)
+        refusal = self._serving.guard.refuse(head, self._app.expects)
         if refusal is not None:
             self._refuse(*refusal)
         elif self._app.max_body is None or not request.expects_body:

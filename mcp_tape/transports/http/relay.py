@@ -1,34 +1,45 @@
 """Between a client and an HTTP server: each piece is recorded, then passed on as it came.
 
-One request upstream for each request downstream. Nothing is buffered: what a slow reader does not take is not read from
-the other side.
+One request upstream for each request downstream. Nothing of a conversation is buffered: what a slow reader does not
+take is not read from the other side. Requests beside the conversation, such as those of a login, are rewritten where
+they name a server (login.py), so a small body of theirs is passed on once it is whole.
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
+from binascii import b2a_base64
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 from ...errors import ServerError
 from ...redaction.diagnostics import hide_secrets
 from ...wire import frames, protocol
-from ...wire.channels import http_channel
+from ...wire.channels import SIDE, http_channel
+from ...wire.compression import Decoder
 from ...wire.framing import Events, is_event_stream
+from .login import Destination, LoginRewriter, secrets_in, secrets_in_query
 from .message import TEXT, ClientLeftError, Headers, header
-from .upstream import Failed, Upstream, end_to_end, failure_reason
+from .upstream import Failed, Upstream, end_to_end, failure_reason, origin_of
 
 if TYPE_CHECKING:
+    from httpx2 import Response
+
     from ...record.production.sampling import Sample
     from ...record.recorder import Recorder, Taker
     from ...wire.frames import Side
     from .message import HttpExchange, Work
 
 _REMEMBERED = 1 << 16  # bytes of a request that are kept until it is answered, to name it in an error
+_SMALL = 1 << 19  # bytes of a body beside the conversation that is looked into, and recorded
+_MOST_NAMES = 16  # of ours, that clients have used
+_FORM, _JSON = "application/x-www-form-urlencoded", "application/json"
+_CHALLENGE = b"www-authenticate"
+_CREDENTIALS = frozenset((b"authorization", b"cookie", b"dpop", b"proxy-authorization"))
 
 
 class Proxy:
@@ -51,7 +62,9 @@ class Proxy:
         self._recorder = recorder
         self._say = say
         self._said: str | None = None
-        self._paths = {_bare_path(upstream.path)}  # of messages; other requests are passed on and not recorded
+        self._paths = {_bare_path(upstream.path)}  # of messages
+        self._rewriters: dict[str, LoginRewriter] = {}  # by our origin, as clients name it
+        self._others: dict[str, Upstream] = {}  # servers that a login leads to, by origin
         self._numbers: Counter[str] = Counter()
         self.reached = False
         self.failures = 0
@@ -67,11 +80,17 @@ class Proxy:
     def refuse(self, what: str) -> None:
         """What is refused before it is passed on is the client's to tell."""
 
+    def expects(self, target: str) -> bool:
+        is_beside = _bare_path(target.encode("latin-1")) not in self._paths
+        return is_beside and any(login.expects(target) for login in self._rewriters.values())
+
     async def pass_on(self, request: HttpExchange, *, is_recorded: bool = True) -> None:
         """Pass a request on, and its response back."""
         tap = self._tap(request, is_recorded)
+        body = _Body(request, tap)
         try:
-            await self._pass(request, _Body(request, tap), tap)
+            is_beside = is_recorded and not tap.is_message
+            await (self._pass_beside(request, body) if is_beside else self._pass(request, body, tap))
         except ClientLeftError:
             tap.record_abort("client")
         except asyncio.CancelledError:
@@ -109,7 +128,7 @@ class Proxy:
         tap.record_response(response.status_code, headers)
         endpoint = self._endpoint(request, headers, tap)
         try:
-            request.begin(response.status_code, headers)
+            request.begin(response.status_code, self._challenging(request, headers))
             async for piece in response.aiter_raw():
                 tap.record_received(piece)
                 await request.send(endpoint(piece))
@@ -121,11 +140,13 @@ class Proxy:
         finally:
             await response.aclose()
 
-    async def _fail(self, error: Exception, request: HttpExchange, body: _Body, tap: Tap) -> None:
+    async def _fail(
+        self, error: Exception, request: HttpExchange, body: _Body, tap: Tap, server: Upstream | None = None
+    ) -> None:
         """Respond with the reason that there is no response from upstream."""
         self.failures += 1
         await body.read_rest()
-        reason = hide_secrets(f"cannot reach {self._upstream.shown}: {failure_reason(error)}")
+        reason = hide_secrets(f"cannot reach {(server or self._upstream).shown}: {failure_reason(error)}")
         if reason != self._said:
             self._said = reason
             self._say(reason)
@@ -138,14 +159,157 @@ class Proxy:
         else:
             request.respond(502, [(b"content-type", TEXT)], f"mcp-tape {reason}\n".encode())
 
-    def _headers(self, target: bytes, headers: Headers, tap: Tap) -> Headers:
-        """The headers of a response: a redirect within the server must not lead past us.
+    # -- beside the conversation
 
-        Transfer-Encoding overrides Content-Length: https://www.rfc-editor.org/rfc/rfc9112#section-6.3-2.3
-        """
-        if header(headers, b"transfer-encoding"):
-            headers = [(name, value) for name, value in headers if name != b"content-length"]
-        headers, location = end_to_end(headers), header(headers, b"location")
+    async def _pass_beside(self, request: HttpExchange, body: _Body) -> None:
+        """Pass on a request for another path: metadata, a step of a login, a server card, an icon."""
+        login, target = self._login(request), request.target.decode("latin-1")
+        place = login.destination(target)
+        if place is None:
+            await body.read_rest()
+            request.respond(404, [(b"content-type", TEXT)], b"mcp-tape: no server of this login has this address\n")
+            return
+        self._hide(secrets_in_query(target))
+        onward = login.redirection(place) if request.verb == "GET" else None
+        if onward is not None:
+            self._keep(request, place, 302)
+            request.respond(302, [(b"location", onward.encode("latin-1", "replace"))], b"")
+            return
+        server = self._server(place.origin)
+        headers, content = await self._sent_beside(request, body, login, place)
+        try:
+            response = await server.send(request.verb, place.target.encode("latin-1"), headers, content)
+        except Failed as error:
+            await self._fail(error, request, body, Tap(None, "", is_message=False), server)
+            return
+        self.reached = self.reached or server is self._upstream
+        try:
+            await self._respond_beside(request, login, place, response)
+        except Failed:
+            request.abort()
+        finally:
+            await response.aclose()
+
+    async def _sent_beside(
+        self, request: HttpExchange, body: _Body, login: LoginRewriter, place: Destination
+    ) -> tuple[Headers, AsyncIterator[bytes] | None]:
+        """The headers and the body of a request, the body rewritten if it is a form or a registration."""
+        headers, kind = request.headers, header(request.headers, b"content-type") or ""
+        if not request.expects_body:
+            return headers, None
+        if not kind.startswith((_FORM, _JSON)):
+            return headers, body.pieces()
+        start, rest = await _beginning(body.pieces())
+        if rest is None:
+            self._hide(secrets_in(kind, start))
+            start = login.form(start) if kind.startswith(_FORM) else login.registration(place, start)
+            headers = [*_without(headers, b"content-length"), (b"content-length", b"%d" % len(start))]
+        return headers, _chained(start, rest)
+
+    async def _respond_beside(
+        self, request: HttpExchange, login: LoginRewriter, place: Destination, response: Response
+    ) -> None:
+        """Respond as the server did; metadata and the answer to a registration are rewritten."""
+        headers, status = self._upstream.headers_of(response), response.status_code
+        start = b""
+        rest: AsyncIterator[bytes] | None = None
+        is_metadata = request.verb == "GET" and login.is_metadata(place)
+        if is_event_stream(header(headers, b"content-type")):
+            rest = response.aiter_raw()
+        else:
+            start, rest = await _beginning(response.aiter_raw())
+        if rest is None:
+            plain = _decoded(headers, start)
+            self._hide(secrets_in(_JSON, plain))
+            self._keep(request, place, status, header(headers, b"content-type") or "", plain)
+            body = login.metadata(plain) if is_metadata else login.registered(plain)
+            if body != plain:
+                start = body
+                headers = _without(headers, b"content-length", b"content-encoding", b"transfer-encoding")
+                headers = [*headers, (b"content-length", b"%d" % len(body))]
+        else:
+            self._keep(request, place, status)
+        ours = [
+            (name, self._location(login, place, value, is_metadata) if name == b"location" else value)
+            for name, value in self._challenging(request, _framed(headers))
+        ]
+        request.begin(status, ours)
+        async for piece in _chained(start, rest):
+            await request.send(piece)
+        request.end()
+
+    def _location(self, login: LoginRewriter, place: Destination, value: bytes, is_metadata: bool) -> bytes:
+        """Return where a redirect leads: past us only where it leaves the server, as a page of a login does."""
+        uri = value.decode("latin-1").strip()
+        try:
+            whole = urljoin(place.url, uri)
+            stays = origin_of(whole) == origin_of(place.origin)
+            is_relative = not urlsplit(uri).netloc
+        except ValueError:
+            return value
+        if not (stays or is_metadata) or (is_relative and place.origin == login.server):
+            return value
+        return login.ours(whole).encode("latin-1", "replace")
+
+    def _login(self, request: HttpExchange) -> LoginRewriter:
+        """The rewriter for clients that name us as this one does."""
+        host = header(request.headers, b"host")
+        origin = f"http://{host}" if host else self.origin
+        found = self._rewriters.get(origin)
+        if found is None:
+            found = self._rewriters[origin] = LoginRewriter(str(self._upstream.url), origin)
+            if len(self._rewriters) > _MOST_NAMES:
+                del self._rewriters[next(iter(self._rewriters))]
+        return found
+
+    def _challenging(self, request: HttpExchange, headers: Headers) -> Headers:
+        """Rewrite what a challenge says of where to log in. The tape has it as the server said it."""
+        if not header(headers, _CHALLENGE):
+            return headers
+        login = self._login(request)
+        return [
+            (name, login.challenge(value.decode("latin-1")).encode("latin-1") if name == _CHALLENGE else value)
+            for name, value in headers
+        ]
+
+    def _server(self, origin: str) -> Upstream:
+        if origin_of(origin) == origin_of(str(self._upstream.url)):
+            return self._upstream
+        if origin not in self._others:
+            self._others[origin] = self._upstream.beside(origin)
+        return self._others[origin]
+
+    def _hide(self, secrets: dict[str, str]) -> None:
+        """Have secrets of a login hidden wherever they occur from now on."""
+        if secrets:
+            self._recorder.control("server", "", event="secret", values=secrets)
+
+    def _keep(
+        self, request: HttpExchange, place: Destination, status: int, kind: str = "", body: bytes | None = None
+    ) -> None:
+        """Record a request, and what may be public: the body of a GET that brought no credentials along."""
+        if self._sample is not None:  # which is of sessions
+            return
+        own = _CREDENTIALS.intersection(name for name, _ in request.headers) or secrets_in_query(place.target)
+        is_public = body is not None and request.verb == "GET" and status == 200 and not own
+        facts: dict[str, str | int] = {"verb": request.verb, "path": place.target if is_public else place.path}
+        if origin_of(place.origin) != origin_of(str(self._upstream.url)):
+            facts["origin"] = place.origin
+        facts["status"] = status
+        if is_public and body is not None:
+            facts["type"] = kind
+            try:
+                facts["body"] = body.decode()
+            except UnicodeDecodeError:
+                facts["base64"] = b2a_base64(body, newline=False).decode()
+        self._numbers[SIDE] += 1
+        self._recorder.control("server", f"{SIDE}{self._numbers[SIDE]}", event="side", **facts)
+
+    # -- headers
+
+    def _headers(self, target: bytes, headers: Headers, tap: Tap) -> Headers:
+        """The headers of a response: a redirect within the server must not lead past us."""
+        headers, location = _framed(headers), header(headers, b"location")
         ours = self._local_uri(location, target, tap) if location else None
         return [(name, ours.encode("latin-1") if ours and name == b"location" else value) for name, value in headers]
 
@@ -290,6 +454,46 @@ class _EndpointRewriter:
         line = re.compile(rb"((?:^|[\r\n])(?:\xef\xbb\xbf)?data: ?)" + re.escape(first.text))
         ours = self._rewrite(first.text.decode("utf-8", "replace")).encode()
         return line.sub(lambda found: found[1] + ours, held, count=1)
+
+
+def _framed(headers: Headers) -> Headers:
+    """The headers of a response that we pass on.
+
+    Transfer-Encoding overrides Content-Length: https://www.rfc-editor.org/rfc/rfc9112#section-6.3-2.3
+    """
+    return end_to_end(_without(headers, b"content-length") if header(headers, b"transfer-encoding") else headers)
+
+
+def _without(headers: Headers, *names: bytes) -> Headers:
+    return [(name, value) for name, value in headers if name not in names]
+
+
+async def _beginning(pieces: AsyncIterator[bytes]) -> tuple[bytes, AsyncIterator[bytes] | None]:
+    """Read a small body; of a larger one its beginning, with what follows."""
+    start = bytearray()
+    async for piece in pieces:
+        start += piece
+        if len(start) > _SMALL:
+            return bytes(start), pieces
+    return bytes(start), None
+
+
+async def _chained(start: bytes, rest: AsyncIterator[bytes] | None) -> AsyncIterator[bytes]:
+    yield start
+    if rest is not None:
+        async for piece in rest:
+            yield piece
+
+
+def _decoded(headers: Headers, body: bytes) -> bytes:
+    """A body decompressed; as it is if that cannot be done."""
+    coding = header(headers, b"content-encoding") or "identity"
+    if coding.lower() == "identity":
+        return body
+    try:
+        return b"".join(Decoder(coding, 2 * _SMALL).feed(body))
+    except ValueError:
+        return body
 
 
 def _bare_path(path: bytes) -> bytes:

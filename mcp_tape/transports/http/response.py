@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ...cassette import schema
-from ...replay.sends import Action, Hangup, Refuse, Reset, Send, Silence
+from ...replay.sends import Action, Challenge, Hangup, Refuse, Reset, Send, Silence
 from ...wire import frames, framing, protocol, rewrite
 from ...wire.channels import is_http
 from .message import Headers
@@ -35,8 +35,11 @@ class Response:
         hang_up: Callable[[int], None],
         fail: Callable[[HttpRequest, Exception], None],
         when_closed: Callable[[], object] = lambda: None,
+        challenge: Callable[[HttpRequest, Challenge], None] = lambda request, fault: None,
     ) -> None:
-        """`hang_up` ends the server with an exit code; `fail` answers a request that failed."""
+        """`hang_up` ends the server with an exit code; `fail` answers a request that failed, `challenge` one that needs
+        another token."""
+        self._challenge = challenge
         self._conversation = conversation
         self._stream = stream
         self._request = request
@@ -99,6 +102,11 @@ class Response:
             else:
                 content = item.content_type.encode("latin-1", "replace")
                 request.respond(item.status, [(b"content-type", content)] if item.body else [], item.body)
+        elif isinstance(item, Challenge):
+            if request.has_begun:
+                request.abort()
+            else:
+                self._challenge(request, item)
         elif isinstance(item, Reset):
             request.reset()
         elif isinstance(item, Silence):

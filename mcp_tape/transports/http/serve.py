@@ -20,9 +20,11 @@ from .response import JSON, Response, session_header
 from .streams import Conversation, Stream
 
 if TYPE_CHECKING:
+    from ...cassette.lookup.controls import SideResponse
     from ...replay.selection import Selection
-    from ...replay.sends import ClientCall
+    from ...replay.sends import Challenge, ClientCall
     from ...replay.stage import Stage
+    from .authorization import AuthorizationServer
     from .listen import HttpRequest
 
 MESSAGES_PATH = "/messages"
@@ -30,6 +32,9 @@ MAX_BODY = 64_000_000  # bytes
 _HOLDING = 0.01  # seconds that SQLite's read lock is held, for all requests that come meanwhile
 _NAME = "tape"  # of sessions whose recording has no id
 _MOST_SESSIONS = 10**6  # of a worker
+_LOGIN = re.compile(r"/\.well-known/(oauth-|openid-)")
+# A page from a cassette must not act in the name of this address.
+_OF_STRANGERS = ((b"content-security-policy", b"sandbox"), (b"x-content-type-options", b"nosniff"))
 _COUNTED = re.compile("[1-9][0-9]{0,17}")
 _SESSION, _VERSION = protocol.SESSION_HEADER.encode(), protocol.VERSION_HEADER.encode()
 
@@ -110,6 +115,14 @@ class ReplayServer:
         self._stage = stage
         self._lock = stage.lock
         self._stop = stop
+        self._login: AuthorizationServer | None = None
+        if stage.login_seed is not None:
+            from .authorization import AuthorizationServer
+
+            paths = (*self._aliases, PATH, SSE_PATH, MESSAGES_PATH)
+            self._login = AuthorizationServer(stage, stage.login_seed, paths)
+            stage.covers = self._login.covers
+        self._side_responses: dict[str, SideResponse] | None = None  # once one is asked for
         self._numbers = count(1)
         self._conversations: dict[str, Conversation] = {}
         self._modern: Conversation | None = None
@@ -124,7 +137,8 @@ class ReplayServer:
             if self._lock.is_held:
                 loop.call_later(_HOLDING, self._lock.release)
         try:
-            self._route(request)
+            if self._login is None or not self._login.answer(request):
+                self._route(request)
         except CassetteError as failure:
             self._end_with(failure)
             raise
@@ -148,7 +162,17 @@ class ReplayServer:
         elif route[1] in (PATH, SSE_PATH, MESSAGES_PATH):
             self._decline(request, 405, "method not allowed")
         else:
+            self._beside(request)
+
+    def _beside(self, request: HttpRequest) -> None:
+        """Serve what the recorded server did at another path, such as an icon; but not where to log in."""
+        if self._side_responses is None:
+            self._side_responses = self._stage.chosen.controls.side_responses()
+        found = self._side_responses.get(request.target.decode("latin-1"))
+        if found is None or request.verb not in ("GET", "HEAD") or _LOGIN.search(request.path):
             self._decline(request, 404, f"nothing is served here; see {PATH} and {SSE_PATH}")
+        else:
+            request.respond(200, [(b"content-type", found.content_type.encode("latin-1")), *_OF_STRANGERS], found.body)
 
     def _refuse(self, request: HttpRequest, refusal: _Refusal) -> None:
         """Refuse a request with an error that clients can read."""
@@ -167,11 +191,16 @@ class ReplayServer:
     def refuse(self, what: str) -> None:
         self._stage.refuse(what)
 
+    def expects(self, target: str) -> bool:
+        return self._login is not None and self._login.expects(target)
+
     # -- Streamable HTTP
 
     def _post(self, request: HttpRequest) -> None:
         parsed = self._parse_body(request)
         if parsed is None:
+            return
+        if self._login is not None and self._login.refuse_narrow(request, parsed[1]):
             return
         conversation = self._find_conversation(request.fields, parsed[1])
         if isinstance(conversation, _Refusal):
@@ -204,7 +233,14 @@ class ReplayServer:
         opening: bytes = b"",
         when_closed: Callable[[], object] = lambda: None,
     ) -> None:
-        Response(conversation, stream, request, self._hang_up, self._fail, when_closed).run(opening)
+        response = Response(conversation, stream, request, self._hang_up, self._fail, when_closed, self._challenge)
+        response.run(opening)
+
+    def _challenge(self, request: HttpRequest, fault: Challenge) -> None:
+        if self._login is None:
+            request.respond(403 if fault.scope else 401, [])
+        else:
+            self._login.strike(request, fault)
 
     def _channel(self, verb: str) -> str:
         return http_channel(verb, next(self._numbers))

@@ -34,6 +34,7 @@ class Upstream:
     def __init__(self, url: str, headers: Sequence[tuple[str, str]] = (), cacert: str | None = None) -> None:
         self.url = httpx2.URL(url)
         self.shown = str(self.url.copy_with(userinfo=b"", query=None))  # without what may be secret
+        self._cacert = cacert
         self._given = [(name.lower().encode(), value.encode()) for name, value in headers]
         self._client = httpx2.AsyncClient(
             verify=trusted_certificates(url, cacert),
@@ -42,6 +43,10 @@ class Upstream:
             trust_env=True,
             event_hooks={"response": [_hide_location]},
         )
+
+    def beside(self, origin: str) -> Upstream:
+        """The way to another server: it gets none of the headers that are meant for this one."""
+        return Upstream(origin, (), self._cacert)
 
     @property
     def path(self) -> bytes:

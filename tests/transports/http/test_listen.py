@@ -35,6 +35,9 @@ class Served:
     def __call__(self, request: HttpRequest) -> Work | None:
         return self.answer(request)
 
+    def expects(self, target: str) -> bool:
+        return target == "/expected"
+
     def refuse(self, what: str) -> None:
         self.refused.append(what)
 

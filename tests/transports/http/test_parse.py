@@ -50,7 +50,10 @@ class Everything:
         self.heard.append((request.verb, request.target, codings, request.body or b""))  # in h11's form
         request.respond(200, [])
 
-    def refuse(self, head: Head | str) -> None:
+    def expects(self, target: str) -> bool:
+        return False
+
+    def refuse(self, head: Head | str, expects: object = None) -> None:
         self.is_refused = self.is_refused or isinstance(head, str)
 
 

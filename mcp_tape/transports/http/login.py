@@ -1,0 +1,330 @@
+"""A client's login through the recording proxy: what servers say of where to log in is rewritten to lead through us.
+
+The client sees our origin: as the resource, as the issuer, and in the endpoints. The servers see their own: each
+authorization server of another origin has a place below `/.mcp-tape/` here. A browser is sent on to the real
+authorization endpoint, so users see the page, the address and the certificate that they know.
+
+https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+import orjson
+
+from .addresses import is_loopback
+from .upstream import origin_of
+
+PREFIX = "/.mcp-tape/"  # of the places of other origins
+CALLBACK = PREFIX + "callback"
+_WELL_KNOWN = "/.well-known/"
+_PLACE = re.compile(rf"(/\.well-known/[^/?]+)?{re.escape(PREFIX)}(https?)/([^/?]+)(.*)", re.S)
+_CHALLENGE = re.compile(r'(resource_metadata\s*=\s*)(?:"([^"]*)"|([^\s,"]+))', re.I)
+_SIGNED = "signed_metadata"  # repeats the other members, and counts more than they do: RFC 9728, section 2.2
+_AUTHORIZATION, _REGISTRATION = "authorization_endpoint", "registration_endpoint"
+_NAMES_ISSUER = "authorization_response_iss_parameter_supported"  # RFC 9207
+_MOST_LOGINS = 1000  # at the same time
+# Members of forms, queries and JSON whose values must not reach the disk.
+_SECRETS = frozenset(
+    "access_token refresh_token id_token client_secret registration_access_token code code_verifier assertion "
+    "client_assertion subject_token actor_token password device_code token software_statement logout_token".split()
+)
+
+
+class Destination(NamedTuple):
+    """Where a request is for: an origin, and the path and query there."""
+
+    origin: str
+    target: str
+
+    @property
+    def path(self) -> str:
+        return self.target.partition("?")[0]
+
+    @property
+    def query(self) -> str:
+        return self.target.partition("?")[2]
+
+    @property
+    def url(self) -> str:
+        return self.origin + self.target
+
+
+class _Login(NamedTuple):
+    redirect_uri: str  # of the client
+    callback: str  # ours, in its place
+    issuer: str
+
+
+class LoginRewriter:
+    """Translates URLs of a login between the client, which knows our origin, and the servers, which know their own."""
+
+    def __init__(self, server: str, own: str) -> None:
+        """`server`: the URL of the MCP server. `own`: our origin."""
+        parts = urlsplit(server)
+        self.server = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+        self._own = own
+        self._known: set[str] = set()  # other origins that servers have named
+        self._originals: dict[str, str] = {}  # URLs as servers wrote them, by ours
+        self._metadata: set[str] = set()  # URLs of metadata that challenges named
+        self._authorizations: set[str] = set()  # all authorization endpoints
+        self._issuers: dict[str, str] = {}  # by authorization endpoint, where its responses name the issuer
+        self._registrations: set[str] = set()  # endpoints of such servers
+        self._registered: dict[str, None] = {}  # clients that may use our callback
+        self._logins: dict[str, _Login] = {}  # whose response comes through us, by state
+        self._codes: dict[str, str] = {}  # the redirect URI that a code was issued to
+
+    # -- URLs
+
+    def ours(self, url: str) -> str:
+        """Return the URL here for one of a server. Text that is no such URL stays as it is."""
+        parts = _split(url)
+        if parts is None:
+            return url
+        rest = url[len(parts[0]) + len("://") + len(parts[1]) :]
+        if origin_of(url) == origin_of(self.server):
+            found = self._own + rest
+        else:
+            self._known.add("{}://{}".format(*parts))
+            found = f"{self._own}{PREFIX}{parts[0]}/{parts[1]}{rest}"
+        _keep(self._originals, found, url)
+        return found
+
+    def theirs(self, value: str) -> str:
+        """Return the URL of a server for one here. Any other value stays as it is."""
+        if value in self._originals:
+            return self._originals[value]
+        if value != self._own and not value.startswith((f"{self._own}/", f"{self._own}?", f"{self._own}#")):
+            return value
+        found = self.destination(value[len(self._own) :])
+        return value if found is None else found.url
+
+    def destination(self, target: str) -> Destination | None:
+        """Return where a request for a path of ours is to be sent; None if no server has named that origin."""
+        found = _PLACE.fullmatch(target)
+        if found is None:
+            return Destination(self.server, target)
+        well_known, scheme, host, rest = found.groups()
+        origin = f"{scheme}://{host}"
+        if origin not in self._known:
+            return None
+        target = (well_known or "") + rest
+        return Destination(origin, target if target.startswith("/") else f"/{target}")
+
+    # -- what servers say
+
+    def challenge(self, value: str) -> str:
+        """Rewrite the header WWW-Authenticate: https://www.rfc-editor.org/rfc/rfc9728#section-5.1."""
+
+        def rewritten(found: re.Match[str]) -> str:
+            url = found[2] if found[2] is not None else found[3]
+            self._metadata.add(url.partition("?")[0])
+            ours = self.ours(url)
+            return f'{found[1]}"{ours}"' if found[2] is not None else found[1] + ours
+
+        return _CHALLENGE.sub(rewritten, value)
+
+    def is_metadata(self, place: Destination) -> bool:
+        """Return whether a path is one of metadata."""
+        return _WELL_KNOWN in place.path or place.origin + place.path in self._metadata
+
+    def metadata(self, body: bytes) -> bytes:
+        """Rewrite the metadata of a resource, or of an authorization server. Any other body stays as it is.
+
+        https://www.rfc-editor.org/rfc/rfc9728#section-2, https://www.rfc-editor.org/rfc/rfc8414#section-2
+        """
+        document = _document(body)
+        if document is None:
+            return body
+        rewritten = document.copy()
+        if "authorization_servers" in document or "resource" in document:
+            self._rewrite_resource(rewritten)
+        elif "issuer" in document or _AUTHORIZATION in document:
+            self._rewrite_server(rewritten)
+        return body if rewritten == document else orjson.dumps(rewritten)
+
+    def _rewrite_resource(self, document: dict[str, Any]) -> None:
+        document.pop(_SIGNED, None)
+        resource, servers = document.get("resource"), document.get("authorization_servers")
+        # Of another origin, the client has to refuse it, as it would without us.
+        if isinstance(resource, str) and _split(resource) and origin_of(resource) == origin_of(self.server):
+            document["resource"] = self.ours(resource)
+        if isinstance(servers, list):
+            document["authorization_servers"] = [self.ours(one) if isinstance(one, str) else one for one in servers]
+
+    def _rewrite_server(self, document: dict[str, Any]) -> None:
+        document.pop(_SIGNED, None)
+        issuer, names_issuer = document.get("issuer"), document.get(_NAMES_ISSUER) is True
+        for name, url in list(document.items()):
+            if not isinstance(url, str) or not (name == "issuer" or name.endswith("_endpoint")):
+                continue
+            document[name] = self.ours(url)
+            bare = url.partition("?")[0]
+            if name == _AUTHORIZATION:
+                self._authorizations.add(bare)
+            if names_issuer and isinstance(issuer, str) and name == _AUTHORIZATION:
+                self._issuers[bare] = issuer
+            elif names_issuer and name == _REGISTRATION:
+                self._registrations.add(bare)
+
+    # -- what the client says
+
+    def form(self, body: bytes) -> bytes:
+        """Rewrite a form, such as a request for a token: its resource, and the redirect URI that its code is for."""
+        text = body.decode("latin-1")
+        uri = self._codes.pop(dict(_pairs(text)).get("code", ""), None)
+
+        def change(name: str, value: str) -> str:
+            return uri if name == "redirect_uri" and uri is not None else self.theirs(value)
+
+        return _with_values(text, change).encode("latin-1")
+
+    def registration(self, place: Destination, body: bytes) -> bytes:
+        """Add our callback to a client that registers with a server whose responses name their issuer."""
+        document = _document(body) if place.origin + place.path in self._registrations else None
+        uris = document and document.get("redirect_uris")
+        if document is None or not isinstance(uris, list):
+            return body
+        return orjson.dumps(document | {"redirect_uris": [*uris, self._own + CALLBACK]})
+
+    def registered(self, body: bytes) -> bytes:
+        """Take our callback out of the answer to a registration."""
+        document = _document(body)
+        uris = document and document.get("redirect_uris")
+        if document is None or not isinstance(uris, list) or self._own + CALLBACK not in uris:
+            return body
+        if isinstance(document.get("client_id"), str):
+            _keep(self._registered, document["client_id"], None)
+        left = [uri for uri in uris if uri != self._own + CALLBACK]
+        return orjson.dumps(document | {"redirect_uris": left})
+
+    # -- what a browser is sent to
+
+    def expects(self, target: str) -> bool:
+        """Return whether a browser may come to a path on its way through a login, from whatever page."""
+        place = self.destination(target)
+        return place is not None and (self._is_authorization(place) or self._login(place) is not None)
+
+    def redirection(self, place: Destination) -> str | None:
+        """Return where to send a browser that has come in a login: on to the real page, or back to the client."""
+        if self._is_authorization(place):
+            return self._to_page(place)
+        return self._to_client(place)
+
+    def _is_authorization(self, place: Destination) -> bool:
+        """Without metadata, clients of 2025-03-26 guess the path."""
+        if place.origin + place.path in self._authorizations:
+            return True
+        return {"response_type", "client_id"} <= dict(_pairs(place.query)).keys()
+
+    def _to_page(self, place: Destination) -> str:
+        path, mark, query = place.target.partition("?")
+        asked = dict(_pairs(query))
+        callback = self._callback(place.origin + path, asked)
+        if callback is not None:
+            issuer = self._issuers[place.origin + path]
+            _keep(self._logins, asked["state"], _Login(asked["redirect_uri"], callback, issuer))
+
+        def change(name: str, value: str) -> str:
+            return callback if name == "redirect_uri" and callback is not None else self.theirs(value)
+
+        return place.origin + path + mark + _with_values(query, change)
+
+    def _callback(self, endpoint: str, asked: dict[str, str]) -> str | None:
+        """Return the redirect URI by which the response comes through us; None if it goes to the client at once.
+
+        It comes through us only where it names its issuer, which the client knows by another name. A client that has
+        registered through us has our callback. Others can use a port of ours, if they listen on this machine:
+        https://www.rfc-editor.org/rfc/rfc8252#section-7.3
+        """
+        uri = asked.get("redirect_uri", "")
+        if not uri or endpoint not in self._issuers or not asked.get("state"):
+            return None
+        if asked.get("response_mode", "query") != "query":
+            return None
+        if asked.get("client_id") in self._registered:
+            return self._own + CALLBACK
+        parts = _split(uri)
+        host = urlsplit(uri).hostname if parts else None
+        if parts is None or host is None or parts[0] != "http" or not is_loopback(host):
+            return None
+        named = f"[{host}]" if ":" in host else host
+        return urlsplit(uri)._replace(netloc=f"{named}:{urlsplit(self._own).port or 80}").geturl()
+
+    def _login(self, place: Destination) -> _Login | None:
+        said = dict(_pairs(place.query))
+        return self._logins.get(said.get("state", "")) if "code" in said or "error" in said else None
+
+    def _to_client(self, place: Destination) -> str | None:
+        """Return the client's redirect URI, with the response of the server and our name for it."""
+        login = self._login(place)
+        if login is None:
+            return None
+        said = dict(_pairs(place.query))
+        del self._logins[said["state"]]
+        if "code" in said:
+            _keep(self._codes, said["code"], login.callback)
+
+        def change(name: str, value: str) -> str:
+            return self.ours(value) if name == "iss" and value == login.issuer else value
+
+        uri, mark, own = login.redirect_uri.partition("?")
+        query = _with_values(place.query.removeprefix(f"{own}&") if own else place.query, change)
+        return f"{uri}{mark or '?'}{own}{'&' if own else ''}{query}"
+
+
+def secrets_in(content_type: str, body: bytes) -> dict[str, str]:
+    """Return the secrets in a form, or in a JSON object, by their names."""
+    if content_type.startswith("application/x-www-form-urlencoded"):
+        return secrets_in_query("?" + body.decode("latin-1"))
+    found = _document(body) or {}
+    return {name: value for name, value in found.items() if name in _SECRETS and isinstance(value, str) and value}
+
+
+def secrets_in_query(target: str) -> dict[str, str]:
+    """Return the secrets in the query of a request."""
+    return {name: value for name, value in _pairs(target.partition("?")[2]) if name in _SECRETS and value}
+
+
+def _split(url: str) -> tuple[str, str] | None:
+    """Return scheme and host of a URL as they are written; None if it is none that could be asked."""
+    try:
+        parts = urlsplit(url)
+        is_asked = parts.scheme in ("http", "https") and parts.hostname and "@" not in parts.netloc
+        parts.port  # noqa: B018 - ValueError
+    except ValueError:
+        return None
+    found = re.match(r"(https?)://([^/?#]*)", url) if is_asked else None
+    return (found[1], found[2]) if found else None
+
+
+def _document(body: bytes) -> dict[str, Any] | None:
+    try:
+        found = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _pairs(query: str) -> Iterator[tuple[str, str]]:
+    yield from parse_qsl(query, keep_blank_values=True)
+
+
+def _with_values(query: str, change: Callable[[str, str], str]) -> str:
+    """Return a query with values changed. Those that stay are not written anew."""
+    pieces = []
+    for piece in query.split("&"):
+        (name, value), *_ = [*_pairs(piece), ("", "")]
+        changed = change(name, value)
+        pieces.append(piece if changed == value else urlencode([(name, changed)]))
+    return "&".join(pieces)
+
+
+def _keep(kept: dict[str, Any], name: str, value: Any) -> None:
+    kept[name] = value
+    if len(kept) > _MOST_LOGINS:
+        del kept[next(iter(kept))]
