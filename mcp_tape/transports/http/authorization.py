@@ -200,7 +200,7 @@ class AuthorizationServer:
         number = self._next("client")
         client["client_id"] = f"client-{number}"
         if method != _NONE:
-            client |= {"client_secret": self._made("secret", number), "client_secret_expires_at": 0}
+            client |= {"client_secret": self._make_token("secret", number), "client_secret_expires_at": 0}
         self._clients[client["client_id"]] = client
         return 201, client
 
@@ -245,8 +245,8 @@ class AuthorizationServer:
             raise DeniedError("invalid_request", "a client must use PKCE: code_challenge, and S256 as its method")
         resource = self._resource(asked, origin)
         family = self._next("login")
-        grant = Grant(asked["client_id"], resource, self._granted(asked), family, uri, asked["code_challenge"])
-        code = self._made("code")
+        grant = Grant(asked["client_id"], resource, self._granted_scope(asked), family, uri, asked["code_challenge"])
+        code = self._make_token("code")
         self._codes[code] = grant
         return code
 
@@ -258,7 +258,7 @@ class AuthorizationServer:
             raise DeniedError("invalid_target", f"{named}; it must be {origin}{self._paths[0]}")
         return resource
 
-    def _granted(self, asked: dict[str, str]) -> str:
+    def _granted_scope(self, asked: dict[str, str]) -> str:
         return asked.get("scope") or self._recorded.scope or ""
 
     # -- tokens
@@ -274,17 +274,17 @@ class AuthorizationServer:
         elif grant_type == "refresh_token":
             grant = self._of_refresh(client, asked)
         elif grant_type in _WITHOUT_USER:
-            grant = Grant(client, self._resource(asked, origin), self._granted(asked), self._next("login"))
+            grant = Grant(client, self._resource(asked, origin), self._granted_scope(asked), self._next("login"))
         else:
             raise DeniedError("unsupported_grant_type", f"there is no grant_type {grant_type!r}")
         if self._resource(asked, origin) != grant.resource:
             raise DeniedError("invalid_target", f"the resource is {asked['resource']!r}, and was {grant.resource!r}")
-        access = self._made("access")
+        access = self._make_token("access")
         self._access[access] = grant
         found = {"access_token": access, "token_type": "Bearer", "expires_in": 3600, "scope": grant.scope}
         if grant_type in _WITHOUT_USER:
             return 200, found
-        refresh = self._made("refresh")
+        refresh = self._make_token("refresh")
         self._refresh[refresh] = grant
         return 200, found | {"refresh_token": refresh}
 
@@ -348,7 +348,7 @@ class AuthorizationServer:
         self._counts[kind] += 1
         return self._counts[kind]
 
-    def _made(self, kind: str, number: int | None = None) -> str:
+    def _make_token(self, kind: str, number: int | None = None) -> str:
         """A text that nobody else has given, the same in each replay of the tape."""
         number = self._next(kind) if number is None else number
         return f"tape-{kind}-{number}-{sha256(f'{self._seed} {kind} {number}'.encode()).hexdigest()[:24]}"

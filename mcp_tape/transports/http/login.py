@@ -120,13 +120,13 @@ class LoginRewriter:
     def challenge(self, value: str) -> str:
         """Rewrite the header WWW-Authenticate: https://www.rfc-editor.org/rfc/rfc9728#section-5.1."""
 
-        def rewritten(found: re.Match[str]) -> str:
+        def rewrite(found: re.Match[str]) -> str:
             url = found[2] if found[2] is not None else found[3]
             self._metadata.add(url.partition("?")[0])
             ours = self.ours(url)
             return f'{found[1]}"{ours}"' if found[2] is not None else found[1] + ours
 
-        return _CHALLENGE.sub(rewritten, value)
+        return _CHALLENGE.sub(rewrite, value)
 
     def is_metadata(self, place: Destination) -> bool:
         """Return whether a path is one of metadata."""
@@ -191,7 +191,7 @@ class LoginRewriter:
             return body
         return orjson.dumps(document | {"redirect_uris": [*uris, self._own + CALLBACK]})
 
-    def registered(self, body: bytes) -> bytes:
+    def strip_callback(self, body: bytes) -> bytes:
         """Take our callback out of the answer to a registration."""
         document = _document(body)
         uris = document and document.get("redirect_uris")

@@ -204,7 +204,7 @@ class Proxy:
             self._hide(secrets_in(kind, start))
             start = login.form(start) if kind.startswith(_FORM) else login.registration(place, start)
             headers = [*_without(headers, b"content-length"), (b"content-length", b"%d" % len(start))]
-        return headers, _chained(start, rest)
+        return headers, _chain_pieces(start, rest)
 
     async def _respond_beside(
         self, request: HttpExchange, login: LoginRewriter, place: Destination, response: Response
@@ -219,10 +219,10 @@ class Proxy:
         else:
             start, rest = await _beginning(response.aiter_raw())
         if rest is None:
-            plain = _decoded(headers, start)
+            plain = _decode_body(headers, start)
             self._hide(secrets_in(_JSON, plain))
             self._keep(request, place, status, header(headers, b"content-type") or "", plain)
-            body = login.metadata(plain) if is_metadata else login.registered(plain)
+            body = login.metadata(plain) if is_metadata else login.strip_callback(plain)
             if body != plain:
                 start = body
                 headers = _without(headers, b"content-length", b"content-encoding", b"transfer-encoding")
@@ -231,10 +231,10 @@ class Proxy:
             self._keep(request, place, status)
         ours = [
             (name, self._location(login, place, value, is_metadata) if name == b"location" else value)
-            for name, value in self._challenging(request, _framed(headers))
+            for name, value in self._challenging(request, _passed_headers(headers))
         ]
         request.begin(status, ours)
-        async for piece in _chained(start, rest):
+        async for piece in _chain_pieces(start, rest):
             await request.send(piece)
         request.end()
 
@@ -309,7 +309,7 @@ class Proxy:
 
     def _headers(self, target: bytes, headers: Headers, tap: Tap) -> Headers:
         """The headers of a response: a redirect within the server must not lead past us."""
-        headers, location = _framed(headers), header(headers, b"location")
+        headers, location = _passed_headers(headers), header(headers, b"location")
         ours = self._local_uri(location, target, tap) if location else None
         return [(name, ours.encode("latin-1") if ours and name == b"location" else value) for name, value in headers]
 
@@ -456,7 +456,7 @@ class _EndpointRewriter:
         return line.sub(lambda found: found[1] + ours, held, count=1)
 
 
-def _framed(headers: Headers) -> Headers:
+def _passed_headers(headers: Headers) -> Headers:
     """The headers of a response that we pass on.
 
     Transfer-Encoding overrides Content-Length: https://www.rfc-editor.org/rfc/rfc9112#section-6.3-2.3
@@ -478,14 +478,14 @@ async def _beginning(pieces: AsyncIterator[bytes]) -> tuple[bytes, AsyncIterator
     return bytes(start), None
 
 
-async def _chained(start: bytes, rest: AsyncIterator[bytes] | None) -> AsyncIterator[bytes]:
+async def _chain_pieces(start: bytes, rest: AsyncIterator[bytes] | None) -> AsyncIterator[bytes]:
     yield start
     if rest is not None:
         async for piece in rest:
             yield piece
 
 
-def _decoded(headers: Headers, body: bytes) -> bytes:
+def _decode_body(headers: Headers, body: bytes) -> bytes:
     """A body decompressed; as it is if that cannot be done."""
     coding = header(headers, b"content-encoding") or "identity"
     if coding.lower() == "identity":

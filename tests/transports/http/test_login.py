@@ -68,7 +68,7 @@ def test_endpoints_and_issuer_lead_through_us(login: LoginRewriter) -> None:
 )
 def test_what_is_no_metadata_stays_byte_for_byte(login: LoginRewriter, body: bytes) -> None:
     assert login.metadata(body) == body
-    assert login.registered(body) == body
+    assert login.strip_callback(body) == body
     assert login.registration(Destination(API, "/register"), body) == body
 
 
@@ -187,7 +187,7 @@ def test_a_client_that_registers_through_us_has_our_callback(login: LoginRewrite
     own = {"client_name": "x", "redirect_uris": ["cursor://back"]}
     sent = json.loads(login.registration(Destination(AUTH, "/registration"), json.dumps(own).encode()))
     assert sent == own | {"redirect_uris": ["cursor://back", OWN + CALLBACK]}
-    answer = json.loads(login.registered(json.dumps(sent | {"client_id": "c"}).encode()))
+    answer = json.loads(login.strip_callback(json.dumps(sent | {"client_id": "c"}).encode()))
     assert answer == own | {"client_id": "c"}
     _, asked = to_page(login, redirect_uri="cursor://back")
     assert asked["redirect_uri"] == [OWN + CALLBACK]
