@@ -5,10 +5,10 @@ cassette names, and opens only cassettes at or below the user's paths. Must not 
 knows the SDK, which is an extra.
 
     places      the cassettes that may be read
-    answers     answers of bounded size, with a cursor to the rest
-    tools       the table of tools, with their arguments and results as JSON Schema
+    paging      answers of bounded size, with a cursor to the rest
+    tool_table  the table of tools, with their arguments and results as JSON Schema
     reading     tools that read: list_cassettes, list_sessions, show_session, show_exchange, search, stats and why
     asking      tools that compute: diff and query
     resources   sessions as resources
-    server      tools and resources as a server of the SDK, over stdio
+    sdk_server  tools and resources as a server of the SDK, over stdio
 """

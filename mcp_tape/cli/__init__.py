@@ -3,7 +3,7 @@
 It owns click and the words of commands; it must not know SQL, the wire or processes, which are below it.
 
     click_options  click's options, made from the table (mcp_tape/options.py)
-    lines          a row of a session as one line
+    message_lines  a row of a session as one line
     follow         `show -f`: a session that is being recorded
     filter         the option --filter
     compare        options and output of diff, breaking and verify

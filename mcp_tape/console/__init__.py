@@ -3,8 +3,8 @@
 Must not be known to the VCR or the diff: a function there that reports something is given a callback. This file is
 loaded by every command, so it needs neither click nor the other two.
 
-    terminal   lines that fit a terminal, colours, JSON, questions
-    progress   a line that shows how far a command is
+    terminal  lines that fit a terminal, colours, JSON, questions
+    progress  a line that shows how far a command is
 """
 
 from __future__ import annotations

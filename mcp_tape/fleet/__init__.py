@@ -3,7 +3,7 @@
 It owns everything beyond one file on one machine; nothing in it is a server, a queue or a scheduler. Heavy libraries
 (obstore, pyarrow) are extras, imported only where they are used.
 
-finding    cassettes from files, directories, patterns and URLs
+cassette_paths    cassettes from files, directories, patterns and URLs
 shards     a share of them for each of several workers, by content
 jobs       a function called with each of them, in several processes
 remote     URLs of cassettes, the stores behind them, and their errors

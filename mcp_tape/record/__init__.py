@@ -3,7 +3,7 @@
 Owns the pipe's format, the writer's process, and the recording core. Must not know transports: they hand over bytes,
 each with a side and a channel. The core (`tape`, `sessions`) does no I/O and reads no clock.
 
-options     how to record
+recording_options     how to record
 recorder    the relay's end of the pipe; light, because it is loaded at start-up
 backlog     the writer's end of the pipe: drains it while the rest of the writer still loads
 recording   the writer's process: from the pipe to a tape to a cassette, and on to the next cassette

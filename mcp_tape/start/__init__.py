@@ -4,14 +4,16 @@ Owns what these commands do with the values of their options, and the way to the
 read by the table (mcp_tape/options.py). Help, errors, completion and all that is unusual are click's (cli/), which is
 made from the same table and comes here with the values that it has read.
 
-    values    values for the API, made from those of the table
-    names     the cassette of a server, where none is named
-    config    use, for a program with a configuration of several servers
-    record    replay    use      the commands
-    production    record, with a sample and the like
-    remote    record, for a stdio server in front of one at a URL
-    summary   what is said of a recording, or of a replay, at its end
-    by_path   mcp-tape as a script, for a process that finds modules where another does
+    server_values   values for the API, made from those of the table
+    cassette_names  the cassette of a server, where none is named
+    config_run      use, for a program with a configuration of several servers
+    run_record      the command record
+    run_replay      the command replay
+    run_use         the command use
+    production      record, with a sample and the like
+    url_over_stdio  record, for a stdio server in front of one at a URL
+    end_report      the summary of a recording or a replay at its end
+    by_path         mcp-tape as a script, for a process that finds modules where another does
 """
 
 from __future__ import annotations

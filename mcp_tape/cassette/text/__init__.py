@@ -1,6 +1,6 @@
 """Cassettes as text, and files of other kinds where a cassette is read: the one way in for files that are not SQLite.
 
-names     which cassettes are text
+recognize     which cassettes are text
 lines     one JSON object per line, safe to print
 write     JSON lines: one for each session, then one for each frame; an older text's times where the rest is unchanged
 read      JSON lines, read back

@@ -2,7 +2,7 @@
 
 Owns the definition of a difference. Knows neither a project's levels nor its ignores, and reads no files.
 
-server              protocol versions, capabilities, extensions, instructions, the version number
+declarations              protocol versions, capabilities, extensions, instructions, the version number
 tools               tools: their schemas, hints and texts
 resources_prompts   resources, resource templates and prompts
 app_pages           pages of MCP Apps, and who sees a tool

@@ -18,7 +18,7 @@ An undecidable difference is a fact of its own, and never silent: two patterns, 
 
 Paths follow the meaning: through a `$ref` and into an `allOf`, as if all were written in one place.
 
-reader           from a written schema to a node
+schema_reader           from a written schema to a node
 nodes            the node, and the merge of two nodes
 references       the target of a `$ref`, within the document
 limits           ranges, lengths, counts and multiples

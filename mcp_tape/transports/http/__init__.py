@@ -2,18 +2,18 @@
 
 https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#streamable-http
 
-    relay       between a client and a server: a recording proxy
-    login       the URLs of a login, as they are for a client of the proxy and for its servers
-    serve       the server of a replay: routes, sessions
-    authorization: the authorization server of a replay, where clients have to log in
-    streams     one client's deck, and which of its open streams gets which message
-    response    one response of a replay, as JSON or events
-    connect     the client of a server at a URL
-    live        a live server beside a replay, asked through the recording proxy
-    upstream    the server at the other end: requests to it, responses from it
-    listen      a listening socket, its connections, and the requests on them: for the replay, the proxy and the viewer
-    parse       heads and chunked bodies of requests; all that knows httptools
-    message     headers, and the heads of responses
-    guard       who may talk to us; reports of our own failures
-    addresses   hosts and ports
+    relay          between a client and a server: a recording proxy
+    login          the URLs of a login, as they are for a client of the proxy and for its servers
+    serve          the server of a replay: routes, sessions
+    authorization  the authorization server of a replay that needs a login
+    streams        one client's deck, and which of its open streams gets which message
+    response       one response of a replay, as JSON or events
+    connect        the client of a server at a URL
+    live           a live server beside a replay, asked through the recording proxy
+    upstream       the server at the other end: requests to it, responses from it
+    listen         sockets, connections and requests, for the replay, the proxy and the viewer
+    parse          heads and chunked bodies of requests; all that knows httptools
+    message        headers, and the heads of responses
+    guard          who may talk to us; reports of our own failures
+    addresses      hosts and ports
 """
