@@ -300,7 +300,7 @@ class Stage:
         return self._options.replay_prefix
 
     def served_paths(self, url: str) -> tuple[str, dict[str, str]]:
-        """The path for clients, as in the server's own URL, and aliases: other paths, each with the one it stands for."""
+        """The path for clients, as in the server's own URL, and aliases: other paths, each with its target."""
         from urllib.parse import urlsplit
 
         from ..wire.protocol import PATH, SSE_PATH
