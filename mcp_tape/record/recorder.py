@@ -1,7 +1,7 @@
 """The relay's end of recording: hands every piece of traffic to the writer before it is passed on.
 
-If the relay dies, everything in the pipe is kept; if the writer dies, the traffic goes on. Imports nothing heavy:
-start-up is the feature.
+If the relay dies, everything in the pipe is kept; if the writer dies, the traffic goes on. Imports nothing heavy, for a
+fast start.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Recorder:
         os.close(status_writer)
         _grow(self._pipe)
         os.set_blocking(self._pipe, False)
-        os.read(status, 1)  # it has left our process group, so signals to the group no longer reach it
+        os.read(status, 1)  # the writer has left our process group, so signals to the group no longer reach it
         self._pulse = _Pulse(writer)
         self._listener = threading.Thread(target=self._listen, args=(status, writer), daemon=True)
         self._listener.start()
@@ -211,7 +211,7 @@ class Recorder:
             numbers = (number for together in self._summary.sessions for number in together)
             mark_incomplete(recorder_database(self._path), numbers, self._summary.incomplete)
         except (Error, CassetteError):
-            pass  # from the start, its row says that it was not closed
+            pass  # until a session is closed, its row marks it as not closed
 
 
 class StatusPipe:
