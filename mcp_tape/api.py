@@ -60,7 +60,7 @@ def record_failure(error: ServerError, path: str, options: RecordingOptions, war
 
 
 def replay_options(values: OptionValues) -> ReplayOptions:
-    """Make the options of a replay from those of the table."""
+    """Make replay options from option values."""
     from .replay.stage import ReplayOptions
 
     return ReplayOptions(

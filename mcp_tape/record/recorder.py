@@ -34,13 +34,13 @@ if TYPE_CHECKING:
         def close(self) -> RecordingSummary: ...
 
 
-# One record in the pipe: time, length, what, length of the channel's name; then name and bytes.
+# One record in the pipe: time, length, flags, length of the channel's name; then name and bytes.
 HEAD = struct.Struct("<QIBB")
-SERVER, CONTROL = 1, 2  # bits of "what"
+SERVER, CONTROL = 1, 2  # flags
 PIPE_BYTES = 1 << 17  # small enough to be stored soon after a kill
 HEAD_START = 0.05  # seconds for the server before the writer's own imports; meanwhile the pipe buffers the traffic
-# Seconds that a completely idle writer may hold us up: it was stopped, or its disk hangs. Where the system does not
-# report the processor time of other processes, a frame that takes long to redact looks the same.
+# Seconds that a completely idle writer may hold us up: it was stopped, or its disk hangs. If the system does not report
+# the processor time of other processes, a slow redaction looks the same.
 _STUCK_AFTER = 5.0 if sys.platform == "linux" else 30.0
 _TOO_LONG = 60.0  # seconds, even if it computes: the client is waiting
 _MUCH_TOO_LONG = 600.0  # seconds, after the last traffic

@@ -96,7 +96,7 @@ class RecordingProcess:
         self._exit_code: int | None = None
         self._stopped = False
         self._failed: str | None = None
-        self._kept: Counts = (0, 0, 0, 0)  # counts of what the cassette holds, if some frames did not reach it
+        self._kept: Counts = (0, 0, 0, 0)  # counts of the stored data, if some frames did not reach the cassette
         self._is_opened = False
         self._writer: Writer | None = None
         self._working: WorkingDatabase | None = None  # if the cassette is text
@@ -218,7 +218,7 @@ class RecordingProcess:
         return session.tape
 
     def _end(self, tape: Tape) -> None:
-        """End a session: a recording that goes on for long must not keep it in memory."""
+        """End a session, so that a long-running recording does not keep it in memory."""
         self._ended += [session for session in self._sessions if session.tape is tape]
 
     def _number(self, session: OpenSession) -> None:
@@ -457,7 +457,7 @@ class RecordingProcess:
             self._try(lambda: self._catch_up(writer))
 
     def _end_part(self, writer: Writer, session: OpenSession, path: str) -> list[Frame]:
-        """Record at the end of a part where it continues; return the first frames of the next part."""
+        """Record, at the end of a part, the name of the next cassette; return the first frames of the next part."""
         from ..cassette.query.parts import in_force  # once for each cassette
 
         tape, number = session.tape, session.number or 0

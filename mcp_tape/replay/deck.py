@@ -404,7 +404,7 @@ class Deck:
                 return actions
             while playback.withdrawn:
                 answer = self._selection.answer(playback.withdrawn.pop(0))
-                if answer is not None:  # the client owes none any more
+                if answer is not None:  # the client need not answer any more
                     self._follow_rule(Arrival("response", "the question and an answer", answer), now)
 
     def _play_cued(

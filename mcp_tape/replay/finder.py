@@ -80,15 +80,15 @@ class FoundRequest(NamedTuple):
 
 
 class Playthrough:
-    """Which recorded requests were given, and whose turn it is. New ones are a tape that was rewound."""
+    """The played requests, and the position in each turn. A new instance rewinds the tape."""
 
     def __init__(self) -> None:
-        self.taken: set[Position] = set()  # those that were played
-        self.last: dict[TurnName, Position] = {}  # how far equal requests were played
-        self.newest: TakenTurn | None = None  # the one that was found last
+        self.taken: set[Position] = set()  # played
+        self.last: dict[TurnName, Position] = {}  # the last played place of each turn
+        self.newest: TakenTurn | None = None  # the last one taken
         self.given_back: set[Position] = set()  # asked for, but their answers stay on the tape
-        self.early: set[Position] = set()  # those asked for before their time
-        self.rounds: dict[Position, int] = {}  # of what is repeated in turn, by the first of it
+        self.early: set[Position] = set()  # requested before their change notification was sent
+        self.rounds: dict[Position, int] = {}  # how often equal requests were repeated, by the first of them
         self.bent: set[Position] = set()  # taken by looser rungs only
 
 

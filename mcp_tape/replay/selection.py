@@ -194,7 +194,7 @@ def choose(
     """The sessions for `latest`, `all` or a session's number, in playing order; of the given era, if there are any.
 
     For the `nth` client of a run, `latest` is the session of the nth client of the recorded run. `until`: the newest
-    session to use, so that sessions recorded meanwhile change nothing.
+    session to use, so that sessions recorded during the replay change nothing.
     """
     last = playable_sessions.newest_session(cassette) if until is None else until
     rows = playable_sessions.numbered_sessions(cassette, last)

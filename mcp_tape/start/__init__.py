@@ -7,7 +7,9 @@ and calls these functions with the parsed values.
     server_values     values for the API, made from option values
     cassette_names    the default cassette of a server
     config_run        use, for a program with a configuration of several servers
-    run_record, run_replay, run_use    the commands
+    run_record        the command record
+    run_replay        the command replay
+    run_use           the command use
     production        record, with sampling and the like
     url_over_stdio    record, for a stdio server in front of one at a URL
     end_report        the summary of a recording or a replay

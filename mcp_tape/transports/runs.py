@@ -24,7 +24,7 @@ _NO_RUN = frozenset(
     "init launchd systemd tini docker-init sshd tmux screen".split()
 )
 _WRAPPERS = frozenset("timeout uv uvx".split())  # run a single command, so their own parent counts
-_PLACES = (f"/run/user/{os.getuid()}", "/tmp", "/var/tmp")  # for a directory of ours
+_PLACES = (f"/run/user/{os.getuid()}", "/tmp", "/var/tmp")  # candidates for our directory
 _OLD = 86_400.0  # seconds after which a count is removed
 
 
