@@ -18,8 +18,8 @@ Each client message is looked up on the tape, and `RULE` lists the steps that fo
   the call is made. A cancel of an unknown request matches the next such cancel on the tape, one with its id first.
 - Any other notification matches the next one of its method; progress, the next one for its token
   (https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/progress).
-- A line that is not a message matches the next one with the same content except the id; malformed JSON matches any
-  malformed line.
+- A line that is not a message matches the next one with the same content except the id; a line that is not JSON also
+  matches any other that is not.
 
 Each cued message belongs to a call, which gives it the live id, token and channel: an answer by its id, progress by its
 token, all others to the newest call of the exchange. Messages recorded after an answer wait for that answer. A live
@@ -333,7 +333,7 @@ class Deck:
 
     def _report_miss(self, call: ClientCall, method: str) -> None:
         known = self._selection.has_method(method)
-        from . import misses  # only now: most replays have none, and start-up counts
+        from . import misses  # imported late for a fast start: most replays have no miss
 
         self.misses += 1
         taken, plan = self.finder.taken, self.finder.plan(call.message)

@@ -240,7 +240,7 @@ class StandIns:
         self._schemas: dict[str, Any] | None = None
 
     def add(self, method: str, name: str | None, function: Function) -> None:
-        import inspect  # only now: most replays have none
+        import inspect  # imported late: most replays have no stand-ins
 
         if inspect.iscoroutinefunction(function):
             raise TapeError(f"{function!r} is asynchronous: only a plain function can answer for the tape")

@@ -125,7 +125,7 @@ class Episodes:
         return b"[" + b",".join(left) + b"]" if left else None
 
     def _takes(self, message: Message, text: bytes) -> bool:
-        """True if a message is for the live server alone; sends it there if it is for the live server at all."""
+        """Pass a message to the live server if it is for that; return whether it is for that alone."""
         if message.kind == "response":
             answer = self._questions.answer(message, text)
             if answer is not None:

@@ -176,7 +176,7 @@ class Selection(Messages):
 def select(
     cassette: Cassette, which: str, legacy: bool | None = None, nth: int | None = None, until: int | None = None
 ) -> Selection:
-    """Return the sessions that `choose` returns as a selection; CassetteError if they can't be played."""
+    """Return a selection of the sessions from `choose`. CassetteError if they can't be played."""
     if which == "all":
         _expect_one_server(cassette)
     chosen = choose(cassette, which, legacy, nth, until)

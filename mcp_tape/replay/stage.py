@@ -344,7 +344,7 @@ class Stage:
         self._reporter.fail(str(error))
 
     def finish(self, code: int | None) -> ReplayOutcome:
-        """Report unplayed requests and return the outcome. `code`: the exit code that a fault asked for."""
+        """Report unplayed requests and return the outcome. `code`: an exit code already decided, such as by a fault."""
         options, unplayed = self._options, 0
         if options.strict or options.report:
             unplayed = self._reporter.report_unplayed(
