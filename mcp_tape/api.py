@@ -1,4 +1,4 @@
-"""Cassette, core and transport wired together, for the command line and for tests."""
+"""Wires cassette, core and transport together, for the command line and for tests."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def record(
     around: Around | None = None,
     warn: Callable[[str], None],
 ) -> tuple[int, RecordingSummary]:
-    """Stand in for a stdio server and record the traffic. Return the server's exit code and a summary.
+    """Record a stdio server on this process's own stdin, stdout and stderr.
 
-    Uses this process's own stdin, stdout and stderr.
+    Returns the server's exit code and a summary.
     """
     from .transports import process
     from .transports.stdio import relay as stdio
@@ -51,7 +51,7 @@ def record(
 
 
 def record_failure(error: ServerError, path: str, options: RecordingOptions, warn: Callable[[str], None]) -> None:
-    """Record a session of a server that could not be started: who starts us may show nobody what we print."""
+    """Record a session of a server that could not be started, as the client may hide our stderr."""
     path = schema.absolute(path)
     recorder = start_recorder(path, options, warn)
     recorder.control("server", STDIO, event="failed", why=str(error))
@@ -60,7 +60,7 @@ def record_failure(error: ServerError, path: str, options: RecordingOptions, war
 
 
 def replay_options(values: OptionValues) -> ReplayOptions:
-    """Make the options of a replay from those of the table."""
+    """Make replay options from option values."""
     from .replay.stage import ReplayOptions
 
     return ReplayOptions(
@@ -83,8 +83,8 @@ class Web(NamedTuple):
     url: str = ""
     headers: tuple[tuple[str, str], ...] = ()
     cacert: str | None = None
-    max_body: int | None = None  # bytes of a request that is replayed to; None: as `serve.MAX_BODY` has it
-    head_timeout: float | None = None  # seconds; None: as `listen.HEAD_TIMEOUT` has it
+    max_body: int | None = None  # most bytes of a request to a replay; None: `serve.MAX_BODY`
+    head_timeout: float | None = None  # seconds; None: `listen.HEAD_TIMEOUT`
 
     def site(self, report: Callable[[Exception], None]) -> Site:
         from .transports.http.listen import HEAD_TIMEOUT, Address, Site
@@ -95,9 +95,9 @@ class Web(NamedTuple):
 def record_url(
     web: Web, path: str, options: RecordingOptions, *, warn: Callable[[str], None], started: Callable[[str], None]
 ) -> tuple[int, RecordingSummary]:
-    """Stand in for an HTTP server and record the traffic, until a signal. Return the exit code and a summary.
+    """Record an HTTP server as a proxy, until a signal. Return the exit code and a summary.
 
-    `started` is given the URL for the client.
+    `started` is called with the URL for the client.
     """
     from .transports.http.guard import Accidents
 
@@ -118,7 +118,7 @@ def record_url(
 
 
 def start_recorder(path: str, options: RecordingOptions, warn: Callable[[str], None]) -> Recorder:
-    """Start the writer. Forks: no thread may run yet, and no database may be open."""
+    """Start the writer. It forks, so no thread may run yet, and no database may be open."""
     from .record.recorder import HEAD_START, Recorder
 
     def write(reader: int, status: int) -> None:
@@ -126,7 +126,7 @@ def start_recorder(path: str, options: RecordingOptions, warn: Callable[[str], N
 
         backlog = Backlog(reader)
         backlog.rest(HEAD_START)
-        from .record.recording_process import record  # in the writer's process, so that the relay need not wait for it
+        from .record.recording_process import record  # in the writer's process, so that the relay starts fast
 
         record(backlog, status, path, options, started)
 
@@ -143,12 +143,12 @@ def make_directory(path: str) -> None:
 
 
 def check_writable(path: str) -> None:
-    """Refuse a place that cannot be recorded into, before anything is started."""
+    """Refuse a path that can't be recorded into, before anything starts."""
     schema.expect_local(path)
     try:
         schema.check_header(path)
     except schema.NoDatabaseError:
-        from .cassette.text.non_sqlite import expect_cassette  # only where it may be text
+        from .cassette.text.non_sqlite import expect_cassette  # loaded only if the file may be text
 
         expect_cassette(path)
     journals.check(path)
@@ -161,7 +161,7 @@ def check_writable(path: str) -> None:
 
 
 def replay(path: str, options: ReplayOptions, *, say: Callable[[str], None]) -> ReplayOutcome:
-    """Be the recorded server, on this process's own stdin and stdout, until the client leaves."""
+    """Serve as the recorded server on this process's own stdin and stdout, until the client leaves."""
     from .cassette.reader import Cassette
     from .replay.stage import Stage
     from .transports import signals
@@ -177,7 +177,7 @@ def replay(path: str, options: ReplayOptions, *, say: Callable[[str], None]) -> 
 def replay_web(
     path: str, options: ReplayOptions, web: Web, *, say: Callable[[str], None], started: Callable[[str], None]
 ) -> ReplayOutcome:
-    """Be the recorded server over HTTP, until a signal. `started` is given the URL for the client."""
+    """Serve as the recorded server over HTTP, until a signal. `started` is called with the URL for the client."""
     from .cassette.reader import Cassette
     from .replay.stage import Stage
     from .transports.http import serve as http
@@ -197,7 +197,7 @@ def replay_web(
 def connection_counter(
     path: str, options: ReplayOptions, say: Callable[[str], None]
 ) -> Callable[[RecordedRun], Clients]:
-    """Return a function that numbers the connections of our run, where it replays a recorded one."""
+    """Return a function that makes the counter of our run's connections, given the recorded run."""
 
     def turns(recorded: RecordedRun) -> Clients:
         from .transports.runs import Turns
@@ -208,9 +208,9 @@ def connection_counter(
 
 
 def mcp_tape_command() -> list[str]:
-    """The command of mcp-tape, in a process that finds modules where this one does.
+    """The command that runs mcp-tape with the module path of this process.
 
-    Not by PYTHONPATH: clients hand few variables on. See start/by_path.py for its shape.
+    Not by PYTHONPATH, as clients pass few variables on. start/by_path.py explains its form.
     """
     script = os.path.join(os.path.dirname(__file__), "start", "by_path.py")
     return [sys.executable, script, os.pathsep.join(os.path.abspath(place) for place in sys.path)]

@@ -1,11 +1,11 @@
-"""Errors with their exit codes, and the words that messages share.
+"""Errors with their exit codes, and helpers for their messages.
 
     TapeError                 1
     ├── SettingsError         2   a project's settings are malformed
     ├── CassetteError         3   the file is not a readable cassette
     └── ServerError           4   the server could not be started or reached
 
-A message says what happened, what was given and what to try, in one to three lines.
+A message states what happened, what was given and what to try, in one to three lines.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _SHAPELESS = "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164
 
 
 class TapeError(Exception):
-    """Anything mcp-tape refuses to do, in words that a person can act on.
+    """An error with a message that the user can act on.
 
-    `hint`: the end of the message, where that is a command to type. Agents have no shell, and leave it out.
+    `hint`: the end of the message, if it is a command to type. Left out for agents, which have no shell.
     """
 
     exit_code = 1
@@ -52,21 +52,21 @@ class ServerError(TapeError):
 
 
 class MisuseError(Exception):
-    """Options that do not go together, in words for click to put below a usage line."""
+    """Options that can't be combined. Click prints the message below a usage line."""
 
 
 class TapeWarning(UserWarning):
-    """Something about a tape that fails no test."""
+    """A problem with a tape that does not fail the test."""
 
 
 def describe_unwritten(path: str) -> str:
-    """Describe what became of a cassette that could not be recorded."""
+    """Describe the state of a cassette that could not be recorded."""
     return f"{path} was not changed" if os.path.exists(path) else f"{path} was not made"
 
 
 def quote_path(path: str) -> str:
     """Quote a path for a shell, in a command that a message suggests."""
-    import shlex  # only where something went wrong
+    import shlex  # loaded only after an error
 
     return shlex.quote(path)
 
@@ -77,7 +77,7 @@ def count(number: int, thing: str) -> str:
 
 
 def replace_control_characters(text: str, stand_in: Callable[[str], str] = lambda character: "·") -> str:
-    """Replace characters that a terminal acts on or does not show: the text may be a stranger's."""
+    """Replace control and invisible characters, as the text may be untrusted."""
     if text.isascii() and text.isprintable():
         return text
     unseen = {ord(character): stand_in(character) for character in set(text) if not _is_seen(character)}
@@ -85,8 +85,9 @@ def replace_control_characters(text: str, stand_in: Callable[[str], str] = lambd
 
 
 def _is_seen(character: str) -> bool:
-    """Return whether a character is shown. What counts as printable, and is not: selectors of variants (but for the one
-    that gives an emoji its colours), letters without a shape.
+    """Return whether a character is visible.
+
+    Python's `isprintable` is wrong for variation selectors (except the one for emoji) and letters without a shape.
     https://www.unicode.org/reports/tr44/#Default_Ignorable_Code_Point
     """
     selects = "\ufe00" <= character <= "\ufe0e" or "\U000e0100" <= character <= "\U000e01ef"

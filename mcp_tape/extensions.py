@@ -1,14 +1,14 @@
 """Parts of mcp-tape that installed packages add, found by their entry points.
 
-    mcp_tape.readers    a recording of another tool becomes a cassette: `Readers` of formats/foreign.py
-    mcp_tape.stores     a URL becomes a file: a function of the URL, by its scheme, that makes a context manager
-    mcp_tape.commands   a command of click, for `mcp-tape NAME`
+    mcp_tape.readers    convert recordings of other tools to cassettes: `Readers` in formats/foreign.py
+    mcp_tape.stores     turn URLs into files: by scheme, a function of the URL that returns a context manager
+    mcp_tape.commands   click commands, for `mcp-tape NAME`
 
-mcp-tape registers its own readers and stores in the same way, in pyproject.toml and nowhere else. So the cassette can
-open them, and yet nothing in it names a module above it.
+mcp-tape registers its own readers and stores in the same way, only in pyproject.toml. So the cassette can use them
+without naming a module above it.
 
-A search looks through all installed packages, which takes as long as a whole replay. Plain local cassettes and built-in
-commands need none, so this module is only imported where something else is asked for.
+A search reads the metadata of all installed packages, which takes as long as a whole replay. Plain local cassettes and
+built-in commands need no search, so this module is imported only for others.
 """
 
 from __future__ import annotations
@@ -20,32 +20,32 @@ from typing import Any, NamedTuple
 from .errors import TapeError
 
 READERS, STORES, COMMANDS = "mcp_tape.readers", "mcp_tape.stores", "mcp_tape.commands"
-_OWN = {READERS: "others", STORES: "s3"}  # an entry point of ours in each group that has some
+_OWN = {READERS: "others", STORES: "s3"}  # one of our own entry points in each group
 
 
 class ExtensionError(TapeError):
-    """An installed package adds something that cannot be used."""
+    """An installed package registers an extension that can't be used."""
 
 
 class Extension(NamedTuple):
-    """An entry point, or several of the same name."""
+    """An entry point, or several with the same name."""
 
     entries: tuple[EntryPoint, ...]
 
     @property
     def packages(self) -> str:
-        """The packages that it comes from, with their versions."""
+        """The packages that register it, with their versions."""
         return " and ".join(sorted(f"{entry.dist.name} {entry.dist.version}" for entry in self.entries if entry.dist))
 
     def load(self) -> Any:
-        """Import what it names. ExtensionError: several packages claim the name, or the import fails."""
+        """Import its object. ExtensionError: several packages claim the name, or the import fails."""
         entry = self.entries[0]
         what = f"{entry.name!r} in the group {entry.group}"
         if len(self.entries) > 1:
             raise ExtensionError(f"{self.packages} both register {what}; uninstall one of them")
         try:
             return entry.load()
-        except Exception as error:  # whatever the module of another package does while it is imported
+        except Exception as error:  # importing another package's module may raise anything
             why = f"{type(error).__name__}: {error}"
             raise ExtensionError(
                 f"{self.packages} registers {what}, which cannot be imported: {why}; upgrade or uninstall that package"
@@ -54,7 +54,7 @@ class Extension(NamedTuple):
 
 @cache
 def find_extensions(group: str) -> dict[str, Extension]:
-    """Return everything in a group of entry points, by name."""
+    """Return all extensions in a group of entry points, by name."""
     found: dict[str, Extension] = {}
     for entry in sorted(entry_points(group=group), key=lambda entry: entry.name):
         before = found[entry.name].entries if entry.name in found else ()
@@ -69,7 +69,7 @@ def find_extensions(group: str) -> dict[str, Extension]:
 
 
 def load_extensions(group: str) -> tuple[list[tuple[str, Any]], list[str]]:
-    """Return everything in a group that can be loaded, with its package; and why the rest cannot be."""
+    """Return the objects of a group, each with its package, and the errors of those that can't be loaded."""
     loaded: list[tuple[str, Any]] = []
     broken: list[str] = []
     for one in find_extensions(group).values():

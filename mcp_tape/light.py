@@ -1,7 +1,7 @@
-"""What start-up needs of `typing`, `re`, `collections`, `contextlib` and others, which load longer than all of ours.
+"""Small replacements for parts of `typing`, `re`, `collections`, `contextlib` and others, which are slow to load.
 
-Written as elsewhere; type checkers see the originals. `sqlite3`, `signal`, `socket`, `json` and `ctypes` are the
-interpreter's own modules behind those names: without adapters for dates, enums, selectors, decoders and structures.
+They are used like the originals, which type checkers see. `sqlite3`, `signal`, `socket`, `json` and `ctypes` are the
+interpreter's private C modules: without date adapters, enums, selectors, decoders and structures.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 
 else:
     try:
-        # `collections` takes longer to load than all of this module.
+        # `collections` takes longer to load than this whole module.
         from _collections import _tuplegetter, deque
-    except ImportError:  # another Python, where that has a stand-in
+    except ImportError:  # not CPython: use its substitute
         from collections import _tuplegetter, deque  # noqa: F401
 
     class _Tuple(tuple):
-        """What named tuples have in common; see collections.namedtuple."""
+        """The base of all named tuples; see collections.namedtuple."""
 
         __slots__ = ()
 
         def __new__(cls, /, *given, **named):
-            """Compile the `__new__` of a class when its first value is made: most are never needed."""
+            """Compile the `__new__` of a class for its first instance: most classes never get one."""
             owner = next(one for one in cls.__mro__ if "_fields" in vars(one))
             fields, defaults = ", ".join(owner._fields), owner._field_defaults
             made = eval(f"lambda _cls, {fields}: _new(_cls, ({fields},))", {"_new": tuple.__new__, "__builtins__": {}})
@@ -82,10 +82,10 @@ else:
             return type(name, (_Tuple,), {"__slots__": (), **space})
 
     class NamedTuple(metaclass=_Tuples):
-        """The base to write; the class that is made is a tuple, and no child of this."""
+        """The base class to write. The resulting class is a tuple, not a subclass of this."""
 
     class pattern:  # noqa: N801 - as re.compile is written
-        """A regular expression that is compiled when it is first used; flags stand in it, as `(?s)`."""
+        """A regular expression that is compiled on first use. Write flags inline, as in `(?s)`."""
 
         def __init__(self, source):
             self.pattern = source
@@ -93,8 +93,8 @@ else:
         def __getattr__(self, name):
             import re
 
-            found = getattr(re.compile(self.pattern), name)  # kept by `re`, for other names
-            setattr(self, name, found)  # from now on without us
+            found = getattr(re.compile(self.pattern), name)  # `re` caches it for other names
+            setattr(self, name, found)  # later look-ups bypass this method
             return found
 
     class closing:  # noqa: N801 - as contextlib has it
@@ -118,8 +118,8 @@ else:
             return kind is not None and issubclass(kind, self._errors)
 
     def __getattr__(name):
-        """Load a module when it is first used: that of the interpreter, or in another Python the usual one."""
-        # Of hashes, OpenSSL's take longer to load than this package.
+        """Load a module on first use: the private C module, or outside CPython the public one."""
+        # hashlib loads OpenSSL, which takes longer than this package.
         for module in ("_sha2", "_sha256", "hashlib") if name == "sha256" else (f"_{name}", name):
             with suppress(ImportError):
                 found = __import__(module)

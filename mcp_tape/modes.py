@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name):
-        """Make the public `Mode` when somebody asks for it."""
+        """Create the public `Mode` on first use."""
         if name != "Mode":
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from typing import Literal
@@ -34,17 +34,17 @@ else:
 
 
 class UseOutcome(NamedTuple):
-    """Result of `use`: what was replayed, what was recorded, and the exit code."""
+    """The result of `use`: the exit code, the outcome of the replay, and the summary of the recording."""
 
     code: int
     played: ReplayOutcome | None = None
     recorded: RecordingSummary | None = None
-    goes_on: bool = False  # recorded because the run was recording already
-    replaces: bool = False  # the recording that was there before
+    goes_on: bool = False  # it recorded because the run was recording already
+    replaces: bool = False  # it replaced an existing recording
 
 
 class Command(NamedTuple):
-    """A server that is started, and talks to the client on our stdin and stdout."""
+    """A server to start. The client is on our stdin and stdout."""
 
     words: Sequence[str]
     around: Around | None = None
@@ -56,7 +56,7 @@ class Command(NamedTuple):
         return api.replay(path, options, say=say)
 
     def add(self, file: str, replay: ReplayOptions, recorder: Recorder, say: Say) -> tuple[ReplayOutcome, int]:
-        """Replay, and pass misses on to the live server. Return what was played, and how much was passed on."""
+        """Replay, and pass misses on to the live server. Return the outcome, and the number of calls passed on."""
         from .cassette.reader import Cassette
         from .replay.stage import Stage
         from .transports import process, signals
@@ -75,7 +75,7 @@ class Command(NamedTuple):
 
 
 class Url(NamedTuple):
-    """A server at a URL, and clients who come to an address of ours, which `started` is given."""
+    """A server at a URL. Clients connect to an address of ours; `started` is called with its URL."""
 
     web: api.Web
     started: Callable[[str], None]
@@ -113,7 +113,7 @@ class Url(NamedTuple):
 def use(
     path: str, server: Command | Url, mode: Mode, replay: ReplayOptions, record: RecordingOptions, say: Say
 ) -> UseOutcome:
-    """Serve clients as the mode says."""
+    """Serve clients according to the mode."""
     path = schema.absolute(path)
     record = record._replace(run=_run(server, record.run) if mode != "none" else None)
     if mode not in ("none", "all") and _goes_on(path, record, say):
@@ -129,14 +129,14 @@ def use(
 
 
 def _run(server: Command | Url, given: str | None) -> str | None:
-    """The run that is recorded. Clients of a URL were started by nobody we know, so only a name joins them."""
+    """The run to record. Clients of a URL have no common parent process, so only a name joins them."""
     from .transports import runs
 
     return runs.current_run(given) if isinstance(server, Command) else runs.run_name(given) or None
 
 
 def _goes_on(path: str, record: RecordingOptions, say: Say) -> bool:
-    """Return whether this run has begun to record the server, and nothing of it was replayed since."""
+    """Return whether this run has already recorded the server, and has replayed none of it since."""
     run = record.run
     if run is None:
         return False
@@ -151,9 +151,9 @@ def _goes_on(path: str, record: RecordingOptions, say: Say) -> bool:
 
 
 def can_play(path: str, label: str | None = None) -> bool:
-    """Return whether there is a session to play, not counting those that are still being recorded.
+    """Return whether there is a session to play, apart from those that are still being recorded.
 
-    Here and below, with a label: one of that server.
+    Here and below, a `label` restricts this to sessions of that server.
     """
     from .cassette.lookup.playable_sessions import finished_sessions
 
@@ -161,7 +161,7 @@ def can_play(path: str, label: str | None = None) -> bool:
 
 
 def is_whole(path: str, say: Say, label: str | None = None) -> bool:
-    """Return whether mode `once` can play: not a recording that was cut short, as every run would miss the rest."""
+    """Return whether mode `once` can replay. A recording that was cut short does not count: its rest would miss."""
     return _is_true_of(path, label, lambda cassette: holds_whole(cassette, say))
 
 
@@ -177,7 +177,7 @@ def holds_whole(cassette: Cassette, say: Say) -> bool:
 
 
 def is_recorded(path: str, label: str | None = None) -> bool:
-    """Return whether there is a closed session, be it one in which nothing was asked."""
+    """Return whether there is a closed session, even without requests."""
     return _is_true_of(path, label, holds_closed)
 
 
@@ -187,7 +187,7 @@ def holds_closed(cassette: Cassette) -> bool:
 
 
 def open_existing(path: str, label: str | None = None) -> Cassette | None:
-    """Open a cassette; None where there is none yet."""
+    """Open a cassette; None if it does not exist yet."""
     if not (schema.is_remote(path) or schema.is_there(path)):
         schema.check_header(path)
         return None
@@ -195,7 +195,7 @@ def open_existing(path: str, label: str | None = None) -> Cassette | None:
 
     try:
         return Cassette(path, label)
-    except EmptyError:  # a recorder was killed before it had made the tables
+    except EmptyError:  # a recorder was killed before it created the tables
         return None
 
 
@@ -213,7 +213,7 @@ def _record(path: str, server: Command | Url, options: RecordingOptions, say: Sa
 
 
 def _rewrite(path: str, server: Command | Url, options: RecordingOptions, say: Say) -> UseOutcome:
-    """Record into a file beside the cassette, which takes its place only if the run ended as it should."""
+    """Record into a file beside the cassette, which replaces it only if the run ended well."""
     from .cassette import replace
     from .cassette.change import merge_sessions
     from .cassette.change.same import has_same_content
@@ -227,11 +227,11 @@ def _rewrite(path: str, server: Command | Url, options: RecordingOptions, say: S
             say(f"{describe_unwritten(path)}: {why}")
             return UseOutcome(outcome.code)
         if _goes_on(part.path, options, say):
-            merge_sessions.add(part.file, part.path)  # another connection of this run was quicker
+            merge_sessions.add(part.file, part.path)  # another connection of this run was faster
         elif not options.new_times and has_same_content(part.file, part.path, options.label):
-            pass  # the file stays as it is, byte for byte
+            pass  # the file stays unchanged, byte for byte
         elif options.label is not None and is_recorded(part.path):
-            merge_sessions.add(part.file, part.path, instead_of=options.label)  # what other servers said stays
+            merge_sessions.add(part.file, part.path, instead_of=options.label)  # keeps the sessions of other servers
         else:
             outcome = outcome._replace(replaces=is_recorded(part.path))
             part.put(keep_times=not options.new_times)
@@ -239,7 +239,7 @@ def _rewrite(path: str, server: Command | Url, options: RecordingOptions, say: S
 
 
 def _rejection_reason(beside: str, outcome: UseOutcome) -> str | None:
-    """Return why a recording must not take the old one's place, if so."""
+    """Return why a recording must not replace the old one; None if it may."""
     from .cassette.lookup.playable_sessions import finished_sessions
     from .cassette.reader import Cassette
     from .wire.channels import STDIO
@@ -256,14 +256,14 @@ def _rejection_reason(beside: str, outcome: UseOutcome) -> str | None:
             return "nothing was asked in this run"
         numbers = [session.id for session in cassette.each_session() if session.transport == STDIO]
         left = all(_client_left_first(cassette, number) for number in numbers)
-    # Many servers end only when they are killed: what counts is that the client had finished.
+    # Many servers end only when killed, so it is enough that the client had finished.
     if left or (outcome.code == 0 and not summary.still_open):
         return None
     return f"the server ended with {outcome.code} before the client did"
 
 
 def _client_left_first(cassette: Cassette, session: int) -> bool:
-    """Return whether the first end on the tape of a stdio session is the client's. The server's may follow from it."""
+    """Return whether the client ended a stdio session first. The server's end may only follow from that."""
     from .cassette.query import filters, timeline
     from .wire.channels import STDIO
 
@@ -283,21 +283,21 @@ def _new_episodes(
     with Cassette(path, replay.label) as cassette:
         eras = (True, False) if isinstance(server, Url) else (None, None)
         first, modern = (_played_session(cassette, replay.session, legacy) for legacy in eras)
-    # The writer is forked before the cassette is opened to be played: SQLite forbids the other order.
+    # Fork the writer before opening the cassette to play it: SQLite forbids the other order.
     record = record._replace(extends=first, extends_modern=modern, when_needed=True)
     recorder = api.start_recorder(path, record, say)
     try:
         played, passed_on = server.add(path, replay, recorder, say)
-    finally:  # also where the tape cannot be read: nobody is left who writes
+    finally:  # even if the tape can't be read, so that no writer is left behind
         summary = recorder.close()
     if passed_on:
         with Cassette(path):
-            pass  # the last one out leaves one file behind
+            pass  # closing it merges SQLite's journal into the file
     return UseOutcome(played.code, played, summary if passed_on else None)
 
 
 def _played_session(cassette: Cassette, which: str, legacy: bool | None) -> int:
-    """The session that clients of an era play, and new ones extend."""
+    """The session that clients of an era play, and that new sessions extend."""
     from .replay.selection import select
 
     session = cassette.session(select(cassette, which, legacy).sessions[0])

@@ -1,10 +1,9 @@
-"""The table of options: those of record, replay and use, which `use_cassette`, marks and recorders share.
+"""The table of options for record, replay and use, shared by `use_cassette`, marks and recorders.
 
-Every shape that an option takes is made from its row: click's (cli/click_options.py), the keyword of `use_cassette`
-and of marks with its check (testing/use.py), and the words on the command line of a recorder (`words_for`). All of them
-end in one typed value, `OptionValues`. Each command loads this file when it starts, so it imports nothing heavy: a row
-*names* the function that reads or checks its value, which is loaded with the first value that was given. Those
-functions are below this module.
+Every form of an option is made from its row: the click option (cli/click_options.py), the keyword of `use_cassette` and
+of marks with its check (testing/use.py), and the words on a recorder's command line (`words_for`). All forms end in one
+typed value, `OptionValues`. Each command loads this file when it starts, so it imports nothing heavy: a row *names* the
+function that parses or checks its value, which is imported for the first given value, from a lower room.
 """
 
 from __future__ import annotations
@@ -24,31 +23,30 @@ if TYPE_CHECKING:
     Mode = Literal["none", "once", "new_episodes", "all", "rewrite"]
 
 MODES = ("none", "once", "new_episodes", "all", "rewrite")
-LEVELS = ("ignore", "warn", "error")  # of what a test may overlook: unplayed requests, inexact answers
-FORMATS = ("db", "jsonl")  # of a suite's cassettes, and the endings of their names
+LEVELS = ("ignore", "warn", "error")  # for unplayed requests and inexact answers in a test
+FORMATS = ("db", "jsonl")  # of a suite's cassettes; also their file suffixes
 
 JSON_PATH = "wire.jsonpath:JsonPath"
 MATCHING = "replay.matching.targets"
 
 
 class Option(NamedTuple):
-    """A row.
+    """A row of the table.
 
-    name      of the value where options are given by name
-    flag      on a command line; `short` is another
-    help      and `metavar`, and `default` if there is one, are shown in help texts
-    kind      text, path, file (which is there), integer, number (0 or more), seconds (more than 0), flag, or choices
-    multiple  may be given several times
-    keyword   of `use_cassette` and of marks, if they have it
-    parse     module:function that makes the value of a text; ValueError says why it makes none
-    check     module:function that refuses a text with a ValueError, or a part of what was parsed
-    noun      for a text that is refused as a keyword's
-    may_be_one: as a keyword, a text alone stands for a list of one
-    functions name of those that may stand beside the texts of a keyword
-    join      between the parts of a value on a command line
-    counts    url: only with the URL of a server; command: only with its command; listening: only where clients come
-              over HTTP
-    hidden    from help: for recorders that a test starts
+    name        the field of `OptionValues`
+    flag        on a command line; `short` is an alias
+    help        shown in help texts, as are `metavar` and `default`
+    kind        text, path, file (existing), integer, number (0 or more), seconds (more than 0), flag, or choices
+    multiple    may be given several times
+    keyword     of `use_cassette` and of marks, if they have it
+    parse       module:function that makes the value from a text, or raises ValueError
+    check       module:function that refuses a text, or a part of the parsed value, with a ValueError
+    noun        for the error if a keyword's text is refused
+    may_be_one  as a keyword, a single text means a list of one
+    functions   the name for functions that a keyword accepts beside texts
+    join        between the parts of a value on a command line
+    counts      url: only with a server's URL; command: only with its command; listening: only if clients come over HTTP
+    hidden      not in help: for recorders that a test starts
     """
 
     name: str
@@ -70,7 +68,7 @@ class Option(NamedTuple):
     short: str | None = None
 
     def convert(self, given: Any) -> Any:
-        """Return the value of what was given on a command line. ValueError: why it is none."""
+        """Return the value for a text given on a command line. Raises ValueError."""
         if given is None or given == self.default or not (self.parse or self.check):
             return given
         return tuple(map(self._read, given)) if self.multiple else self._read(given)
@@ -82,7 +80,7 @@ class Option(NamedTuple):
         return tuple(map(self.check_text, value)) if self.check else value
 
     def check_text(self, text: str) -> str:
-        """Return a text that its check does not refuse with a ValueError."""
+        """Return the text if its check accepts it. Raises ValueError."""
         assert self.check
         _import_function(self.check)(text)
         return text
@@ -99,7 +97,7 @@ def _import_function(name: str) -> Callable[[str], Any]:
 class OptionValues(NamedTuple):
     """The values of options, by their names in the table.
 
-    Options that were not given, or that the command does not take, have their defaults.
+    Options that are not given, or that the command does not have, keep their defaults.
     """
 
     output: str | None = None
@@ -168,7 +166,7 @@ def is_given(row: Option, values: OptionValues) -> bool:
 
 
 def words_for(rows: Iterable[Option], values: OptionValues) -> list[str]:
-    """Return the words of a command line that give these values. A default need not be given."""
+    """Return the words of a command line for these values, without defaults."""
     found: list[str] = []
     for row in rows:
         value = getattr(values, row.name)
@@ -180,7 +178,7 @@ def words_for(rows: Iterable[Option], values: OptionValues) -> list[str]:
 
 
 def known_variables(values: OptionValues) -> Pairs:
-    """Return the variables of the server, other processes and files: what they hold is hidden too, if it is secret."""
+    """Return the variables of the server, other processes and files, whose secret values are redacted, too."""
     several = *values.of_files, *values.of_processes, values.of_test.secrets if values.of_test else ()
     return (*values.env, *(pair for pairs in several for pair in pairs))
 

@@ -1,10 +1,10 @@
-"""Lines for people: what commands and leaves print, and the exit code of an error.
+"""Output for people: the lines that commands and leaves print, and the exit code of an error.
 
-Must not be known to the VCR or the diff: a function there that reports something is given a callback. This file is
-loaded by every command, so it needs neither click nor the other two.
+The VCR and the diff must not import it: their functions take a callback for reports. Every command loads this file, so
+it imports neither click nor the other two.
 
-    terminal  lines that fit a terminal, colours, JSON, questions
-    progress  a line that shows how far a command is
+    terminal   lines that fit a terminal, colours, JSON, questions
+    progress   a line that shows the progress of a command
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
 def say(text: str) -> None:
     """Print a line for people, to stderr: stdout is for the protocol, or for data."""
-    # A message may quote what a stranger's cassette says: a terminal must not act on it.
+    # A message may quote an untrusted cassette: strip terminal control characters.
     plain = replace_control_characters(text, lambda character: character if character == "\n" else " ")
     try:
         _write(sys.stderr, f"mcp-tape: {plain}")
     except OSError:
-        pass  # nobody reads our stderr; that must not stop a recording
+        pass  # stderr is closed, which must not stop a recording
 
 
 def report(text: str) -> None:
-    """Print a line unless stderr is full, as its reader never reads it: that must not stop the traffic."""
+    """Print a line, unless stderr is full because nothing reads it: that must not stop the traffic."""
     from ..transports.stdio.relay import has_room
 
     if has_room(2):
@@ -43,7 +43,7 @@ def announce(url: str) -> None:
 
 def _write(stream: TextIO, text: str) -> None:
     if (stream.encoding or "").lower() != "utf-8":
-        import click  # knows what other encodings need
+        import click  # handles other encodings
 
         click.echo(text, stream)
         return
@@ -52,22 +52,22 @@ def _write(stream: TextIO, text: str) -> None:
 
 
 def report_error(error: TapeError | KeyboardInterrupt | OSError, found: int = 0) -> int:
-    """Report an error that ended a command; return the exit code. `found`: the code if only our reader has left."""
+    """Report the error that ended a command; return the exit code. `found`: the code for a broken pipe."""
     if isinstance(error, TapeError):
-        from ..redaction.diagnostics import hide_secrets  # a server's URL, command line and last words may hold secrets
+        from ..redaction.diagnostics import hide_secrets  # the server's URL, command and stderr may contain secrets
 
         say(hide_secrets(str(error)) if isinstance(error, ServerError) else str(error))
         return error.exit_code
     if isinstance(error, KeyboardInterrupt):
-        return 130  # as a shell has it; 1 would mean that something was found
+        return 130  # as in a shell; 1 would mean findings
     if isinstance(error, BrokenPipeError):
-        discard_output()  # its reader has seen enough, as with `| head`
+        discard_output()  # the reader has closed the pipe, as `| head` does
         return found
     import errno
 
     if error.errno != errno.ENOSPC:
         raise error
-    discard_output()  # what is still buffered would fail again
+    discard_output()  # flushing the buffer would fail again
     say(f"cannot write the output: {error.strerror}; free some space, or write it elsewhere")
     return 1
 

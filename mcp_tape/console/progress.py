@@ -1,4 +1,4 @@
-"""Progress of what takes long, for people at a terminal."""
+"""Progress of long tasks, for people at a terminal."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ..errors import replace_control_characters
 if TYPE_CHECKING:
     from ..cassette.reader import Cassette
 
-_PATIENCE, _EVERY = 0.5, 0.1  # seconds until progress is shown, and between two updates of it
+_PATIENCE, _EVERY = 0.5, 0.1  # seconds until progress is shown, and between updates
 
 
 class Progress:
-    """Progress on one line of stderr that comes and goes; nothing without a terminal."""
+    """A temporary line of progress on stderr; nothing without a terminal."""
 
     def __init__(self, title: str, total: int) -> None:
         self._title, self._total = replace_control_characters(title), total
@@ -47,7 +47,7 @@ class Progress:
 
 
 def frames_of(cassette: Cassette, sessions: Iterable[int] | None = None) -> int:
-    """The number of frames to look at; 0 without a terminal."""
+    """The number of frames to process; 0 without a terminal."""
     from ..cassette.query.timeline import frame_count
 
     return frame_count(cassette, sessions) if sys.stderr.isatty() else 0

@@ -1,4 +1,4 @@
-"""The terminal: lines that fit it, colours, questions; and JSON for programs."""
+"""Terminal output: fitted lines, colours, questions; and JSON for programs."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ import click
 from ..errors import replace_control_characters
 
 WIDTH_OF_A_PIPE = 200
-_UNUSUAL = re.compile("[^\x00-\u02ff\u2010-\u20cf\u2100-\u22ff]")  # what may not take one column each
+_UNUSUAL = re.compile("[^\x00-\u02ff\u2010-\u20cf\u2100-\u22ff]")  # characters that may not be one column wide
 _PLAIN = str.maketrans({"→": ">", "←": "<", "…": "~", "µ": "u", "·": ".", "—": "-", "–": "-"})
 
 
 def echo_json(value: dict[str, Any]) -> None:
-    """One JSON object on its own line."""
+    """Print a JSON object on its own line."""
     from ..cassette.text.safe_lines import json_line
 
     click.echo(json_line(value), nl=False)
 
 
 def echo(text: str, **style: Any) -> None:
-    """A line for people, coloured only where they can see colours."""
+    """Print a line for people, coloured if the terminal shows colours."""
     click.secho(text, color=shows_colours(), **style)
 
 
 def echo_one_of_many(text: str, **style: Any) -> None:
-    """A line for people; into a pipe without a flush, as it may be one of millions."""
+    """Print a line for people. Into a pipe without a flush, as it may be one of millions."""
     if sys.stdout.isatty():
         echo(text, **style)
     else:
@@ -44,17 +44,17 @@ def shows_colours() -> bool:
 
 
 def clip(text: str, width: int) -> str:
-    """One line of harmless text, cut to so many characters."""
+    """Cut a text to a number of characters, and replace control characters."""
     return replace_control_characters(text if len(text) <= width else text[: max(0, width - 1)] + "…")
 
 
 def columns() -> int:
-    # Some terminals do not know their width and say 0.
+    # Some terminals do not know their width and report 0.
     return (shutil.get_terminal_size().columns or 80) if sys.stdout.isatty() else WIDTH_OF_A_PIPE
 
 
 def display_width(text: str) -> int:
-    """Number of columns that a printable text takes."""
+    """The number of columns that a printable text takes."""
     return len(text) if text.isascii() or not _UNUSUAL.search(text) else sum(map(_character_width, text))
 
 
@@ -65,8 +65,8 @@ def _character_width(character: str) -> int:
 
 
 def fit(text: str, width: int) -> str:
-    """One line of harmless text, cut to so many columns."""
-    text = replace_control_characters(text[: 2 * width + 100])  # marks that take no column are no way around this
+    """Cut a text to a number of columns, and replace control characters."""
+    text = replace_control_characters(text[: 2 * width + 100])  # limited even if it has only zero-width marks
     if display_width(text) <= width:
         return text
     if not _UNUSUAL.search(text):
@@ -80,16 +80,16 @@ def fit(text: str, width: int) -> str:
 
 
 def pad(text: str, width: int, *, right: bool = False) -> str:
-    """A text, filled up to so many columns; `right`: it stands at their end."""
+    """Pad a text to a number of columns; `right` aligns it right."""
     room = " " * (width - display_width(text))
     return room + text if right else text + room
 
 
 def wrap(parts: Sequence[str], width: int, indent: int) -> str:
-    """Join parts on one line if they fit, else on more; none is broken in two."""
+    """Join parts on one line if they fit, else on several. Never breaks a part in two."""
     line = "  ".join(parts)
     if len(line) <= width and display_width(line := replace_control_characters(line)) <= width:
-        return line  # as nearly all are
+        return line  # the usual case
     lines = [""]
     for part in parts:
         longer = f"{lines[-1]}  {part}" if lines[-1] else part
@@ -101,7 +101,7 @@ def wrap(parts: Sequence[str], width: int, indent: int) -> str:
 
 
 def can_write(characters: str) -> bool:
-    """Return whether the output's encoding has these."""
+    """Return whether the output's encoding has these characters."""
     try:
         characters.encode(sys.stdout.encoding or "ascii")
     except (UnicodeEncodeError, LookupError):
@@ -110,7 +110,7 @@ def can_write(characters: str) -> bool:
 
 
 def writable_text(text: str) -> str:
-    """A text with stand-ins for characters that the output's encoding has not."""
+    """Replace the characters that the output's encoding lacks."""
     if can_write(text):
         return text
     encoding = sys.stdout.encoding or "ascii"
@@ -118,7 +118,7 @@ def writable_text(text: str) -> str:
 
 
 def is_attended() -> bool:
-    """Return whether a person is at the terminal, who can be asked."""
+    """Return whether a person at a terminal can answer questions."""
     return sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
 
 
@@ -128,7 +128,7 @@ def lay_out_line(parts: Sequence[str]) -> str:
 
 
 def pick_one(lines: Sequence[tuple[Sequence[str], str | None]]) -> int:
-    """Print numbered lines, each of some parts and a colour, and ask for one of them; the first is the default."""
+    """Print numbered lines, each with parts and a colour, and ask for one of them; the first is the default."""
     for number, (parts, colour) in enumerate(lines, 1):
         echo(lay_out_line([f"{number:>3}", *parts]), fg=colour)
     chosen: int = click.prompt("Which?", type=click.IntRange(1, len(lines)), default=1)
@@ -136,7 +136,7 @@ def pick_one(lines: Sequence[tuple[Sequence[str], str | None]]) -> int:
 
 
 def pick_several(question: str, lines: Sequence[Sequence[str]]) -> list[int]:
-    """Print numbered lines, each of some parts, and ask for some of them, or all."""
+    """Print numbered lines, each with parts, and ask for some of them, or all."""
     for number, parts in enumerate(lines, 1):
         echo(lay_out_line([f"{number:>3}", *parts]))
     answer: str = click.prompt(f"{question} Numbers, or all", default="", show_default=False)

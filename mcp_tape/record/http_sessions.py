@@ -140,7 +140,7 @@ class Sessions:
             self._forget()
 
     def _forget(self) -> None:
-        """Give back the sessions that ended first, but for those with an open channel."""
+        """Give back the sessions that ended first, except sessions with an open channel."""
         for tape in list(self._ended)[:-_LATE]:
             if tape not in self._tapes.values():
                 del self._ended[tape]

@@ -1,7 +1,7 @@
 """The relay's end of recording: hands every piece of traffic to the writer before it is passed on.
 
-If the relay dies, everything in the pipe is kept; if the writer dies, the traffic goes on. Imports nothing heavy:
-start-up is the feature.
+If the relay dies, everything in the pipe is kept; if the writer dies, the traffic goes on. Imports nothing heavy, for a
+fast start.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
         def close(self) -> RecordingSummary: ...
 
 
-# One record in the pipe: time, length, what, length of the channel's name; then name and bytes.
+# One record in the pipe: time, length, flags, length of the channel's name; then name and bytes.
 HEAD = struct.Struct("<QIBB")
-SERVER, CONTROL = 1, 2  # bits of "what"
+SERVER, CONTROL = 1, 2  # flags
 PIPE_BYTES = 1 << 17  # small enough to be stored soon after a kill
 HEAD_START = 0.05  # seconds for the server before the writer's own imports; meanwhile the pipe buffers the traffic
-# Seconds that a completely idle writer may hold us up: it was stopped, or its disk hangs. Where the system does not
-# report the processor time of other processes, a frame that takes long to redact looks the same.
+# Seconds that a completely idle writer may hold us up: it was stopped, or its disk hangs. If the system does not report
+# the processor time of other processes, a slow redaction looks the same.
 _STUCK_AFTER = 5.0 if sys.platform == "linux" else 30.0
 _TOO_LONG = 60.0  # seconds, even if it computes: the client is waiting
 _MUCH_TOO_LONG = 600.0  # seconds, after the last traffic
@@ -81,7 +81,7 @@ class Recorder:
         os.close(status_writer)
         _grow(self._pipe)
         os.set_blocking(self._pipe, False)
-        os.read(status, 1)  # it has left our process group, so signals to the group no longer reach it
+        os.read(status, 1)  # the writer has left our process group, so signals to the group no longer reach it
         self._pulse = _Pulse(writer)
         self._listener = threading.Thread(target=self._listen, args=(status, writer), daemon=True)
         self._listener.start()
@@ -211,7 +211,7 @@ class Recorder:
             numbers = (number for together in self._summary.sessions for number in together)
             mark_incomplete(recorder_database(self._path), numbers, self._summary.incomplete)
         except (Error, CassetteError):
-            pass  # from the start, its row says that it was not closed
+            pass  # until a session is closed, its row marks it as not closed
 
 
 class StatusPipe:

@@ -71,7 +71,7 @@ def record(backlog: Backlog, status: int, path: str, options: RecordingOptions, 
 
 
 class RecordingProcess:
-    """Writes everything from the pipe to a cassette or a series of them."""
+    """Writes everything from the pipe to a cassette, or to a series of cassettes."""
 
     def __init__(
         self,
@@ -96,13 +96,13 @@ class RecordingProcess:
         self._exit_code: int | None = None
         self._stopped = False
         self._failed: str | None = None
-        self._kept: Counts = (0, 0, 0, 0)  # counts of what the cassette holds, if some frames did not reach it
+        self._kept: Counts = (0, 0, 0, 0)  # counts of the stored data, if some frames did not reach the cassette
         self._is_opened = False
         self._writer: Writer | None = None
         self._working: WorkingDatabase | None = None  # if the cassette is text
         self._sessions: list[OpenSession] = []
-        self._ended: list[OpenSession] = []  # of those; they are closed when all frames are stored
-        self._incomplete: str | None = None  # why one that is closed is incomplete
+        self._ended: list[OpenSession] = []  # ended, to close when all frames are stored
+        self._incomplete: str | None = None  # why a closed session is incomplete
         self._facts: dict[int, dict[str, str]] = {}
         self._earlier: Counts = (0, 0, 0, 0)  # counts of earlier cassettes and closed sessions
         self._series = options.series
@@ -153,7 +153,7 @@ class RecordingProcess:
             else:
                 if self._series is not None and self._series.is_handed_on:
                     given, self._path = self._path, self._series.newest()
-                    if self._path != given:  # another process has begun one meanwhile
+                    if self._path != given:  # another process has begun a cassette meanwhile
                         self._report.send(f"cassette {self._path}")
                 self._writer = self._open_writer(self._path)
         except (Error, CassetteError) as error:
@@ -218,7 +218,7 @@ class RecordingProcess:
         return session.tape
 
     def _end(self, tape: Tape) -> None:
-        """End a session: a recording that goes on for long must not keep it in memory."""
+        """End a session, so that a long-running recording does not keep it in memory."""
         self._ended += [session for session in self._sessions if session.tape is tape]
 
     def _number(self, session: OpenSession) -> None:
@@ -322,7 +322,7 @@ class RecordingProcess:
                 facts.pop(removed.session, None)
                 self._append(writer, rest, facts, later)
             return
-        # Of what came while the disk was full, only what we say of it is stored.
+        # Of the traffic while the disk was full, only the note about the gap is stored.
         self._kept = (self._kept[0] + len(entered), *self._kept[1:]) if self._gap else self._counts()
         for number, news in facts.items():
             self._facts.setdefault(number, {}).update(news)
@@ -348,7 +348,7 @@ class RecordingProcess:
                 self._incomplete = self._incomplete or why
                 self._sessions.remove(session)
                 self._facts.pop(session.number or 0, None)
-                del session.tape  # whose sink has the session
+                del session.tape  # breaks the cycle: its sink refers to the session
         self._ended = []
 
     def _finish_one(self, writer: Writer, number: int, facts: dict[str, Any]) -> None:
@@ -374,10 +374,10 @@ class RecordingProcess:
         for frame, entries in held or ():
             self._collect(session, frame, entries)
 
-    # -- going on in the next cassette
+    # -- moving on to the next cassette
 
     def _rotate_if_full(self, tape: Tape | Sessions) -> None:
-        """Go on in the next cassette if this one is full."""
+        """Move on to the next cassette if this one is full."""
         size = self._stored + self._size
         row = self._series
         if row is None or size < self._limit or self._failed:
@@ -404,7 +404,7 @@ class RecordingProcess:
         self._move_to(following, path)
 
     def _go_on_with_a_gap(self) -> None:
-        """Go on in the next cassette if there is room by now. Traffic in between is lost."""
+        """Move on to the next cassette if there is room by now. Traffic in between is lost."""
         row, path = self._series, None
         assert row is not None  # only a series waits for room
         row.prune(self._path)
@@ -433,7 +433,7 @@ class RecordingProcess:
         return all(session.tape.is_quiet(session.mark if is_late else 0) for session in self._sessions)
 
     def _move_to(self, following: Writer, path: str) -> None:
-        """Close this cassette and go on in the next."""
+        """Close this cassette and move on to the next."""
         writer, before = self._writer, self._path
         assert writer is not None and self._series is not None  # otherwise it has failed, or there is no series
         if self._equipment is not None:
@@ -461,7 +461,7 @@ class RecordingProcess:
             self._try(lambda: self._catch_up(writer))
 
     def _end_part(self, writer: Writer, session: OpenSession, path: str) -> list[Frame]:
-        """Record at the end of a part where it continues; return the first frames of the next part."""
+        """Record, at the end of a part, the name of the next cassette; return the first frames of the next part."""
         from ..cassette.query.parts import in_force  # once for each cassette
 
         tape, number = session.tape, session.number or 0

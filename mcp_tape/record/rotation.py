@@ -1,16 +1,16 @@
 """A series of cassettes, each of a bounded size: `time.db`, `time-2.db`, `time-3.db` … Files are never renamed.
 
-A session that begins when the newest cassette is full begins the next one. A session that fills a cassette goes on in
-the next at a moment when no exchange is open, so that none is split. At twice the size, exchanges are split that have
-been open since the cassette was full, such as a call that hangs; at three times the size, all open exchanges are.
+A session that begins when the newest cassette is full begins the next one. A session that fills a cassette continues in
+the next when no exchange is open, so that none is split. At twice the size, it splits exchanges that have been open
+since the cassette was full, such as a call that hangs; at three times the size, all open exchanges.
 
-Each part can be read and replayed by itself: it begins with a control frame that names the part before, and repeats
-from that part what is still in force (introductions, requests without an answer, the state of open channels). The last
-frame of a part names the next. If a number of cassettes to keep is given, the oldest are removed, except those that are
-in use or still to be handed on: a file beside each of these, `time-3.db.waiting`, exists until the command succeeds.
-Only whole cassettes are handed on.
+Each part can be read and replayed by itself: it begins with a control frame that names the previous part, and repeats
+the frames that still apply (introductions, unanswered requests, the state of open channels). The last frame of a part
+names the next. If a number of cassettes to keep is given, the oldest are removed, except those that are in use or wait
+for `--on-rotate`: such a cassette has a file beside it, `time-3.db.waiting`, until the command succeeds. The command
+gets only whole cassettes.
 
-A kill loses nothing that was stored: a part is complete on its cassette before the next is begun.
+A kill loses no stored data: a part is complete on its cassette before the next begins.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class CassetteSeries(NamedTuple):
         return self._name(number)
 
     def expected_newest(self) -> str:
-        """Return what `newest` will, unless another process comes first. Creates nothing."""
+        """Return the expected result of `newest`, unless another process is faster. Creates nothing."""
         return self._name(max(self._existing(), default=0) + 1) if self.is_handed_on else self.newest()
 
     def _take_next(self) -> str:
@@ -162,7 +162,7 @@ def _size(path: str | None) -> int:
 
 
 def _remove(path: str) -> None:
-    """Remove a cassette, unless it is in use or not a cassette of ours. One in use is tried again with the next."""
+    """Remove a cassette of ours, unless it is in use; then the next `prune` tries again."""
     from ..cassette.change.remove import discard
     from ..cassette.schema import check_header
 

@@ -86,7 +86,7 @@ class Tape:
         return self._zero + self._last
 
     def is_quiet(self, mark: int = 0) -> bool:
-        """Return whether no exchange is open, apart from those of the previous session and those up to `mark`."""
+        """Return whether no exchange is open, except exchanges of the previous session and exchanges up to `mark`."""
         mark = max(mark, self._repeated)
         return not self.ledger.open_exchanges or all(
             listens or number <= mark for number, listens in self.ledger.waiting_requests()
@@ -236,7 +236,7 @@ class Tape:
         self._sink(frame, [] if is_part else self.ledger.enter(frame, messages, matched))
 
     def _time(self, at: int) -> int:
-        """The time since the session's start. It never goes back: frames of channels that were held back come late."""
+        """The time since the session's start. It never decreases, though frames of held-back channels arrive late."""
         if at - self._zero > self._last:
             self._last = at - self._zero
         return self._last

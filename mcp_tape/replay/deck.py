@@ -1,35 +1,36 @@
 """The playing core: a client's messages in, the recorded server's messages out.
 
-Does no I/O and reads no clock: actions are values that it returns, time is an argument.
+Does no I/O and reads no clock: it returns actions as values and takes the time as an argument.
 
-Theory of operation. *Each message of the server waits for its cue*, a message of the client: within an exchange the
-last one of that exchange, else the last one before it in the session (`wire/ledger.py` finds it as it records). So no
-order of a client's can block another exchange, and what is never cued stays unplayed.
+Theory of operation. *Each server message waits for its cue*, a client message: the last one before it in the same
+exchange, or else in the session (`wire/ledger.py` finds it while recording). So no order of client messages can block
+another exchange, and a message that is never cued stays unplayed.
 
-What the client sends is looked up on the tape, and `RULE` says what happens then. Each recorded message counts once:
+Each client message is looked up on the tape, and `RULE` lists the steps that follow. Each recorded message counts once:
 
-- A request is the next one with its key (`finder.py`). Most cue their answer and nothing else, which the same look-up
-  returns. One that is found again, as its answers are played out, is given its answer once more, or all of its exchange
-  where that was asked for (`repeat_whole`).
-- A response is that to the server's request that went out under its id; else the next one on the tape, with its id, to
-  nothing that was asked.
-- A cancel is the next one on the tape of the same request, open or answered: the client does not know which
-  (https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/cancellation). Each time that a call is made
-  it counts once. One of a request that nobody made is the next such cancel, with the same id if there is one.
-- Any other notification is the next one of its method; progress, the next one for its token
+- A request matches the next one with its key (`finder.py`). Most requests cue only their answer, which the same look-up
+  returns. When the answers of a request are played out, a repeated request gets its answer once more, or its whole
+  exchange (`repeat_whole`).
+- A response matches the answer to the server request that went out under its id; otherwise the next recorded response
+  with its id that answers no request.
+- A cancel matches the next recorded cancel of the same request, open or answered: the client can't know which
+  (https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/cancellation). It counts once for each time
+  the call is made. A cancel of an unknown request matches the next such cancel on the tape, one with its id first.
+- Any other notification matches the next one of its method; progress, the next one for its token
   (https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/progress).
-- A line that is not a message is the next that says the same, but for its id; malformed JSON is any that is malformed.
+- A line that is not a message matches the next one with the same content except the id; a line that is not JSON also
+  matches any other that is not.
 
-What is cued belongs to a call, which gives it the live id, token and channel: an answer by its id, progress by its
-token, all else to the newest call of the exchange. What came behind an answer waits for that answer. A live cancel
-drops what was recorded before it; what came behind it plays. A client need not answer what the server has cancelled:
-what waits for such an answer is due at once. The calls of a batch
-(https://modelcontextprotocol.io/specification/2025-03-26/basic) share what they cue, so all of them are found before
-anything plays; what was recorded as a batch goes out as one if it is due at once, to one place.
+Each cued message belongs to a call, which gives it the live id, token and channel: an answer by its id, progress by its
+token, all others to the newest call of the exchange. Messages recorded after an answer wait for that answer. A live
+cancel drops the messages recorded before it and plays those after it. A client need not answer a request that the
+server has cancelled, so messages that wait for such an answer are due at once. The calls of a batch
+(https://modelcontextprotocol.io/specification/2025-03-26/basic) share their cued messages, so all of them are found
+before anything plays. A recorded batch is sent as a batch if all of it is due at once, to one channel.
 
-Below the deck are its parts, each the only one that changes what it keeps: `Hearing` (what was heard), `Calls` (who has
-called), `Cues` (what went out), `Schedule` (what is due, and when) and `Playback` (what is made of it, and what the
-server has asked).
+The deck's parts each own their state: `MessageFinder` (client messages already matched), `LiveCalls` (live requests),
+`Cues` (messages already cued), `Schedule` (messages due, and when) and `Playback` (sends, and the server's open
+requests).
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ if TYPE_CHECKING:
 
     Unanswered = Literal["error", "silent", "exit"]
 
-# By what arrives and what the tape has of it: what happens, the methods of the deck with these names, in this order.
+# (what arrives, its match on the tape) -> the steps to take, in order: methods of the deck, without the underscore.
 RULE: dict[tuple[str, str], tuple[str, ...]] = {
     ("request", "its answer, and nothing else"): ("answer",),
     ("request", "its exchange"): ("cue", "end"),
@@ -77,24 +78,24 @@ RULE: dict[tuple[str, str], tuple[str, ...]] = {
     ("malformed line", "nothing"): ("note",),
 }  # fmt: skip
 
-END = 1 << 62  # behind everything recorded
+END = 1 << 62  # after everything recorded
 LAST: Position = (END, 0, 0)
 GIVE_WAY_AFTER = 2.0  # seconds of waiting for a request that may never come
-_REMEMBERED = 256  # calls that were answered; what comes for one later comes soon
+_REMEMBERED = 256  # answered calls; late messages for a call come soon
 _SOON = 10_000  # frames
-_FEW = 8  # rows that are read again rather than kept
+_FEW = 8  # rows that are cheaper to read again than to cache
 
 
 class Arrival(NamedTuple):
-    """A message of the client, and what the tape has of it."""
+    """A client message and its match on the tape."""
 
     what: str
     has: str
-    recorded: RecordedMessage | None = None  # the message on the tape that it is
-    call: ClientCall | None = None  # that it makes
-    answer: RecordedMessage | None = None  # to it, where that is all
-    reply: Send | None = None  # of a stand-in
-    cancelled: ClientCall | None = None  # by it
+    recorded: RecordedMessage | None = None  # the message that it matches
+    call: ClientCall | None = None  # the call that it makes
+    answer: RecordedMessage | None = None  # if it cues nothing else
+    reply: Send | None = None  # from a stand-in
+    cancelled: ClientCall | None = None  # the call that it cancels
     remark: str | None = None
 
 
@@ -117,11 +118,11 @@ class Deck:
         stand_in: Callable[[ClientCall], Send | None] | None = None,
         discreet: DiagnosticRedactor | None = None,
     ) -> None:
-        """`of_others`: sessions that other connections are there for. `unanswered`: see `_end_unanswered`."""
+        """`of_others`: sessions that belong to other connections. `unanswered`: see `_end_unanswered`."""
         self.selection = self._selection = selection
         self.finder = finder
         self.played = self.misses = 0  # requests
-        self.is_older = False  # the client, than the tape: it was greeted as of the legacy era
+        self.is_older = False  # the client is older than the tape: it got a legacy handshake
         self._unanswered = unanswered
         self._repeat_whole = repeat_whole
         self._report = report
@@ -130,7 +131,7 @@ class Deck:
         self._pass_on = pass_on
         self._stand_in = stand_in
         self._discreet = discreet or DiagnosticRedactor()
-        self._replies: list[Action] = []  # of our own, to what the tape does not have
+        self._replies: list[Action] = []  # our own answers to requests that the tape lacks
         self._hearing = MessageFinder(selection)
         self._calls = LiveCalls(selection)
         self._cues = Cues(selection, self._calls)
@@ -150,7 +151,7 @@ class Deck:
         parsed: frames.Parsed | None = None,
         headers: Headers = NO_HEADERS,
     ) -> None:
-        """Take in a frame of the client; `parsed`, if it is parsed already. `headers` gives those of MCP, over HTTP."""
+        """Receive a client frame; `parsed` if it is parsed already. `headers` returns the MCP headers, over HTTP."""
         self._discreet.hear(text)
         kind, messages = parsed or frames.parse(text)
         if not messages:
@@ -199,12 +200,12 @@ class Deck:
         else:
             has = "its exchange"
         if found.plays_anew or (found.again and is_whole):
-            self._cues.forget(recorded)  # what went out of it before
+            self._cues.forget(recorded)  # so that all of it plays again
         self._calls.begin(call, recorded, is_alone=found.answer is not None and not self._schedule.delays)
         return frames.new(Arrival, ("request", has, recorded, call, found.answer, None, None, None))
 
     def _report_match(self, call: ClientCall, recorded: RecordedMessage, found: FoundRequest) -> None:
-        """Report a request that was found."""
+        """Report a matched request."""
         message = call.message
         if recorded.session in self._of_others:
             asked, plays = self._discreet.call(message), self._selection.sessions[0]
@@ -275,20 +276,20 @@ class Deck:
         self._schedule.put(frames.new(PendingMessage, (answer, call)), now, recorded)
 
     def _cue(self, arrival: Arrival, now: float) -> None:
-        """Play what waited for it."""
+        """Play the messages that this one cues."""
         recorded = arrival.recorded
         assert recorded is not None
         self._play_cued(recorded.session, recorded.seq, recorded, now, arrival.call)
 
     def _end(self, arrival: Arrival, now: float) -> None:
-        """End the calls that the tape has no answer to, if this was the last that they waited for."""
+        """End the calls without a recorded answer, if this was the last message that they waited for."""
         recorded = arrival.recorded
         assert recorded is not None
         for call in [arrival.call] if arrival.call else self._calls.mates(recorded):
             self._end_call(call, recorded.seq, now)
 
     def _drop(self, arrival: Arrival, now: float) -> None:
-        """Drop what was recorded of the call before the cancel, and is not out yet."""
+        """Drop unsent messages of the call that were recorded before the cancel."""
         call, cancel = arrival.cancelled, arrival.recorded
         if call is not None:
             after = END if cancel is None else cancel.seq
@@ -310,7 +311,7 @@ class Deck:
         assert call is not None
         method = call.message.method or ""
         if method == protocol.INITIALIZE and self._selection.is_modern(self._selection.sessions[0]):
-            self.is_older = True  # the tape plays as far as the client's revision has words for it
+            self.is_older = True  # the tape plays as far as the client's revision allows
         if method == protocol.PING:
             replies.append(make_answer(call, "result", "{}"))
         elif method == protocol.DISCOVER:
@@ -318,10 +319,10 @@ class Deck:
         elif not self._pass_on(call) and not self._greet(call):
             self._report_miss(call, method)
 
-    # -- what the tape cannot answer
+    # -- requests that the tape cannot answer
 
     def _greet(self, call: ClientCall) -> bool:
-        """Answer the handshake of a client that is older than the tape from what that knows."""
+        """Answer the handshake of a client that is older than the tape with facts from the tape."""
         if not self.is_older or call.message.method != protocol.INITIALIZE:
             return False
         from . import misses
@@ -332,7 +333,7 @@ class Deck:
 
     def _report_miss(self, call: ClientCall, method: str) -> None:
         known = self._selection.has_method(method)
-        from . import misses  # only now: most replays have none, and start-up counts
+        from . import misses  # imported late for a fast start: most replays have no miss
 
         self.misses += 1
         taken, plan = self.finder.taken, self.finder.plan(call.message)
@@ -345,14 +346,14 @@ class Deck:
         self._replies.append(make_answer(call, "error", rewrite.error(code, report.headline, report.data)))
 
     def _end_call(self, call: ClientCall, arrived: int, now: float) -> None:
-        """End a call that the tape has no answer to, once all that it has of the exchange is out."""
+        """End a call without a recorded answer, once the rest of its exchange is sent."""
         recorded = call.recorded
         if recorded is not None and not call.answers and self._cues.ends_without_answer(recorded, arrived):
             call.answers.add(LAST)
             self._schedule.put_last(call, now)
 
     def _end_unanswered(self, call: ClientCall) -> list[Action]:
-        """End a call that was found, and has no answer on the tape: as a miss after all, or as it ended there."""
+        """End a matched call without a recorded answer: as a miss, or the way it ended in the recording."""
         recorded = call.recorded
         assert recorded is not None
         if self._unanswered != "error" and call.reached:
@@ -372,15 +373,15 @@ class Deck:
     # -- what goes out
 
     def due(self, now: float) -> Sequence[Action]:
-        """Return what is to be sent now. Ask after every frame: answers then never depend on how frames arrived."""
+        """Return the actions due now. Call this after every frame, so that answers never depend on frame timing."""
         return self.join_batches(self.due_one_by_one(now))
 
     def join_batches(self, actions: Sequence[Action]) -> Sequence[Action]:
-        """Put batches together again, in what is to be done now."""
+        """Reassemble batches among the actions due now."""
         return self._playback.join_batches(actions) if self._playback.has_batches else actions
 
     def due_one_by_one(self, now: float) -> list[Action]:
-        """Return what is to be sent now, the messages of a batch one by one."""
+        """Return the actions due now, with the messages of a batch one by one."""
         actions, self._replies = self._replies, []
         playback, ladder = self._playback, self.finder.ladder
         while True:
@@ -403,38 +404,38 @@ class Deck:
                 return actions
             while playback.withdrawn:
                 answer = self._selection.answer(playback.withdrawn.pop(0))
-                if answer is not None:  # the client owes none any more
+                if answer is not None:  # the client need not answer any more
                     self._follow_rule(Arrival("response", "the question and an answer", answer), now)
 
     def _play_cued(
         self, session: int, cue: int, arrived: RecordedMessage | None, now: float, call: ClientCall | None = None
     ) -> None:
-        """Let all go out that waited for a message of the client, which has arrived."""
+        """Schedule all messages that waited for a client message, which has arrived."""
         for pending in self._cues.due(session, cue, call, is_unasked=self.is_older):
             self._schedule.put(pending, now, arrived)
 
     def _has_come(self, change: RecordedMessage) -> bool:
-        """Return whether a notification of a change is out."""
+        """Return whether a change notification has been sent."""
         return self._cues.has_come(change) and not self._schedule.waits_for(change)
 
     def next_at(self) -> float | None:
-        """Return when something will be due, if nothing arrives before."""
+        """Return when the next action is due, if nothing arrives before."""
         return self._schedule.next_at() if self._schedule.delays else None
 
-    # -- what else a transport knows
+    # -- other news from the transport
 
     def give_back(self, call: ClientCall) -> None:
-        """Take note that a call never reached the server: the next one like it gets what this one would have."""
+        """Give back the turn of a call that never reached the server: the next equal call gets its answer."""
         if call.recorded is not None:
             call.reached = False
             self.finder.give_back(call.recorded)
 
     def leave(self, now: float) -> None:
-        """Take note that the client will send nothing more: what only waits for an order need not."""
+        """Note that the client will send nothing more: stop holding answers back for the recorded order."""
         self._schedule.give_way()
 
     def abandon(self, channel: str) -> None:
-        """Take note that the client has left a channel: what was for it goes nowhere."""
+        """Note that the client has left a channel: drop the messages for it."""
         self._schedule.drop(lambda pending: pending.call is not None and pending.call.channel == channel)
         self._calls.close_all(channel)
 
@@ -448,21 +449,21 @@ class Deck:
 
     @property
     def given_back(self) -> set[Position]:
-        """Those whose calls never reached the server."""
+        """The recorded requests whose calls never reached the server."""
         return self.finder.given_back
 
     @property
     def playing(self) -> Deck:
-        """Itself; of an `Opening`, the deck that it has chosen."""
+        """This deck; an `Opening` returns the deck that it has chosen."""
         return self
 
     def is_asking(self, rpc_id: str) -> bool:
-        """Return whether a request of ours with this id waits for the client's answer."""
+        """Return whether a server request with this id waits for the client's answer."""
         return self._playback.is_asking(rpc_id)
 
 
 def _fault_of(text: bytes) -> str:
-    """Say why a line of the client is not a message."""
+    """Describe why a client line is not a message."""
     body = frames.facts(text)
     if isinstance(body.get("method"), str):
         return f"the client sent {body['method']} with an id that is neither a string nor a number: not a request"
@@ -474,7 +475,7 @@ def _place(pending: PendingMessage) -> Position:
 
 
 class PendingMessage(NamedTuple):
-    """A recorded message that is due or will be. No `recorded`: the answer that the recording does not have."""
+    """A recorded message that is due now or later. `recorded` is None for an answer that the recording lacks."""
 
     recorded: RecordedMessage | None
     call: ClientCall | None
@@ -484,27 +485,27 @@ class PendingMessage(NamedTuple):
         return self.recorded.place if self.recorded else LAST
 
 
-# What the client has said: each on the tape is heard once ------------------------------------------------
+# Client messages other than requests: each recorded one matches once -------------------------------------
 
-_ByName = dict[str | None, deque[RecordedMessage]]  # by the id or the token that each names
-_Words = tuple[str, bytes]  # of a line without a message: "JSON" or "text", and what it says
+_ByName = dict[str | None, deque[RecordedMessage]]  # by id or token
+_Words = tuple[str, bytes]  # of a malformed line: "JSON" or "text", and the content
 
 
 class MessageFinder:
-    """Which message on the tape one of the client is, where it is not a request: those have keys, see `finder.py`."""
+    """Finds the recorded message that a client message matches. Requests have keys instead: see `finder.py`."""
 
     def __init__(self, selection: Selection) -> None:
         self._selection = selection
-        self._heard: dict[str, Position] = {}  # per method, the last notification
-        # Not heard yet; None: not read from the tape yet.
+        self._heard: dict[str, Position] = {}  # per method, the last matched notification
+        # Not matched yet; None: not read from the tape yet.
         self._progress: _ByName | None = None
-        self._strays: _ByName | None = None  # answers to nothing
-        self._lines: list[tuple[_Words, RecordedMessage]] | None = None  # without a message
+        self._strays: _ByName | None = None  # answers without a request
+        self._lines: list[tuple[_Words, RecordedMessage]] | None = None  # malformed
         self._cancels: dict[str | None, list[RecordedMessage]] | None = None
-        self._late_cancels: dict[Position, str | None] = {}  # of what was not open
+        self._late_cancels: dict[Position, str | None] = {}  # of requests that were not open
 
     def find_notification(self, message: Message) -> RecordedMessage | None:
-        """The one on the tape that a notification is, other than a cancel."""
+        """Return the recorded notification that a live one matches. Cancels have their own method."""
         if message.method == protocol.PROGRESS:
             if self._progress is None:
                 rows = self._notifications(protocol.PROGRESS)
@@ -518,7 +519,7 @@ class MessageFinder:
         return None
 
     def find_stray_answer(self, message: Message) -> RecordedMessage | None:
-        """The one on the tape that an answer to nothing is."""
+        """Return the recorded answer that a live answer without a request matches."""
         if self._strays is None:
             sessions = self._selection.sessions
             rows = (row for session in sessions for row in self._selection.stray_answers(session))
@@ -526,7 +527,7 @@ class MessageFinder:
         return _take_first(self._strays.get(message.rpc_id))
 
     def find_malformed(self, text: bytes) -> RecordedMessage | None:
-        """The one on the tape that a line without a message is: with the same words but for the id, or no JSON both."""
+        """Return the recorded malformed line with the same content except the id, or any non-JSON line for another."""
         if self._lines is None:
             sessions = self._selection.sessions
             rows = (row for session in sessions for row in self._selection.malformed_lines(session))
@@ -541,7 +542,7 @@ class MessageFinder:
         return found[1]
 
     def find_cancel(self, rpc_id: str | None, call: ClientCall | None) -> RecordedMessage | None:
-        """The one on the tape that a cancel is: of a call, or of an id that is no call's."""
+        """Return the recorded cancel that a live one matches: of a call, or of an id without a call."""
         cancels = self._cancels
         if cancels is None:
             cancels = self._cancels = self._read_cancels()
@@ -575,21 +576,21 @@ class MessageFinder:
 
     def _notifications(self, method: str) -> Iterator[RecordedMessage]:
         last, row = None, self._selection.next_notification(method, START)
-        # Rows of a stranger may lead back: what does not go on ends.
+        # An untrusted cassette may loop: stop when the place does not advance.
         while row is not None and (last is None or row.session != last.session or row.place > last.place):
             yield row
             last, row = row, self._selection.next_notification(method, row.place)
 
 
 def _may_cancel(row: RecordedMessage, request: RecordedMessage) -> bool:
-    """Return whether a cancel that names the id of a request is of that request."""
+    """Return whether a cancel that names the id of a request cancels this request."""
     if row.exchange is not None:
         return (row.session, row.exchange) == (request.session, request.seq)
     return row.session == request.session and row.seq > request.seq
 
 
 def _words(text: bytes) -> _Words:
-    """What a line without a message says: a value of JSON, without its id, or else its text."""
+    """The content of a malformed line: its JSON value without the id, or else its text."""
     try:
         value = jsontext.loads(text)
     except (ValueError, RecursionError):
@@ -610,20 +611,20 @@ def _take_first(rows: deque[RecordedMessage] | None) -> RecordedMessage | None:
     return rows.popleft() if rows else None
 
 
-# Who has called: the live requests, and the recorded ones that they are ---------------------------------
+# The live requests, and the recorded ones that they match ------------------------------------------------
 
-_Alike = dict[ClientCall, None]  # in the order of their coming
+_Alike = dict[ClientCall, None]  # in order of arrival
 
 
 class BatchCalls:
-    """The calls that were recorded in one frame, those of a batch, each found at once however many they are."""
+    """The calls recorded in one frame, as in a batch. Look-ups take constant time, however many calls there are."""
 
     def __init__(self) -> None:
         self.calls: _Alike = {}
         self._by_id: dict[str | None, _Alike] = {}
         self._by_token: dict[str | None, _Alike] = {}
         self._tokens: dict[ClientCall, str | None] = {}
-        self._unread: list[ClientCall] = []  # whose token nobody asked for yet
+        self._unread: list[ClientCall] = []  # whose token was not needed yet
 
     def add(self, call: ClientCall, rpc_id: str | None) -> None:
         self.calls[call] = None
@@ -639,11 +640,11 @@ class BatchCalls:
         return _newest(self.calls)
 
     def with_id(self, rpc_id: str | None) -> ClientCall | None:
-        """The newest with a recorded id."""
+        """The newest call with a recorded id."""
         return _newest(self._by_id.get(rpc_id, {}))
 
     def with_token(self, token: str | None, token_of: Callable[[ClientCall], str | None]) -> ClientCall | None:
-        """The newest whose recorded request asked for progress under a token."""
+        """The newest call whose recorded request asked for progress under a token."""
         for call in self._unread:
             if call in self.calls:
                 self._tokens[call] = own = token_of(call)
@@ -653,18 +654,18 @@ class BatchCalls:
 
 
 class LiveCalls:
-    """The live requests that are not answered yet, or were just now, and the recorded exchange of each."""
+    """The open and recently answered live requests, and the recorded exchange of each."""
 
     def __init__(self, selection: Selection) -> None:
         self._selection = selection
-        # Found by channel and id, as the client names them, and by the recorded request, as the tape does.
+        # Indexed by channel and id, for client messages, and by recorded request, for recorded messages.
         self._live: dict[tuple[str, str], ClientCall] = {}  # not answered yet
         self._recorded: dict[tuple[int, int], BatchCalls] = {}  # of a batch, several share a seq
-        # Answered, but one may still be cancelled, or something may come for it.
-        self._past: dict[Position, ClientCall] = {}  # by recorded place, the newest last
+        # Answered, but a call may still be cancelled, or get another message.
+        self._past: dict[Position, ClientCall] = {}  # by recorded place, newest last
 
     def begin(self, call: ClientCall, recorded: RecordedMessage, *, is_alone: bool) -> None:
-        """`is_alone`: its answer is all that there is for it, and goes out at once."""
+        """`is_alone`: the call gets nothing but its answer, and gets that at once."""
         self._live[call.channel, call.rpc_id] = call
         if is_alone:
             return
@@ -674,7 +675,7 @@ class LiveCalls:
         self._recorded[place].add(call, recorded.rpc_id)
 
     def close(self, call: ClientCall) -> None:
-        """Close a call that was answered: nothing of its exchange follows."""
+        """Close an answered call: nothing of its exchange follows."""
         at, recorded, past = (call.channel, call.rpc_id), call.recorded, self._past
         if self._live.get(at) is call:  # a client may use an id again
             del self._live[at]
@@ -683,7 +684,7 @@ class LiveCalls:
         place = recorded[:3]
         past.pop(place, None)
         past[place] = call
-        if len(past) > 2 * _REMEMBERED:  # seldom, as the first of a dict is slow to find where many were taken out
+        if len(past) > 2 * _REMEMBERED:  # rarely: finding the first key of a dict is slow after many removals
             self._past = dict(list(past.items())[_REMEMBERED:])
         together = self._recorded.get(recorded[:2]) if self._recorded else None
         if together is not None:
@@ -692,30 +693,30 @@ class LiveCalls:
                 del self._recorded[recorded[:2]]
 
     def close_all(self, channel: str) -> None:
-        """Close those of a channel that the client has left: nothing comes for them any more."""
+        """Close the calls of a channel that the client has left: they get no more messages."""
         for call in [call for (own, _), call in self._live.items() if own == channel]:
             self.close(call)
             if call.recorded is not None:
                 self._past.pop(call.recorded.place, None)
 
     def is_open(self, call: ClientCall) -> bool:
-        """Return whether it was not answered."""
+        """Return whether a call is not answered yet."""
         return self._live.get((call.channel, call.rpc_id)) is call
 
     def get(self, channel: str, rpc_id: str | None) -> ClientCall | None:
-        """The call with an id: of the same channel, else, as over HTTP each message has its own, the newest."""
+        """The call with an id: on the same channel, else the newest. Over HTTP each message has its own channel."""
         live = self._live
         same = live.get((channel, rpc_id or ""))
         return same or next((call for call in reversed(live.values()) if call.rpc_id == rpc_id), None)
 
     def answered_call(self, rpc_id: str | None) -> ClientCall | None:
-        """The newest call with an id that was answered already."""
+        """The newest answered call with an id."""
         return next((call for call in reversed(self._past.values()) if call.rpc_id == rpc_id), None)
 
     def owner(self, row: RecordedMessage) -> ClientCall | None:
         """The call whose exchange a recorded message belongs to."""
         together = self._recorded.get((row.session, row.exchange or 0))
-        if together is None:  # the server may still take back what it asked within a call that it has answered
+        if together is None:  # the server may cancel its own request after it has answered the call
             past = reversed(self._past.values())
             return next((call for call in past if call.is_of(row.session, row.exchange or 0)), None)
         if row.kind == "response" and row.cue is not None:
@@ -733,12 +734,12 @@ class LiveCalls:
         return (together and together.with_id(request.rpc_id)) or self._past.get(request.place)
 
     def mates(self, row: RecordedMessage) -> list[ClientCall]:
-        """All calls whose exchange a recorded message may belong to: those of a batch share it."""
+        """All calls whose exchange a recorded message may belong to: the calls of a batch share one."""
         together = self._recorded.get((row.session, row.exchange or 0))
         return list(together.calls) if together else []
 
     def request_of_late_answer(self, row: RecordedMessage) -> RecordedMessage | None:
-        """The request that was answered before, and is answered once more."""
+        """The earlier request that a second answer belongs to."""
         if row.kind != "response" or row.rpc_id is None:
             return None
         return self._selection.request_before(row.session, row.seq, _SOON, row.rpc_id)
@@ -752,16 +753,16 @@ def _newest(calls: _Alike) -> ClientCall | None:
     return next(reversed(calls), None)
 
 
-# What waits for each message of the client, and what of it is out --------------------------------------
+# The messages that each client message cues, and which of them were sent --------------------------------
 
 
 class _CuedMessages:
-    """All that one message of the client cues: the answers to its own requests, by id, and what else there is."""
+    """The messages that one client message cues: the answers to its own requests, by id, and others."""
 
     def __init__(self, rows: list[RecordedMessage], cue: int) -> None:
         self.answers: dict[str | None, list[RecordedMessage]] = {}
         self.others: list[RecordedMessage] = []
-        self.left: list[RecordedMessage] = []  # of those, what did not go out in this round
+        self.left: list[RecordedMessage] = []  # others that were not sent in this round
         self.round = -1
         for row in rows:
             if row.kind == "response" and row.exchange == cue:
@@ -771,28 +772,28 @@ class _CuedMessages:
 
 
 class _Ending(NamedTuple):
-    """How an exchange ends on the client's side: the last message that it owed, and its cancels by the id they name."""
+    """The end of an exchange on the client's side: the last message that it owes, and its cancels, by id."""
 
     last: int
     cancels: dict[str | None, list[RecordedMessage]]
 
 
 class Cues:
-    """The messages that wait for each one of the client."""
+    """Finds the messages that each client message cues."""
 
     def __init__(self, selection: Selection, calls: LiveCalls) -> None:
         self._selection = selection
         self._calls = calls
-        # A cue may come twice; what is no answer goes out once.
+        # A cue may come twice; only answers are sent again.
         self._once: dict[tuple[int, int | None], set[Position]] = {}  # by exchange
-        self._come: set[Position] = set()  # notifications of changes
-        self._round = 0  # rises when an exchange is to be played once more
+        self._come: set[Position] = set()  # change notifications
+        self._round = 0  # rises when an exchange plays once more
 
     def has_come(self, change: RecordedMessage) -> bool:
         return change.place in self._come
 
     def due(self, session: int, cue: int, call: ClientCall | None, *, is_unasked: bool) -> list[PendingMessage]:
-        """Return what waited for a client message. `is_unasked`: changes come to a client that did not ask for them."""
+        """Return the messages that a client message cues. `is_unasked`: send changes without a subscription, too."""
         cued = self._read_cued(session, cue)
         due = self._own_answers(cued, call) if call is not None and call.is_of(session, cue) else []
         left = []
@@ -802,7 +803,7 @@ class Cues:
                 due.append(PendingMessage(row, call))
                 continue
             if row.method in protocol.CHANGES:
-                self._come.add(row.place)  # also where the client did not want to hear of it
+                self._come.add(row.place)  # even if the client did not subscribe
             named = row if row.exchange is not None else self._calls.request_of_late_answer(row)
             owner = self._owner(row, named)
             if named is not None and owner is None and not (is_unasked and row.method in protocol.CHANGES):
@@ -821,18 +822,18 @@ class Cues:
         return self._calls.owner(row) if named is row else self._calls.of_request(named)
 
     def _waits_for_answer(self, call: ClientCall | None) -> bool:
-        """Return whether no answer to a call is out or due, but for what came behind the answer."""
+        """Return whether an open call has no answer sent or due, except those held behind its answer."""
         if call is None or not self._calls.is_open(call):
             return False
         return call.answers <= {row.place for row in call.behind}
 
     def forget(self, recorded: RecordedMessage) -> None:
-        """Let the exchange of a request play once more, as a whole."""
+        """Let the whole exchange of a request play once more."""
         self._once.pop((recorded.session, recorded.seq), None)
         self._round += 1
 
     def ends_without_answer(self, recorded: RecordedMessage, arrived: int) -> bool:
-        """Return whether the tape ends before the answer, and the client's last message of the exchange has arrived."""
+        """Return whether the tape has no answer, and the client's last message of the exchange has arrived."""
         if recorded.method == protocol.LISTEN or self._selection.answer(recorded) is not None:
             return False
         ending = self._ending(recorded)
@@ -841,7 +842,7 @@ class Cues:
         return arrived >= ending.last
 
     def _own_answers(self, cued: _CuedMessages, call: ClientCall) -> list[PendingMessage]:
-        """The answers to a call. Those to others of its batch go out with them; one made twice is answered twice."""
+        """The answers to a call; other calls of its batch get their own. A call made twice is answered twice."""
         assert call.recorded is not None
         rows = cued.answers.get(call.recorded.rpc_id, ())
         return [PendingMessage(row, call) for row in rows if self._owns(call, row) and self._is_new(row, call)]
@@ -851,7 +852,7 @@ class Cues:
         return owner is call or (owner is not None and owner.recorded == call.recorded)
 
     def _is_new(self, row: RecordedMessage, owner: ClientCall | None) -> bool:
-        """Return whether it did not go out before; an answer, to this call."""
+        """Return whether a message was not sent before (an answer: to this call), and mark it as sent."""
         if owner is not None and row.kind == "response":
             gone = owner.answers
         else:
@@ -879,7 +880,7 @@ class Cues:
         if ending is None:
             rows = self._selection.of_exchange(recorded)
             ending = _Ending(max((_owed_seq(row) for row in rows), default=0), {})
-            for row in rows:  # those of a batch share their exchange
+            for row in rows:  # the calls of a batch share their exchange
                 if row.sender == "client" and row.method == protocol.CANCELLED:
                     ending.cancels.setdefault(frames.cancelled_request_id(self._selection.message(row)), []).append(row)
             if len(rows) > _FEW:
@@ -888,19 +889,19 @@ class Cues:
 
 
 def _owed_seq(row: RecordedMessage) -> int:
-    """The message that a client owes an exchange: an answer to a request in it, or what something waits for."""
+    """The client message that an exchange needs for a row: the row itself if it is an answer, or the row's cue."""
     if row.cue is not None:
         return row.cue
     return row.seq if row.kind == "response" else 0
 
 
-# When it goes out --------------------------------------------------------------------------------------
+# When messages are sent --------------------------------------------------------------------------------
 
 
 class Schedule:
-    """When what is due goes out: at once, after the recorded time, or in the recorded order of concurrent calls.
+    """Sends due messages at once, after the recorded delay, or in the recorded order of concurrent calls.
 
-    In that order an answer is held back until those before it are out, within bounds.
+    In recorded order, an answer is held back until the answers before it are sent, or for `GIVE_WAY_AFTER`.
     """
 
     def __init__(
@@ -911,15 +912,15 @@ class Schedule:
         self._note = note
         self._speed = speed
         self._is_ordered = in_recorded_order
-        self._numbers = count()  # so that a heap never compares what it holds
+        self._numbers = count()  # breaks ties, so that the heap never compares messages
         self._ready: list[PendingMessage] = []
         self._later: list[tuple[float, Position, int, PendingMessage]] = []  # a heap
-        self._held: list[tuple[float, PendingMessage]] = []  # back for the recorded order, since when
-        self._out: set[Position] = set()  # answers, for the recorded order
-        self._passed: dict[int, tuple[int, int]] = {}  # by session, a stretch of the tape whose answers are all out
+        self._held: list[tuple[float, PendingMessage]] = []  # held back for the recorded order, since when
+        self._out: set[Position] = set()  # sent answers, for the recorded order
+        self._passed: dict[int, tuple[int, int]] = {}  # by session, a range of the tape whose answers are all sent
 
     def put(self, pending: PendingMessage, now: float, cue: RecordedMessage | None) -> None:
-        """Let a message follow its cue, which has arrived now."""
+        """Schedule a message whose cue has arrived now."""
         recorded = pending.recorded
         if not self._speed or recorded is None:
             self._ready.append(pending)
@@ -931,7 +932,7 @@ class Schedule:
         self._put_later(due, pending)
 
     def put_last(self, call: ClientCall, now: float) -> None:
-        """Let the answer that the recording does not have follow all else for a call."""
+        """Schedule the end of a call without a recorded answer, after all its other messages."""
         if call.until < now:
             self._ready.append(PendingMessage(None, call))
         else:
@@ -955,18 +956,18 @@ class Schedule:
         self._held = [(since, pending) for since, pending in self._held if not goes(pending)]
 
     def next_at(self) -> float | None:
-        """When something will go out, if nothing arrives before."""
+        """When the next message is sent, if nothing arrives before."""
         if not self._later and not self._held:
             return None
         times = [item[0] for item in self._later[:1]]
         return min([*times, *(since + GIVE_WAY_AFTER for since, _ in self._held)], default=None)
 
     def give_way(self) -> None:
-        """Hold nothing back: no answer that is waited for will come."""
+        """Stop holding messages back: the awaited answers will not come."""
         self._held = [(float("-inf"), pending) for _, pending in self._held]
 
     def waits_for(self, recorded: RecordedMessage) -> bool:
-        """Return whether a message is to go out later."""
+        """Return whether a message is scheduled for later."""
         return any(pending.place == recorded.place for *_, pending in self._later)
 
     def _release_in_order(self, ready: list[PendingMessage], now: float) -> list[PendingMessage]:
@@ -998,35 +999,35 @@ class Schedule:
         return None
 
 
-# What is made of it -------------------------------------------------------------------------------------
+# Recorded messages made into sends ----------------------------------------------------------------------
 
 
 class Playback:
-    """Makes sends of recorded messages. The server's own requests, its questions, go out under ids that are free."""
+    """Makes sends from recorded messages. The server's own requests ("questions") get ids that are free."""
 
     def __init__(self, tape: Messages) -> None:
         self._tape = tape
-        self._asked: dict[str, RecordedMessage] = {}  # questions in flight, by the id that each went out with
-        self._taken_back: set[str] = set()  # ids of those that the server has cancelled
-        self.withdrawn: list[RecordedMessage] = []  # those that were cancelled just now
-        self.has_batches = False  # sent messages of one
+        self._asked: dict[str, RecordedMessage] = {}  # questions in flight, by live id
+        self._taken_back: set[str] = set()  # live ids of questions that the server has cancelled
+        self.withdrawn: list[RecordedMessage] = []  # questions cancelled just now
+        self.has_batches = False  # a message of a recorded batch was sent
 
     def is_asking(self, rpc_id: str) -> bool:
         """Return whether a question with this id waits for the client's answer."""
         return rpc_id in self._asked
 
     def take_question(self, rpc_id: str) -> RecordedMessage | None:
-        """Take the question that an answer is to."""
+        """Remove and return the question with this id."""
         return self._asked.pop(rpc_id, None)
 
     def was_taken_back(self, rpc_id: str) -> bool:
-        """Return whether an answer is to a question that was cancelled: there is one at the most."""
+        """Return whether an answer is to a cancelled question. A question is answered at most once."""
         was = rpc_id in self._taken_back
         self._taken_back.discard(rpc_id)
         return was
 
     def join_batches(self, actions: Sequence[Action]) -> Sequence[Action]:
-        """Put batches together again, of which all messages go out at once and to one place."""
+        """Reassemble each batch whose messages all go out at once, to one channel."""
         return [done for _, together in groupby(actions, _batch_of) for done in self._join_batch(list(together))]
 
     def _join_batch(self, together: list[Action]) -> list[Action]:
@@ -1038,12 +1039,12 @@ class Playback:
         parts = [send.recorded.part for send in sends if send.recorded]
         channels = {send.channel for send in sends if send.call is not None}
         if not whole.parts or parts != [*range(len(whole.parts))] or len(channels) > 1:
-            return together  # some are not due, are repeated, or were asked for elsewhere
+            return together  # some are not due, repeated, or for another channel
         texts = [send.text.rstrip(b"\r\n") for send in sends]
         return [sends[-1]._replace(text=rewrite.with_elements(whole.text, texts) + _eol(recorded))]
 
     def make_send(self, recorded: RecordedMessage, call: ClientCall | None) -> Send | None:
-        """Return what goes out for a message; None if this client does not want it."""
+        """Return the send for a recorded message; None if this client did not ask for it."""
         live: bytes | None
         text = recorded.text
         if recorded.frame_kind == "batch":
@@ -1053,7 +1054,7 @@ class Playback:
             text = self._tape.text(recorded)
         if recorded.kind != "response" or recorded.status == "refused":
             live = self._fit(recorded, call, text)
-        elif call is None or recorded.rpc_id is None:  # it answers a line that the server could not read
+        elif call is None or recorded.rpc_id is None:  # the answer to a line that the server could not parse
             live = text
         else:
             live = rewrite.answer(text, recorded.rpc_id, call.rpc_id)
@@ -1064,7 +1065,7 @@ class Playback:
         return frames.new(Send, sent)
 
     def _fit(self, recorded: RecordedMessage, call: ClientCall | None, text: bytes) -> bytes | None:
-        """Fit a message that is no answer, or an HTTP body that refuses a request, to the live conversation."""
+        """Fit a message other than an answer, or the HTTP body of a refusal, to the live conversation."""
         if recorded.kind == "response":
             return rewrite.refusal(text, call.rpc_id) if call else text
         if recorded.kind == "noise":
@@ -1078,7 +1079,7 @@ class Playback:
         return rewrite.notification(text, recorded.method, call.rpc_id, call.token) if call else text
 
     def _fit_cancel(self, recorded: RecordedMessage, text: bytes) -> bytes:
-        """Cancel a request of the server's own, which may have gone out under another id, or not at all."""
+        """Fit the cancel of a server request, which may have been sent under another id, or not at all."""
         messages = frames.parse(text)[1]
         theirs = frames.cancelled_request_id(messages[0]) if messages else None
         if theirs is None:
@@ -1086,23 +1087,23 @@ class Playback:
         question = self._tape.question(recorded.session, recorded.seq, theirs)
         place = question.place if question else None
         live = next((live for live, asked in self._asked.items() if asked.place == place), None)
-        if live is None:  # none that waits, whatever has its id now
+        if live is None:  # not in flight; another request may have its id now
             return rewrite.with_values(text, {("params", "requestId"): self._free_id(theirs)})
         self.withdrawn.append(self._asked.pop(live))
         self._taken_back.add(live)
         return rewrite.with_values(text, {("params", "requestId"): live})
 
     def _free_id(self, rpc_id: str) -> str:
-        """As recorded, unless that is in flight; an answer to what was taken back may still be on its way."""
+        """The recorded id, unless it is in flight or was cancelled: an answer to it may still be on its way."""
         return rewrite.free_id({*self._asked, *self._taken_back}.__contains__, rpc_id)
 
 
 def _batch_of(action: Action) -> tuple[str, int]:
-    """The group of an action: what is due at once goes out together only where it was one batch."""
+    """The group of an action: only messages of one recorded batch are sent together."""
     recorded = action.recorded if isinstance(action, Send) else None
     return ("batch", recorded.frame) if recorded and recorded.frame_kind == "batch" else ("alone", id(action))
 
 
 def _eol(recorded: RecordedMessage) -> bytes:
-    """As recorded; a message that was cut off before its line end gets one, noise does not."""
+    """The recorded line end. A message that was cut off before its line end gets one; noise does not."""
     return (recorded.eol or "").encode() or (b"" if recorded.kind == "noise" else b"\n")

@@ -1,6 +1,6 @@
-"""Faults and stand-ins: answers other than the recorded ones, on purpose, to break a client or to suit a test.
+"""Faults and stand-ins: deliberate answers other than the recorded ones, to break a client or to suit a test.
 
-Faults turn actions into actions; chance comes from a seed.
+Faults take actions and return actions; chance comes from a seed.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from .sends import NO_HEADERS, Action, Challenge, ClientCall, Hangup, Refuse, Re
 if TYPE_CHECKING:
     from .sends import Headers
 
-_LISTED = 8  # names that a fault may have meant
+_LISTED = 8  # names listed for a misspelt target
 _NOISE = b"this line is noise, not JSON-RPC\n"
-# What each kind takes behind its colon: a number, a text, nothing.
+# The argument of each kind, after the colon: a number, a text or none.
 _TAKES = {
     "error": "a code, as in error:-32000", "tool-error": "", "delay": "milliseconds, as in delay:250", "hang": "",
     "drop": "", "duplicate": "", "malformed": "", "truncate": "bytes, as in truncate:40", "noise": "",
@@ -45,7 +45,7 @@ _SPEC = re.compile(
 
 
 class Fault(NamedTuple):
-    """What goes wrong with the answers to some calls."""
+    """A kind of failure, and the calls whose answers it breaks."""
 
     source: str
     method: str
@@ -57,7 +57,7 @@ class Fault(NamedTuple):
 
 
 def parse_fault(source: str) -> Fault:
-    """`TARGET=FAULT`, as in `tools/call:search@2=error:-32000:30%`; ValueError when it is none."""
+    """Parse `TARGET=FAULT`, as in `tools/call:search@2=error:-32000:30%`. Raises ValueError."""
     found = _SPEC.fullmatch(source)
     if found is None:
         raise ValueError(f"{source!r} is not a fault: write TARGET=FAULT, as in 'tools/call:search@2=error:-32000'")
@@ -74,11 +74,11 @@ def parse_fault(source: str) -> Fault:
     return Fault(source, found["method"], found["name"], nth, kind, value, float(chance or 100) / 100)
 
 
-Chooser = Callable[[dict[str, Any]], str | None]  # of a live request: the fault that strikes it, as in "delay:250"
+Chooser = Callable[[dict[str, Any]], str | None]  # takes a live request, returns its fault, as in "delay:250"
 
 
 def describe_aimless(fault: Fault, selection: Selection) -> str | None:
-    """Return why a fault can strike nothing that is on the tape; None if it can."""
+    """Describe why a fault matches nothing on the tape; None if it does."""
     if not selection.has_method(fault.method):
         there = {row.method or "" for row in selection.all_requests()}
         return f"no session has {fault.method}; there is {_list_names(there)}"
@@ -95,7 +95,7 @@ def _list_names(names: Iterable[str]) -> str:
 
 
 class FaultyPlayer:
-    """A deck whose answers go wrong where they should."""
+    """A deck with faults."""
 
     def __init__(
         self,
@@ -125,7 +125,7 @@ class FaultyPlayer:
         self._deck = deck
 
     def listen(self, report: Callable[[ReplayEvent], None]) -> Callable[[ReplayEvent], None]:
-        """Hear of each call as it arrives, and pass it on."""
+        """Return a report function that plans faults for each call and passes the event on."""
         self._report = report
 
         def hear(fact: ReplayEvent) -> None:
@@ -229,13 +229,13 @@ class FaultyPlayer:
 
 
 def _substitute(send: Send, other: Send) -> Send:
-    """Another answer at the place of one in a batch."""
+    """Replace an answer, keeping its place in a batch."""
     in_batch = send.recorded is not None and send.recorded.frame_kind == "batch"
     return other._replace(recorded=send.recorded) if in_batch else other
 
 
 def _separate(send: Send, text: bytes) -> Send:
-    """A broken text, which would break all of a batch that it is put into."""
+    """Replace the text with a broken one, outside its batch: it would break the whole batch."""
     recorded = send.recorded
     return send._replace(text=text, recorded=recorded and recorded._replace(frame_kind="message"))
 
@@ -246,9 +246,9 @@ Function = Callable[..., Any]
 
 
 class StandIns:
-    """Python functions that answer instead of the tape: of those that fit a call, the newest.
+    """Python functions that answer instead of the tape. The newest that fits a call wins.
 
-    `schemas` gives the output schemas of tools, by name.
+    `schemas` returns the output schemas of tools, by name.
     """
 
     def __init__(self, schemas: Callable[[], dict[str, Any]] = dict) -> None:
@@ -257,7 +257,7 @@ class StandIns:
         self._schemas: dict[str, Any] | None = None
 
     def add(self, method: str, name: str | None, function: Function) -> None:
-        import inspect  # only now: most replays have none
+        import inspect  # imported late: most replays have no stand-ins
 
         if inspect.iscoroutinefunction(function):
             raise TapeError(f"{function!r} is asynchronous: only a plain function can answer for the tape")
@@ -279,7 +279,7 @@ class StandIns:
                 returned = function(**(protocol.member(params, "arguments") or {}))
                 return _result_answer(call, _tool_result(returned, self._schema(call.message.name)))
             return _result_answer(call, function(params))
-        except Exception as error:  # whatever it raises is for the client
+        except Exception as error:  # the client gets it as an error response
             why = str(error) or type(error).__name__
         if is_tool:
             return _result_answer(call, _text_result(why) | {"isError": True})
@@ -302,13 +302,13 @@ def _text_result(text: str) -> dict[str, Any]:
 
 
 def _tool_result(returned: Any, schema: Any) -> dict[str, Any]:
-    """A whole result, made from a text or a value; clients insist on the structure that a tool has promised."""
+    """A whole result, made from a text or a value. Clients check it against the tool's output schema."""
     if isinstance(returned, dict) and "content" in returned:
         return returned
     result = _text_result(returned if isinstance(returned, str) else jsontext.dumps(returned))
     if schema is None:
         return result
-    # Servers whose tools return no object promise one with the single member "result".
+    # SDK servers wrap a return value that is not an object in an object with the single member "result".
     is_wrapped = set(protocol.member(schema, "properties") or ()) == {"result"}
     if is_wrapped and not (isinstance(returned, dict) and "result" in returned):
         return result | {"structuredContent": {"result": returned}}
@@ -316,7 +316,7 @@ def _tool_result(returned: Any, schema: Any) -> dict[str, Any]:
 
 
 def output_schemas(lists: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """Return the output schemas of tools, by name, from answers that list them."""
+    """Return the output schemas of tools, by name, from `tools/list` answers."""
     found: dict[str, Any] = {}
     for answer in lists:
         tools = protocol.member(answer.get("result"), "tools")

@@ -1,7 +1,4 @@
-"""Finding the recorded request that a live one is, each in its turn.
-
-A request is found by its key, with one look-up.
-"""
+"""Matches live requests to recorded ones: by key, with one look-up, in recorded order."""
 
 from __future__ import annotations
 
@@ -20,21 +17,21 @@ if TYPE_CHECKING:
     from .sends import Headers
 
     Repeats = Literal["error", "last", "cycle"]
-    TurnName = bytes | tuple[bytes, match.StatedFacts]  # equal requests; those of them that were asked for alike
-    Compare = Callable[[Any, Any], str | None]  # of a recorded and a live message: how they differ, None if not
+    TurnName = bytes | tuple[bytes, match.StatedFacts]  # equal requests, perhaps with equal versions and headers
+    Compare = Callable[[Any, Any], str | None]  # how a recorded and a live message differ; None if they match
 else:
-    Repeats, Compare = str, object  # only type checkers ask
+    Repeats, Compare = str, object  # for type checkers only
 
 
 _Turns = dict[
     Position | None, RecordedMessage
-]  # equal requests: before all of them, and behind the place of each, the next
+]  # equal requests: by the place of each, the next one; by None, the first
 
 
 if TYPE_CHECKING:
 
     class LooserMatching(Protocol):
-        """The rungs below exact matching, as `matching/ladder.py` has them."""
+        """The rungs below exact matching; implemented in `matching/ladder.py`."""
 
         put_back: Callable[[bytes, bytes], bytes] | None
 
@@ -50,9 +47,9 @@ if TYPE_CHECKING:
 
 
 class TakenTurn(NamedTuple):
-    """A request that was found: its place, True if for the first time, whose turn it was, and how far that was played.
+    """The turn of a matched request: its place, whether it is the first time, the turn's name, and its last place.
 
-    `was_bent`: before, a looser rung had made use of it.
+    `was_bent`: a looser rung used it before.
     """
 
     place: Position
@@ -63,40 +60,40 @@ class TakenTurn(NamedTuple):
 
 
 class RungMatch(NamedTuple):
-    """The rung that found an answer which is not exact, and how similar the request is, where that counts."""
+    """The rung that found an inexact match, and the similarity, for the nearest rung."""
 
     rung: str
     similarity: float | None = None
 
 
 class FoundRequest(NamedTuple):
-    """The recorded request that a live one is; `again` if it was found before and is only repeated.
+    """The recorded request that a live one matches; `again` if it was played before and only repeats.
 
-    `answer`: where that is all that plays. `plays_anew`: its exchange was played before, but not for it.
+    `answer`: set if nothing else plays. `plays_anew`: its exchange was played before, for another request.
     """
 
     recorded: RecordedMessage | None
     again: bool = False
     answer: RecordedMessage | None = None
-    bent: RungMatch | None = None  # by which rung, where it is not exact
+    bent: RungMatch | None = None  # the rung, if the match is inexact
     plays_anew: bool = False
 
 
 class Playthrough:
-    """Which recorded requests were given, and whose turn it is. New ones are a tape that was rewound."""
+    """The played requests, and the position in each turn. A new instance rewinds the tape."""
 
     def __init__(self) -> None:
-        self.taken: set[Position] = set()  # those that were played
-        self.last: dict[TurnName, Position] = {}  # how far equal requests were played
-        self.newest: TakenTurn | None = None  # the one that was found last
+        self.taken: set[Position] = set()  # played
+        self.last: dict[TurnName, Position] = {}  # the last played place of each turn
+        self.newest: TakenTurn | None = None  # the last one taken
         self.given_back: set[Position] = set()  # asked for, but their answers stay on the tape
-        self.early: set[Position] = set()  # those asked for before their time
-        self.rounds: dict[Position, int] = {}  # of what is repeated in turn, by the first of it
-        self.bent: set[Position] = set()  # those that so far only looser rungs have made use of
+        self.early: set[Position] = set()  # requested before their change notification was sent
+        self.rounds: dict[Position, int] = {}  # how often equal requests were repeated, by the first of them
+        self.bent: set[Position] = set()  # taken by looser rungs only
 
 
 class Finder:
-    """Per key, recorded requests are found in recorded order. Where there are `rules`, those decide instead."""
+    """Finds recorded requests by key, in recorded order. Given `rules`, those decide instead."""
 
     def __init__(
         self,
@@ -105,18 +102,18 @@ class Finder:
         rules: Sequence[Compare] = (),
         ladder: Callable[[Playthrough], LooserMatching] | None = None,
     ) -> None:
-        """`ladder`: for what may bend."""
+        """`ladder`: makes the rungs of looser matching."""
         self._selection = selection
         self._played = Playthrough()
         self._repeats = repeats
         self._rules = rules
         self.ladder = ladder(self._played) if ladder else None
-        self._has_index = bool(rules) or selection.stale  # else one look at the stored keys finds a request
+        self._has_index = bool(rules) or selection.stale  # else the stored keys serve
         self._has_come: Callable[[RecordedMessage], bool] = lambda row: True
         self._note: Callable[[str], None] = lambda text: None
-        self._indexes: dict[str, dict[bytes, _Turns]] = {}  # by method, where stored keys do not serve
+        self._indexes: dict[str, dict[bytes, _Turns]] = {}  # by method, if the stored keys are stale
         self._hidden: dict[str, list[RecordedMessage]] = {}  # by method, the recorded requests with redactions
-        self._stated: dict[tuple[bytes, match.StatedFacts], _Turns] = {}  # equal requests that were asked for alike
+        self._stated: dict[tuple[bytes, match.StatedFacts], _Turns] = {}  # with equal versions and headers
 
     @property
     def taken(self) -> set[Position]:
@@ -125,18 +122,18 @@ class Finder:
 
     @property
     def given_back(self) -> set[Position]:
-        """Those whose calls never reached the server, so that their answers stay on the tape."""
+        """The recorded requests whose calls never reached the server, so that their answers stay on the tape."""
         return self._played.given_back
 
     def listen(self, has_come: Callable[[RecordedMessage], bool], note: Callable[[str], None]) -> None:
-        """Learn who knows whether a message of the server has come to the client, and who takes notes."""
+        """Set the callbacks: whether a server message has been sent, and where notes go."""
         self._has_come, self._note = has_come, note
 
     def find(self, message: Message, text: bytes, part: int, headers: Headers = NO_HEADERS) -> FoundRequest:
         """Find the recorded request and take its turn.
 
-        One that is exactly the same comes first, whether or not a looser rung made use of it before. Of several, it is
-        one that was asked for with the same protocol version and headers.
+        An exact match comes first, even if a looser rung used it before. Of several, one with the same protocol version
+        and headers comes first.
         """
         method, played, params = message.method or "", self._played, message.body.get("params")
         played.newest = None
@@ -159,9 +156,9 @@ class Finder:
     def _find_exact(
         self, key: bytes, params: object, message: Message, headers: Headers, accepted: list[RecordedMessage] | None
     ) -> FoundRequest:
-        """Find a request that is exactly the same, but for hidden secrets, and take its turn.
+        """Find a request that is equal except for redactions, and take its turn.
 
-        `accepted`: the recorded ones that rules take for it, if there are rules.
+        `accepted`: the recorded requests that the user's rules accept; None without rules.
         """
         method, played = message.method or "", self._played
         turns = self._turns(key, method, accepted) if self._has_index else None
@@ -192,7 +189,7 @@ class Finder:
     def _find_next(
         self, key: bytes, message: Message, headers: Headers, turns: _Turns | None, *, again: bool = False
     ) -> tuple[TurnName, Position | None, NextRequest | None]:
-        """Return the name of the turn, how far it was played, and the next request. `again`: from the start."""
+        """Return the name of the turn, its last played place, and the next request. `again`: from the start."""
         last = self._played.last.get(key)
         if turns is None:
             found = self._selection.next_request(key, message, START if again or last is None else last)
@@ -208,7 +205,7 @@ class Finder:
         return (key, stated), last, _next_turn(alike, None if again else last)
 
     def _alike_requests(self, key: bytes, live: match.StatedFacts, turns: _Turns | None) -> _Turns:
-        """Those of equal requests that were asked for as the live one is; none where that tells nothing apart."""
+        """The equal requests with the live one's version and headers; empty if all are equally close."""
         known = self._stated.get((key, live))
         if known is not None and not self._rules:
             return known
@@ -221,9 +218,9 @@ class Finder:
         return found
 
     def _is_early(self, method: str, last: Position, found: RecordedMessage) -> bool:
-        """Return whether a request was made again only because the server had said that the answer changed.
+        """Return whether the recorded request was repeated because of a change notification that is not sent yet.
 
-        Until it says so this time, the answer before is the right one.
+        Until that is sent, the previous answer is the right one.
         """
         change = protocol.CHANGED_BY.get(method)
         if change is None or found.session != last[0]:
@@ -243,7 +240,7 @@ class Finder:
         return protocol.member(self._selection.message(row).body.get("params"), "uri")
 
     def _greeting(self, method: str) -> RecordedMessage | None:
-        """From another session; but one that speaks for another era than the tape's would mislead about it."""
+        """A greeting from another session, unless it is of another era: that would mislead the client."""
         found = self._selection.newest(method)
         if method == protocol.INITIALIZE and self._selection.is_modern(self._selection.sessions[0]):
             return None
@@ -253,21 +250,21 @@ class Finder:
         return found if answer is not None and answer.status in ("error", "refused") else None
 
     def different_answer(self, asked: RecordedMessage, live: Message, recorded: RecordedMessage) -> str | None:
-        """Describe how the client's answer to a request of the server differs from the recorded one."""
+        """Describe how the client's answer to a server request differs from the recorded one."""
         then = self._selection.message(recorded)
         is_same = self.ladder is not None and self.ladder.hear(asked, then.body, live.body)
         return None if is_same else rewrite.describe_answer_difference(live, then)
 
     def plan(self, message: Message) -> Any:
-        """Return how matching bends for a request, where it does."""
+        """Return the looser rungs for a request, if any."""
         return self.ladder.plan(message.method or "", message.name) if self.ladder else None
 
     def contradiction(self, message: Message, row: RecordedMessage) -> str | None:
-        """Describe why a recording that is equal but for what is normalized does not answer a request."""
+        """Describe why a recording that is equal once normalized does not answer a request."""
         return self.ladder.contradiction(message, row) if self.ladder else None
 
     def give_back(self, recorded: RecordedMessage) -> None:
-        """Give back the turn that was taken last: the same request is found again the next time."""
+        """Give back the last turn: the next equal request gets it."""
         self._played.given_back.add(recorded.place)
         turn, played = self._played.newest, self._played
         if turn is None:
@@ -283,7 +280,7 @@ class Finder:
             del played.last[turn.name]
 
     def unplayed_requests(self) -> Iterator[RecordedMessage]:
-        """The recorded requests that nobody made. Of a session that extends another, the handshake is none."""
+        """The recorded requests that no client made, without the handshakes of extending sessions."""
         first, handshake = self._selection.sessions[0], (protocol.INITIALIZE, protocol.DISCOVER)
         for row in self._selection.all_requests():
             asked = row.place in self._played.taken or row.place in self._played.given_back
@@ -291,12 +288,12 @@ class Finder:
                 yield row
 
     def _accepted_requests(self, message: Message) -> list[RecordedMessage]:
-        """The requests that the rules take for a live one."""
+        """The recorded requests that the user's rules accept for a live one."""
         rows = ((row, self._selection.message(row).body) for row in self._selection.requests(message.method or ""))
         return [row for row, body in rows if not any(rule(body, message.body) for rule in self._rules)]
 
     def _choose(self, method: str, like: list[RecordedMessage]) -> FoundRequest:
-        """Take the turn of the first of equal requests that was not played, or repeat one that was."""
+        """Take the turn of the first unplayed request of equal ones, or repeat a played one."""
         played = self._played
         if not like:
             return FoundRequest(None)
@@ -318,13 +315,13 @@ class Finder:
         )
 
     def _turns(self, key: bytes, method: str, accepted: list[RecordedMessage] | None) -> _Turns | None:
-        """Return the equal requests in their order; None where the stored keys give them."""
+        """Return the equal requests in order; None if the stored keys serve."""
         if accepted is not None:
             return _chain_turns(row for row in accepted if match.request_key(method, self._params(row)) == key)
         return self._index(method).get(key, {}) if self._selection.stale else None
 
     def _index(self, method: str) -> dict[bytes, _Turns]:
-        """Keys made anew from the messages of one method."""
+        """The requests of one method by freshly computed keys."""
         index = self._indexes.get(method)
         if index is None:
             rows: dict[bytes, list[RecordedMessage]] = {}
@@ -335,7 +332,7 @@ class Finder:
         return index
 
     def _find_redacted(self, method: str, live: object) -> RecordedMessage | None:
-        """A recording whose secrets were hidden still matches where the environment lacks them."""
+        """A redacted recording still matches in an environment without the secrets."""
         if method not in self._hidden:
             self._hidden[method] = self._selection.requests(method, redacted=True)
         asked = protocol.identifying_params(method, live)
@@ -364,7 +361,7 @@ def _next_turn(turns: _Turns, last: Position | None) -> NextRequest | None:
 
 
 def _fitness(recorded: match.StatedFacts | None, live: match.StatedFacts | None) -> int:
-    """How much of what a client states is the same: above all its protocol version."""
+    """A score of what the client states equally: the protocol version counts more than the headers."""
     if recorded is None or live is None:
         return 0
     return 2 * (recorded[0] == live[0]) + (recorded[1] == live[1])

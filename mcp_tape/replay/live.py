@@ -1,19 +1,19 @@
 """new_episodes: a live server beside the tape, for every transport.
 
-Theory of operation. Each client has one `Episodes`, which stands between it, the deck and the live server:
+Theory of operation. Each client has one `Episodes`, between the client, the deck and the live server:
 
-- A frame of the client comes in by `hear`, which returns what of it the deck is to receive. The client's answers to
-  requests of the live server go only there; notifications go to both, cancels to whom they concern.
-- A request that the deck misses comes in by `pass_on`. The first one has the live server started, or reached. It is
-  then greeted with the client's own handshake. Where that was asked for (`prefix`), it is made the calls that the tape
-  has answered before each miss, one by one; all else waits until it has answered them (`passed`). Those calls are for
-  the live server's memory alone: they are not recorded once more, and nothing that comes of them reaches the client,
-  unless another call is under way, as nothing says then what comes of which.
-- A message of the live server comes in by `from_live`, with the call whose stream it came on, where a transport has
-  such streams. Its own requests go out under ids that neither server uses.
-- Calls that it will not answer come in by `refuse`, `unanswered` or `live_ended`.
+- `hear` takes a client frame and returns the part that the deck should receive. The client's answers to requests of the
+  live server go only to the live server. Notifications go to both, cancels to the server of the cancelled call.
+- `pass_on` takes a request that the deck misses. The first miss starts or connects the live server, which then gets the
+  client's own handshake. With `prefix`, before each miss it also gets the calls that the tape has answered, one by one;
+  everything else waits until it has answered them (`settle_awaited`). Those calls only restore the server's state: they
+  are not recorded again, and their results don't reach the client, unless another call is in flight. Then nothing shows
+  which message belongs to which call.
+- `hear_live` takes a message of the live server, and the call whose stream it came on, if the transport has such
+  streams. The server's own requests get ids that neither server uses.
+- `refuse`, `leave_unanswered` and `lose_live` end calls that the live server will not answer.
 
-What to do about it is fetched as values: `to_live` for the live server, `to_client` for the client. Does no I/O.
+The results are values: fetch them with `take_for_live` and `take_for_client`. Does no I/O.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ class LiveMessage(NamedTuple):
     """A message for the live server."""
 
     text: bytes
-    origin: Any = None  # of the client's frame: its headers, over HTTP
+    origin: Any = None  # the context of the client's frame: its headers, over HTTP
     call: ClientCall | None = None  # the miss, if it is one
-    begins: bool = False  # it has to be through before anything else is sent
-    awaits: str | None = None  # the id of the answer that all else waits for
-    is_earlier: bool = False  # a call that the tape has answered: not to be recorded
+    begins: bool = False  # must be delivered before anything else is sent
+    awaits: str | None = None  # the id of the answer that later messages wait for
+    is_earlier: bool = False  # a call that the tape has answered: don't record it
 
 
 class Episodes:
@@ -57,8 +57,8 @@ class Episodes:
     ) -> None:
         """`start` is called at the first miss. `overhear` receives all text of the live server, before any note.
 
-        `strays`: the client also gets invalid messages, and answers to no call, as it would without us. `prefix`: the
-        live server is first made the calls that the tape has answered.
+        `strays`: also pass invalid messages and answers without a call to the client, as a direct connection would.
+        `prefix`: first make the calls that the tape has answered to the live server.
         """
         self._start = start
         self._note = note
@@ -67,15 +67,13 @@ class Episodes:
         self._origin: Any = None
         self._handshake: list[LiveMessage] = []  # of the client
         self._prefix = prefix
-        self._earlier: list[
-            LiveMessage
-        ] = []  # calls since the last miss, which the tape has answered or is about to miss
+        self._earlier: list[LiveMessage] = []  # calls since the last miss: answered by the tape, or about to miss
         self._remembered = 0
-        self._awaited: LiveMessage | None = None  # what the live server has yet to answer before all else
+        self._awaited: LiveMessage | None = None  # the call that the live server must answer first
         self._live = False
         self._gone = False  # ended, or never started
         self.failed: ServerError | None = None
-        self._held: deque[LiveMessage] = deque()  # until the live server has answered what it had to
+        self._held: deque[LiveMessage] = deque()  # until the awaited answer arrives
         self._to_live: list[LiveMessage] = []
         self._calls: dict[ClientCall, None] = {}  # at the live server
         self._questions = Questions()
@@ -83,26 +81,26 @@ class Episodes:
         self.passed_on = 0
 
     def attach(self, deck: Deck | Opening) -> None:
-        """The deck that plays to the same client."""
+        """Set the deck that plays to the same client."""
         self._questions.deck = deck
 
     @property
     def prelude_text(self) -> str:
-        """What the live server knows of the conversation before its first call."""
+        """Describes what the live server knows of the conversation before its first call."""
         if not self._held:
             return "only the handshake was replayed to it; earlier calls never reached it"
         return f"the handshake and {count(len(self._held), 'earlier call')} are replayed to it first"
 
     @property
     def is_catching_up(self) -> bool:
-        """True while the live server is made earlier calls, and nothing else."""
+        """True while only earlier calls are replayed to the live server."""
         if self._awaited is None or not self._awaited.is_earlier:
             return False
         return self._calls.keys() <= {message.call for message in self._held}
 
     @property
     def is_idle(self) -> bool:
-        """True if the live server owes nothing."""
+        """True if no answer of the live server is pending."""
         return not self._calls and not self._held
 
     def take_for_live(self) -> list[LiveMessage]:
@@ -118,7 +116,7 @@ class Episodes:
     # -- the client's side
 
     def hear(self, text: bytes, origin: Any = None, parsed: frames.Parsed | None = None) -> bytes | None:
-        """Return what of a client's frame is for the deck; None if nothing is."""
+        """Return the part of a client frame for the deck; None if there is none."""
         self._origin = origin
         parts = split_frame(text, parsed)
         left = [part for message, part in parts if not self._takes(message, part)]
@@ -127,7 +125,7 @@ class Episodes:
         return b"[" + b",".join(left) + b"]" if left else None
 
     def _takes(self, message: Message, text: bytes) -> bool:
-        """True if a message is the live server's business alone."""
+        """Pass a message to the live server if it is for that; return whether it is for that alone."""
         if message.kind == "response":
             answer = self._questions.answer(message, text)
             if answer is not None:
@@ -150,7 +148,7 @@ class Episodes:
         return False
 
     def _take_earlier(self, call: ClientCall) -> list[LiveMessage]:
-        """Take the calls before a miss. It was kept with them, perhaps before others of its batch, and is left out."""
+        """Take the calls before a miss. The miss itself is among them, perhaps before others of its batch; skip it."""
         texts = [rewrite.with_id(call.text, call.rpc_id, kept.awaits or "") for kept in self._earlier]
         same = [at for at, kept in enumerate(self._earlier) if kept.text == texts[at]]
         at = same[-1] if same else len(texts)
@@ -158,7 +156,7 @@ class Episodes:
         return before
 
     def _remember(self, message: Message, text: bytes) -> None:
-        """Keep a call that the tape may answer, for the live server: one that may change something there."""
+        """Keep a call that the tape may answer, to replay it to the live server. Housekeeping changes nothing there."""
         method = message.method or ""
         if not protocol.is_housekeeping(method) and method != protocol.LISTEN:
             self._remembered += 1
@@ -210,7 +208,7 @@ class Episodes:
     # -- the live server's side
 
     def settle_awaited(self, rpc_id: str) -> None:
-        """The live server has answered what was awaited, or never will: the next may follow."""
+        """Stop waiting: the live server has answered the awaited call, or never will. Send the next."""
         if self._awaited is not None and self._awaited.awaits == rpc_id:
             self._awaited = None
             self._to_live += self._handshake
@@ -218,7 +216,7 @@ class Episodes:
             self._send_next()
 
     def _send_next(self) -> None:
-        """Send what waits, up to the next call that has to be answered before more is sent."""
+        """Send held messages, up to and including the next call that must be answered first."""
         while self._held and self._awaited is None:
             message = self._held.popleft()
             if message.awaits is None:
@@ -227,9 +225,9 @@ class Episodes:
                 self._await(message)
 
     def hear_live(self, text: bytes, eol: bytes = b"\n", call: ClientCall | None = None) -> None:
-        """A frame of the live server; the messages of a batch reach the client one by one.
+        """Take a frame of the live server. The client gets the messages of a batch one by one.
 
-        `call`: the one whose stream it came on, where each has one.
+        `call`: the call whose stream it came on, if each call has one.
         """
         self._overhear(text)
         parts = split_frame(text)
@@ -237,7 +235,7 @@ class Episodes:
             self._hear_earlier(parts)
             return
         if not parts and self._strays:
-            self._to_client.append(Send(text + (eol or b"\n"), ""))  # no message: as it is
+            self._to_client.append(Send(text + (eol or b"\n"), ""))  # not a message: unchanged
         for message, part in parts:
             if message.kind == "response":
                 self._answer(message, part, eol or b"\n", call)
@@ -246,7 +244,7 @@ class Episodes:
                 self._to_client.append(Send(asked + (eol or b"\n"), call.channel if call else "", call))
 
     def _hear_earlier(self, parts: list[tuple[Message, bytes]]) -> None:
-        """Hear what comes of an earlier call. The client has had its answer, and cannot be asked within it again."""
+        """Take messages that follow from an earlier call. The client has its answer, and can't be asked again."""
         for message, _ in parts:
             if message.kind == "response":
                 self.settle_awaited(message.rpc_id or "null")
@@ -268,12 +266,12 @@ class Episodes:
             self._to_client.append(Send(text + eol, call.channel if call else "", call, True))
 
     def refuse(self, call: ClientCall, status: int, content_type: str, body: bytes) -> None:
-        """An HTTP error of the live server in place of an answer."""
+        """Pass on an HTTP error of the live server in place of an answer."""
         self._calls.pop(call, None)
         self._to_client.append(Refuse(status, call, body, content_type))
 
     def leave_unanswered(self, call: ClientCall) -> None:
-        """The live server will not answer a call, unless it has: the client gets an error."""
+        """Answer a call with an error: the live server will not. No effect if it has."""
         if call in self._calls:
             del self._calls[call]
             self._to_client.append(
@@ -281,7 +279,7 @@ class Episodes:
             )
 
     def lose_live(self) -> None:
-        """The live server is gone, with all that it still owes."""
+        """End the live server: its pending calls get an error."""
         self._live, self._gone = False, True
         self._held.clear()
         if self._calls:
@@ -297,18 +295,18 @@ def split_frame(text: bytes, parsed: frames.Parsed | None = None) -> list[tuple[
 
 
 class Questions:
-    """The live server's own requests that wait for the client.
+    """The live server's own requests that await the client's answer.
 
-    Both servers count for themselves, and the tape may ask at any time under an id that was recorded: so those of the
-    live server always go out under another, which its answer and its cancel are mapped back from.
+    Both servers number their own requests, and the tape may ask at any time under a recorded id. So requests of the
+    live server always get another id; answers and cancels are mapped back.
     """
 
     def __init__(self) -> None:
-        self.deck: Deck | Opening | None = None  # which asks the same client
-        self._asked: dict[str, str] = {}  # the id that each went out with, and the live server's
+        self.deck: Deck | Opening | None = None  # that plays to the same client
+        self._asked: dict[str, str] = {}  # live id by the id sent to the client
 
     def ask(self, message: Message, text: bytes) -> bytes:
-        """A message of the live server, as the client is to see it."""
+        """Return a message of the live server as the client sees it."""
         if message.kind == "request":
             theirs = message.rpc_id or "null"
             live = rewrite.free_id(self._is_used, form=lambda number: f'"live-{number}"')
@@ -323,7 +321,7 @@ class Questions:
         return text
 
     def answer(self, message: Message, text: bytes) -> bytes | None:
-        """The client's answer to one of them, as the live server is to see it; None if it is to another."""
+        """Return the client's answer as the live server sees it; None if it answers another server's request."""
         theirs = self._asked.pop(message.rpc_id or "", None)
         return None if theirs is None else rewrite.with_id(text, message.rpc_id, theirs)
 

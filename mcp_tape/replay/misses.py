@@ -1,4 +1,4 @@
-"""Reports of misses and of inexact answers: the nearest recording, the differences, and what to do."""
+"""Reports of misses and of inexact answers: the nearest recording, the differences, and the remedies."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from .sends import ClientCall
 
 _NEAREST = 3
-_LOOKED_AT = 300  # recordings compared at the most: a report may not take seconds
-_READ = 8 << 20  # bytes of them at the most, for the same reason
+_LOOKED_AT = 300  # most recordings compared: a report must not take seconds
+_READ = 8 << 20  # most bytes of them read, for the same reason
 _SHOWN_PATHS = 8
 _SHOWN_TEXT = 120
 _RUNGS = {
@@ -38,7 +38,7 @@ _OTHER_ERA = (
 
 
 class Advice(NamedTuple):
-    """One way out of a miss: an option with its value, or `show`. `why` says when to take it."""
+    """A remedy for a miss: an option with its value, or `show`. `why` describes when to use it."""
 
     why: str
     what: Literal["session", "ignore", "normalize", "match", "repeats", "mode", "show"]
@@ -61,7 +61,7 @@ class _NearRecording(NamedTuple):
 
 
 class RequestDifference(NamedTuple):
-    """As it is shown: without secrets, and cut only then."""
+    """A difference as shown in reports: redacted first, then cut."""
 
     path: str
     recorded: str
@@ -72,10 +72,10 @@ _Shown = tuple[_NearRecording, list[RequestDifference]]
 
 
 def legacy_handshake(selection: Selection, asked: Message) -> str:
-    """The result of `initialize` from what a tape of the modern era knows.
+    """The result of `initialize` for a legacy client, made from the facts on a modern tape.
 
-    Its revision is the client's. Declared is what a client of the legacy era can ask this tape for: that era's
-    subscriptions and log levels are requests of their own, which the modern era does not have.
+    The revision is the client's. Declares only the capabilities that a legacy client can use with this tape: legacy
+    subscriptions and log levels are requests that the modern era does not have.
     https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#initialization
     """
     known = _discovery(selection)
@@ -91,7 +91,7 @@ def legacy_handshake(selection: Selection, asked: Message) -> str:
 
 
 def _discovery(selection: Selection) -> dict[str, Any]:
-    """What the server said of itself, if it was asked."""
+    """The recorded result of `server/discover`, if any."""
     found = selection.newest(protocol.DISCOVER)
     answer = selection.answer(found) if found else None
     result = selection.message(answer).body.get("result") if answer else None
@@ -108,20 +108,20 @@ def report_miss(
     discreet: DiagnosticRedactor,
     found: RecordedMessage | None = None,
 ) -> MissReport:
-    """Report why a live request has no answer on the tape, without its secrets.
+    """Report why a live request has no answer on the tape. Secrets are redacted.
 
-    `found`: it is there, but the client's older revision has no words for the answer.
+    `found`: the recorded request, if it has an answer that the client's older revision can't express.
     """
     try:
         if found is not None:
             return _report_newer_answer(selection, message, found, discreet)
         return _build_report(selection, taken, message, known, plan, contradiction, discreet)
-    except Exception:  # whatever a stranger's recordings are: writing this may not fail the request
+    except Exception:  # the cassette is untrusted, and writing a report must not fail the request
         return _short_report(selection, message, discreet)
 
 
 def _short_report(selection: Selection, message: Message, discreet: DiagnosticRedactor) -> MissReport:
-    """For a tape whose recordings cannot be compared."""
+    """A report for a tape whose recordings cannot be compared."""
     call = discreet.call(message)
     headline = f"{call} is not on the tape"
     why = f"  {headline}; the nearest request cannot be determined\n    mcp-tape check {shlex.quote(selection.path)}"
@@ -160,7 +160,7 @@ def _build_report(
         elsewhere = None
     session = elsewhere or (near[0][0].recorded.session if near else selection.sessions[0])
     record = _recording_advice(selection, message, session)
-    is_bent = contradicted and not near[0][0].differing  # no option lets it answer
+    is_bent = contradicted and not near[0][0].differing  # no option would help
     advice = record if is_bent else _advice(selection, message, near, plan, elsewhere, record, discreet)
     data = {"cassette": selection.path, "call": call, "nearest": [_as_data(one) for one in near]}
     return MissReport(headline, add_advice("\n".join(lines), advice, _command_phraser(selection)), data, advice)
@@ -184,7 +184,7 @@ def report_unanswered(
 def _report_found(
     selection: Selection, message: Message, recorded: RecordedMessage, headline: str, discreet: DiagnosticRedactor
 ) -> MissReport:
-    """Report a request that is on the tape, with nothing to answer it."""
+    """Report a request that is on the tape without a usable answer."""
     call = discreet.call(message)
     advice = (*_rewrite_advice(selection), _show_advice(selection, recorded.session))
     why = f"miss: {call}\n  {headline}: {selection.place(recorded)} in {selection.path}"
@@ -213,7 +213,7 @@ def _describe_ending(selection: Selection, recorded: RecordedMessage) -> str:
 
 
 def add_advice(text: str, advice: Iterable[Advice], words: Callable[[Advice], str]) -> str:
-    """Return the report of a miss with its advice in the words of whoever is to follow it."""
+    """Return a miss report with its advice, phrased by `words`: a command line, or Python."""
     lines = [f"\n    # {each.why}\n    {words(each)}" for each in advice]
     return text.partition(_TO_DO)[0] + (_TO_DO + "".join(lines) if lines else "")
 
@@ -241,12 +241,12 @@ def _nearest_recordings(
         if plan is not None:
             differing = [found for found in differing if _differs(plan, played, *found)]
         near.append(_NearRecording((row.name != message.name, len(differing)), row, played, asked, differing))
-    # Of equal distance, one that is still to be played says more than one that was.
+    # At equal distance, unplayed recordings come first.
     return sorted(near, key=lambda one: (*one.distance, one.played))[:_NEAREST]
 
 
 def _differs(plan: MatchingPlan, played: bool, path: Path, recorded: Any, live: Any) -> bool:
-    """Return whether values differ in what counts; of a recording that was played, in what is not normalized, too."""
+    """Return whether two values differ in a part that counts. For a played recording, normalize them first."""
     if plan.counts is not None and not plan.counts(path):
         return False
     if not played or plan.form is None or any(map(match.is_absent, (recorded, live))):
@@ -255,7 +255,7 @@ def _differs(plan: MatchingPlan, played: bool, path: Path, recorded: Any, live: 
 
 
 def _compared_recordings(selection: Selection, message: Message) -> list[tuple[RecordedMessage, Any]]:
-    """The recordings that are compared, and what each asked for; kept, as one miss seldom comes alone."""
+    """The recordings to compare, each with its identifying params. Cached: misses rarely come alone."""
     key = _compared_recordings, message.method, message.name
     found: list[tuple[RecordedMessage, Any]] | None = selection.cache.get(key)
     if found is None:
@@ -271,7 +271,7 @@ def _compared_recordings(selection: Selection, message: Message) -> list[tuple[R
 
 
 def _requests_like(selection: Selection, message: Message) -> list[RecordedMessage]:
-    """The recorded requests with the same method, those with the same name first."""
+    """The recorded requests with the same method, the same name first."""
     found: list[RecordedMessage] = []
     for is_same in (True, False):
         for session in selection.sessions:
@@ -282,7 +282,7 @@ def _requests_like(selection: Selection, message: Message) -> list[RecordedMessa
 
 
 def _session_elsewhere(selection: Selection, message: Message) -> int | None:
-    """The newest session that does not play and has a request with the same key."""
+    """The newest session that is not playing and has a request with the same key."""
     playing = set(selection.sessions)
     others = [session for session in selection.all_sessions() if session not in playing]
     key = match.request_key(message.method or "", message.body.get("params")) if others else b""
@@ -290,7 +290,7 @@ def _session_elsewhere(selection: Selection, message: Message) -> int | None:
 
 
 def _is_of_other_era(selection: Selection, session: int) -> bool:
-    """Return whether a session is of another era than what plays."""
+    """Return whether a session is of another era than the playing one."""
     first = selection.sessions[0]
     if selection.is_legacy(first):
         return selection.is_modern(session)
@@ -306,7 +306,7 @@ def _show_nearest(near: list[_NearRecording], message: Message, discreet: Diagno
 def show_differences(
     method: str, recorded: Any, live: Any, differing: Iterable[tuple[Path, Any, Any]], discreet: DiagnosticRedactor
 ) -> list[RequestDifference]:
-    """Return differences between two requests as they may be shown: without secrets, and cut."""
+    """Return the differences between two requests for display: redacted, and cut."""
     then, now = _hidden_request(method, recorded, discreet), _hidden_request(method, live, discreet)
     return [
         RequestDifference(
@@ -319,12 +319,12 @@ def show_differences(
 
 
 def _hidden_request(method: str | None, asked: Any, discreet: DiagnosticRedactor) -> Any:
-    """A whole request: rules may go by where a value stands, and by what it stands under."""
+    """A redacted request. It is built whole, as redaction rules may depend on a value's path."""
     return discreet.document({"jsonrpc": "2.0", "method": method, "params": asked})
 
 
 def _value_at(hidden: Any, path: Path) -> Any:
-    """The value at a path; the placeholder of what stood around it, where there is one."""
+    """The value at a path, or the placeholder that replaced a value around it."""
     for step in path:
         if isinstance(hidden, str):
             break
@@ -352,27 +352,27 @@ def difference_line(found: RequestDifference) -> str:
 
 def _answer_line(selection: Selection, answer: RecordedMessage, discreet: DiagnosticRedactor) -> str:
     body = selection.message(answer).body
-    if not body:  # a refusal in words
+    if not body:  # a refusal in plain text
         return _cut(selection.text(answer).decode("utf-8", "replace"), discreet)
     hidden = discreet.document(body)
     return _cut(hidden.get("error", hidden.get("result")) if isinstance(hidden, dict) else hidden, discreet)
 
 
-_NAME = "$.params.name"  # never to be ignored: every tool would give the answers of another
+_NAME = "$.params.name"  # never advise to ignore this: tools would answer for each other
 _ANEW = Advice("to record it anew", "mode", "rewrite")
 _ALL_ANEW = Advice("to record all anew, as this tool may change what others answer", "mode", "rewrite")
 _MISSING = Advice("to record the missing call", "mode", "new_episodes")
 
 
 def _recording_advice(selection: Selection, message: Message, session: int) -> tuple[Advice, ...]:
-    """Return how to record it: what a tool that writes has done is in no answer that the tape has already."""
+    """Advise how to record the call. A tool that writes may change other answers, which are then out of date."""
     anew = _rewrite_advice(selection, _ALL_ANEW) if may_write(selection, message) else ()
     missing = (_MISSING,) if selection.is_writable else ()
     return *anew, *missing, _show_advice(selection, session)
 
 
 def _rewrite_advice(selection: Selection, advice: Advice = _ANEW) -> tuple[Advice, ...]:
-    """Return how to record all anew, if that replaces nothing else: a server without a name is not told from others."""
+    """Advise to record all anew, unless that might replace another server: one without a name is ambiguous."""
     own = selection.names(selection.sessions[0]).label
     return (advice,) if selection.is_writable and (own is not None or len(selection.labels) < 2) else ()
 
@@ -416,7 +416,7 @@ def _rung_advice(
 
 
 def may_write(selection: Selection, message: Message) -> bool:
-    """Return whether a call may change something: no recorded list says that its tool only reads."""
+    """Return whether a call may write: no recorded `tools/list` marks its tool as read-only."""
     if message.method != protocol.CALL:
         return False
     readers: set[str] | None = selection.cache.get(may_write)
@@ -429,7 +429,7 @@ def may_write(selection: Selection, message: Message) -> bool:
 
 
 def _command_phraser(selection: Selection) -> Callable[[Advice], str]:
-    """Return what puts advice as a command line."""
+    """Return a function that phrases advice as a command line."""
     is_stdio = selection.controls.transport(selection.sessions[0]) == channels.STDIO
 
     def words(advice: Advice) -> str:
@@ -445,7 +445,7 @@ def _command_phraser(selection: Selection) -> Callable[[Advice], str]:
 
 
 def _replay_options(selection: Selection, advice: Advice) -> list[str]:
-    """Return the options that a command needs to play and match what this replay does."""
+    """Return the options that a command needs to play and match the same as this replay."""
     pairs = list(zip(selection.given[::2], selection.given[1::2], strict=True))
     instead = f"--{advice.what}" if advice.what in ("session", "repeats") else None
     given = [word for pair in pairs if pair[0] != instead for word in pair]
@@ -458,7 +458,7 @@ def _replay_options(selection: Selection, advice: Advice) -> list[str]:
 
 
 def show_command(path: str, advice: Advice) -> str:
-    """Return the command that shows what advice is about."""
+    """Return the `mcp-tape show` command for advice."""
     return shlex.join(["mcp-tape", "show", path, *(("--session", advice.value) if advice.value else ())])
 
 
@@ -469,7 +469,7 @@ def _as_data(shown: _Shown) -> dict[str, Any]:
 
 
 def _cut(value: Any, discreet: DiagnosticRedactor) -> str:
-    """A hidden value as text. What a recording must not touch, such as a tool's name, is hidden here."""
+    """A redacted value as text. Also redacts strings that a recording leaves alone, such as a tool's name."""
     text = discreet.text(jsontext.compact_text(value))
     return text if len(text) <= _SHOWN_TEXT else text[:_SHOWN_TEXT] + "…"
 
@@ -477,7 +477,7 @@ def _cut(value: Any, discreet: DiagnosticRedactor) -> str:
 def describe_inexact(
     selection: Selection, call: ClientCall, bent: RungMatch, discreet: DiagnosticRedactor
 ) -> tuple[str, tuple[RequestDifference, ...]]:
-    """Describe an answer that a looser rung found, and how its request differs. Without secrets."""
+    """Describe an answer that a looser rung found, and how its request differs. Secrets are redacted."""
     recorded = call.recorded
     assert recorded is not None
     method, now = call.message.method or "", call.message.body.get("params")

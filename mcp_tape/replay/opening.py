@@ -1,12 +1,13 @@
-"""A deck chosen by how a client begins: its era, its place in the run, and the session that its first calls fit.
+"""A deck chosen by a client's first requests: its era, its place in the run, and the session that fits its calls.
 
-A run has a session for each of its connections, which may come in another order this time. While a client asks what
-the recorded one asked, in that order, it plays that session. When it asks anything else, it plays the one of the run
-that has most of what was asked so far; of several, the one that began alike. All that the client has said is then said
-to that one too, unseen, so that it stands where the client does. Where it would have answered otherwise, it is taken
-only if it began in just this way or the one before lacks a call, and a note says so.
+A run has one session for each connection, and connections may come in another order this time. While a client sends the
+requests of its session in recorded order, that session plays. At the first other request, the session of the run with
+most of the client's requests takes over; among equals, the one with the same first requests. The deck of that session
+first receives, unseen, all that the client has sent so far, to reach the same state. If its answers would have differed
+from those already sent, it takes over only if it began with exactly these requests, or if the current session lacks one
+of them; then a note reports it.
 
-Does no I/O: who counts the clients of a run is an argument of the stage.
+Does no I/O: the stage is given the object that counts the clients of a run.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from .sends import Action, ClientCall, Headers, Player
 
     class Clients(Protocol):
-        """Numbers the clients of a run, which may be the recorded one; None where nobody can."""
+        """Numbers the clients of a run, which may be the recorded one; None if they can't be counted."""
 
         def peek(self) -> int | None: ...
 
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
         def is_of(self, recorded: str) -> bool: ...
 
     class Decks(Protocol):
-        """A stage, as a client that begins needs it."""
+        """The part of `Stage` that an opening needs."""
 
         is_rehearsing: bool
 
@@ -52,14 +53,14 @@ if TYPE_CHECKING:
 
         def forget(self, deck: Deck) -> None: ...
 
-    Said = tuple[bytes, str, float, frames.Parsed | None, Headers]  # a frame of the client, as a player receives it
+    Said = tuple[bytes, str, float, frames.Parsed | None, Headers]  # a client frame: the arguments of `receive`
 
-_FIRST_CALLS = 64  # of a client, by which its session is found
+_FIRST_CALLS = 64  # of a client, used to find its session
 _MOST_BYTES = 1 << 20  # of them
 
 
 class Opening:
-    """A player that begins with the first request. One that only probes is not counted as a client yet."""
+    """A player that begins with the first request. A client that has only probed is not counted yet."""
 
     def __init__(self, stage: Decks, clients: Clients | None, pass_on: Callable[[ClientCall], bool]) -> None:
         self._stage = stage
@@ -70,7 +71,7 @@ class Opening:
         self._is_counted = False
         self._player: Player | None = None
         self._deck: Deck | None = None
-        self._begun: _ClientHistory | None = None  # as long as another session may fit better
+        self._begun: _ClientHistory | None = None  # while another session may fit better
 
     def receive(
         self,
@@ -121,7 +122,7 @@ class Opening:
         """Return whether the tape waits for an answer to a request with this id."""
         return self._deck is not None and self._deck.is_asking(rpc_id)
 
-    # -- what it plays
+    # -- the chosen deck
 
     @property
     def selection(self) -> Selection:
@@ -139,15 +140,15 @@ class Opening:
         assert self._deck is not None
         return self._deck
 
-    # -- its era, and its number in the run
+    # -- the client's era, and its number in the run
 
     def begin(self, legacy: bool, nth: int | None) -> None:
-        """Begin with a client of which the era and the number are known before its first request."""
+        """Begin with a client whose era and number are known before its first request."""
         self._open(legacy, nth)
         self._is_counted = True
 
     def _choose(self, asked: frames.Message) -> None:
-        """By a request. A probe is answered by what would play now; the request after it may know better."""
+        """Choose a deck by a request. After a probe the choice is provisional: the next request may change it."""
         is_probe = asked.method in protocol.PROBES
         nth = None if self._clients is None else self._clients.peek() if is_probe else self._clients.take()
         legacy = self._stage.era_of(asked)
@@ -166,10 +167,10 @@ class Opening:
         mates = self._stage.mates(self._deck)
         self._begun = _ClientHistory(self._deck.selection, mates) if len(mates) > 1 else None
 
-    # -- its session
+    # -- the client's session
 
     def _move(self, begun: _ClientHistory) -> None:
-        """Go on with the session that fits best, if that is not the one that plays."""
+        """Switch to the session that fits best, if it is not the current one."""
         better = begun.better_session()
         if better is None or self._deck is None or self._chosen is None:
             return
@@ -189,7 +190,7 @@ class Opening:
     def _rehearse(
         self, session: int, said: Iterable[Said], legacy: bool | None, nth: int | None
     ) -> tuple[Player, Deck, list[bytes]]:
-        """Say to another session what the client has said; return what it answers, too."""
+        """Send the client's frames so far to the deck of another session; return it with its answers."""
         self._stage.is_rehearsing = True
         try:
             player, deck = self._stage.deck(self._pass_on, legacy=legacy, nth=nth, first=session)
@@ -203,7 +204,7 @@ class Opening:
 
 
 class _ClientHistory:
-    """What a client has said and heard so far, and the sessions of the run that it may be."""
+    """The frames a client has sent and received so far, and the candidate sessions of the run."""
 
     def __init__(self, selection: Selection, mates: Sequence[int]) -> None:
         self.home, *_ = self._mates = list(mates)
@@ -220,11 +221,11 @@ class _ClientHistory:
 
     @property
     def is_over(self) -> bool:
-        """True if it has said so much that it is known, or never will be."""
+        """True once the client has sent too much for the session to change."""
         return len(self._asked) >= _FIRST_CALLS or sum(len(said[0]) for said in self.said) > _MOST_BYTES
 
     def better_session(self) -> int | None:
-        """The session that fits better than the one that plays."""
+        """The session that fits better than the current one; None if none does."""
         if self.is_like(self.home):
             return None
         fits = {mate: (self._number(mate), self._follows(mate)) for mate in self._mates}
@@ -232,14 +233,14 @@ class _ClientHistory:
         return best if fits[best] > fits[self.home] else None
 
     def is_like(self, session: int) -> bool:
-        """Return whether a session began in this way."""
+        """Return whether a session began with exactly these requests."""
         return self._follows(session) == len(self._asked)
 
     def has_all(self, session: int) -> bool:
         return self._number(session) == len(set(self._asked))
 
     def _number(self, session: int) -> int:
-        """How many of the requests a session has, with what was added to it."""
+        """How many of the requests a session and its extensions have."""
         return sum(self._knows(session, key) for key in set(self._asked))
 
     def _knows(self, session: int, key: bytes) -> bool:
@@ -250,7 +251,7 @@ class _ClientHistory:
         return known
 
     def _follows(self, session: int) -> int:
-        """How many of the first requests are those of a session, in their order."""
+        """How many of the first requests match those of a session, in order."""
         recorded = self._selection.first_keys(session, protocol.PROBES, len(self._asked))
         same = (one == other for one, other in zip(recorded, self._asked, strict=False))
         return next((at for at, is_same in enumerate(same) if not is_same), len(recorded))

@@ -1,7 +1,7 @@
-"""Reports of a replay, at once: to a person on stderr, to machines as JSON lines.
+"""Reports of a replay as it runs: to people on stderr, to machines as JSON lines.
 
-Each line is one write to a file opened for appending: a killed replay, or a command that a client starts
-twice, loses nothing and mixes nothing up.
+Each line is one write to a file opened for appending, so nothing is lost or interleaved if a replay is killed or a
+client starts the command twice.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SHOWN = 10  # unplayed requests that are reported to a person one by one
 
 
 class InexactDetails(NamedTuple):
-    """What is reported of an answer that is not exact: by which rung, how similar its request is, what differs."""
+    """The details of an inexact answer: the rung, the similarity of the requests, and the differences."""
 
     rung: str
     similarity: float | None
@@ -34,7 +34,7 @@ class InexactDetails(NamedTuple):
 
 
 class ReplayEvent(NamedTuple):
-    """Something that happened, for reports."""
+    """An event to report."""
 
     what: Literal["played", "inexact", "miss", "note", "refused"]
     text: str = ""
@@ -44,7 +44,7 @@ class ReplayEvent(NamedTuple):
 
 
 class Reporter:
-    """The destinations of a replay's facts."""
+    """Writes events to stderr and to the report file."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class Reporter:
         *,
         quiet: bool = False,
     ) -> None:
-        """Quiet: misses are only in the file, whose reader shows them."""
+        """`quiet`: write misses only to the file, whose reader shows them."""
         self._say = say
         self._discreet = discreet
         self._quiet = quiet
@@ -96,11 +96,11 @@ class Reporter:
         self._write({"what": "error", "text": self._redact(why)})
 
     def report_growth(self, calls: int, stale: int) -> None:
-        """Report how many calls went to the live server, and how many answers after one are older than it."""
+        """Report how many calls went to the live server, and how many recorded answers may be stale after them."""
         self._write({"what": "grew", "calls": calls, "stale": stale})
 
     def report_unstruck(self, fault: str, cassette: str) -> None:
-        """Report a fault that has broken nothing."""
+        """Report a fault that matched no answer."""
         text = f"the fault {self._discreet.remark(fault)} has struck nothing on {cassette}"
         self._say(text)
         self._write({"what": "unstruck", "text": text})
@@ -108,7 +108,7 @@ class Reporter:
     def report_unplayed(
         self, rows: Iterable[RecordedMessage], place: Callable[[RecordedMessage], str], *, loud: bool
     ) -> int:
-        """Report the recorded requests that nobody made, each with its place on the tape; return how many."""
+        """Report the recorded requests that no client made, each with its place on the tape; return how many."""
         count = 0
         for row in rows:
             count += 1
@@ -126,13 +126,13 @@ class Reporter:
 
     def _write(self, row: dict[str, Any]) -> None:
         if self._file >= 0:
-            from ..cassette.text.safe_lines import json_line  # only where there is a report
+            from ..cassette.text.safe_lines import json_line  # loaded only if there is a report
 
             text = json_line({"pid": os.getpid(), "run": self._run} | row)
             try:
                 if os.write(self._file, text) < len(text):
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            except OSError as error:  # a full disk is no reason not to answer a client
+            except OSError as error:  # a full disk must not stop the replay
                 os.close(self._file)
                 self._file = -1
                 self._say(f"the report is not whole, as it cannot be written: {error.strerror}; the replay goes on")

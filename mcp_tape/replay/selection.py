@@ -1,4 +1,4 @@
-"""The sessions of a cassette that play: which they are, and look-ups across all of them."""
+"""The sessions of a cassette that play, and look-ups across all of them."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
     from ..cassette.lookup.controls import Ending
 
-_Numbered = Sequence[tuple[int, int | None]]  # sessions, and those that they extend
+_Numbered = Sequence[tuple[int, int | None]]  # sessions, each with the session it extends
 
 
 class Selection(Messages):
-    """Some sessions of a cassette, in the order of playing.
+    """Some sessions of a cassette, in playing order.
 
-    `path` and `given` are for reports: the name of the cassette, and the options that choose what plays and how it is
-    matched, as words of a command line.
+    `path` and `given` are for reports: the name of the cassette, and the command-line options for session choice and
+    matching.
     """
 
     given: tuple[str, ...] = ()
 
     def __init__(self, cassette: Cassette, numbers: Sequence[int], until: int | None = None) -> None:
-        """`until`: the newest session that counts; what is recorded while this plays does not."""
+        """`until`: the newest session to use; sessions recorded during the replay are ignored."""
         super().__init__(cassette)
         self._until = playable_sessions.newest_session(cassette) if until is None else until
         self.sessions = list(numbers)
@@ -38,7 +38,7 @@ class Selection(Messages):
     # -- across the sessions
 
     def next_request(self, key: bytes, message: frames.Message, after: Position = START) -> NextRequest | None:
-        """The next request of the client with the key of a message."""
+        """The next client request with the key of a message."""
         sessions = self.sessions
         for session in sessions if after is START else sessions[self._places.get(after[0], 0) :]:
             found = self.next_of_key(session, key, after, message)
@@ -52,14 +52,14 @@ class Selection(Messages):
         return [row for session in self.sessions for row in self.of_key(session, key) if self.is_on_tape(row)]
 
     def request_context(self, request: RecordedMessage) -> match.StatedFacts | None:
-        """What the client stated besides a request: its protocol version, and headers of MCP."""
+        """The protocol version and MCP headers that the client sent with a request."""
         channel = self.facts(request).channel or ""
         is_http = channels.is_http(channel)
         headers = self.controls.request_headers(request.session, channel, request.seq) if is_http else {}
         return match.stated_facts(self.message(request), headers)
 
     def next_notification(self, method: str, after: Position = START) -> RecordedMessage | None:
-        """The next notification of the client with a method."""
+        """The next client notification with a method."""
         sessions = self.sessions[self._places.get(after[0], 0) :]
         rows = (self.next_of_method(session, method, after) for session in sessions)
         return next((row for row in rows if row is not None), None)
@@ -87,7 +87,7 @@ class Selection(Messages):
         return [number for number, _ in playable_sessions.numbered_sessions(self._cassette, self._until)]
 
     def session_group(self, session: int) -> list[int]:
-        """A session, and those that play and add to it."""
+        """A session, and the playing sessions that extend it."""
         return [session, *(number for number, base in self._added.items() if base == session)]
 
     # -- eras
@@ -99,12 +99,12 @@ class Selection(Messages):
         return playable_sessions.is_modern(self._cassette, session)
 
     def modern_result(self, request: RecordedMessage) -> str | None:
-        """The kind of result that answers a request, if clients of the legacy era cannot read such."""
+        """The kind of result that answers a request, if legacy clients can't read it; else None."""
         answer = self.answer(request)
         return protocol.modern_result(self.message(answer).body.get("result")) if answer else None
 
     def names(self, session: int) -> Session:
-        """What is known of a session, such as its server's name."""
+        """The facts about a session, such as its server's name."""
         return self._cassette.session(session)
 
     # -- for reports
@@ -116,23 +116,23 @@ class Selection(Messages):
 
     @property
     def is_writable(self) -> bool:
-        """Whether a recorder can add to the cassette: it is a file here, and no recording of another tool."""
+        """Whether a recorder can add to the cassette: a local file, and not another tool's recording."""
         return self._cassette.is_writable
 
     def is_of_several(self) -> bool:
-        """Return whether the cassette has other sessions, of any server: the number of a message alone is ambiguous."""
+        """Return whether the cassette has several sessions, of any server, so that a message number is ambiguous."""
         return playable_sessions.are_several(self._cassette)
 
     def place(self, row: RecordedMessage) -> str:
-        """The number of a message, with that of its session where there are several."""
+        """The number of a message, with the session's number if there are several."""
         return f"#{row.seq} of session {row.session}" if self.is_of_several() else f"#{row.seq}"
 
     # -- requests without an answer
 
     def was_left(self, request: RecordedMessage) -> bool:
-        """Return whether the client cancelled by leaving, as over HTTP it does in the modern era.
+        """Return whether the client cancelled by disconnecting, as modern clients do over HTTP.
 
-        Before, "disconnection SHOULD NOT be interpreted as the client cancelling its request":
+        In the legacy era, "disconnection SHOULD NOT be interpreted as the client cancelling its request":
         https://modelcontextprotocol.io/specification/2025-06-18/basic/transports#sending-messages-to-the-server
         """
         channel = self.facts(request).channel or ""
@@ -144,25 +144,25 @@ class Selection(Messages):
         return self.controls.ending(request.session, self.facts(request).channel or "", request.seq)
 
     def broken_id(self, noise: RecordedMessage) -> str | None:
-        """The id of an answer that is no valid JSON."""
+        """The id of an answer that is not valid JSON."""
         text = self.text(noise)
         span = frames.id_of_broken_answer(text)
         return None if span is None else text[slice(*span)].decode()
 
     def _is_modern(self, request: RecordedMessage) -> bool:
-        """Return whether a request says so itself; those of both eras may share a session."""
+        """Return whether a request is of the modern era; requests of both eras may share a session."""
         messages = self.frame_text(request).messages[request.part :]
         return not self.is_legacy(request.session) or any(protocol.is_modern(one.body) for one in messages[:1])
 
     def addition(self, session: int) -> int:
-        """The session, if it was recorded later to add to another; else 0."""
+        """The session, if it extends another one; else 0."""
         return session if session in self._added else 0
 
     def is_on_tape(self, request: RecordedMessage) -> bool:
-        """Return whether a request is on the tape: one that was added and never answered is not.
+        """Return whether a request counts as recorded. In an extending session, an unanswered request does not.
 
-        Its server may have crashed, or its client gone. The next time it is a miss again, so that the live server can
-        be asked once more. A cancel is an ending too; over HTTP that may be leaving, but only of a client who goes on.
+        The server may have crashed, or the client gone. Next time it is a miss again, and goes to the live server. A
+        cancelled request counts: over HTTP the client may cancel by disconnecting, if it then sends other requests.
         """
         if request.session not in self._added or self.answer(request) is not None:
             return True
@@ -176,7 +176,7 @@ class Selection(Messages):
 def select(
     cassette: Cassette, which: str, legacy: bool | None = None, nth: int | None = None, until: int | None = None
 ) -> Selection:
-    """The sessions that `choose` gives, to be played."""
+    """Return a selection of the sessions from `choose`. CassetteError if they can't be played."""
     if which == "all":
         _expect_one_server(cassette)
     chosen = choose(cassette, which, legacy, nth, until)
@@ -191,10 +191,10 @@ def select(
 def choose(
     cassette: Cassette, which: str, legacy: bool | None = None, nth: int | None = None, until: int | None = None
 ) -> list[int]:
-    """`latest`, `all` or a session's number, in the order of playing; of `legacy` or modern ones where there are some.
+    """The sessions for `latest`, `all` or a session's number, in playing order; of the given era, if there are any.
 
-    For the `nth` client of a run, the latest is what the nth client said when the run was recorded. `until`: the newest
-    session that counts, so that what is recorded meanwhile does not change what plays.
+    For the `nth` client of a run, `latest` is the session of the nth client of the recorded run. `until`: the newest
+    session to use, so that sessions recorded during the replay change nothing.
     """
     last = playable_sessions.newest_session(cassette) if until is None else until
     rows = playable_sessions.numbered_sessions(cassette, last)
@@ -211,13 +211,13 @@ def choose(
 
 
 def _sessions_of_era(cassette: Cassette, rows: _Numbered, legacy: bool | None) -> list[int]:
-    """All of one pool: answers of two eras differ in shape, so a client gets those of its own."""
+    """All sessions of one era, as answers differ in shape between eras; else all sessions."""
     fitting = [number for number, extends in rows if _fits_era(cassette, extends or number, legacy)]
     return fitting or [number for number, _ in rows]
 
 
 def _latest(cassette: Cassette, rows: _Numbered, legacy: bool | None, nth: int | None, last: int) -> list[int]:
-    # One that is still being recorded, or only a probe, plays where there is no other.
+    # A session that is still being recorded, or has only a probe, plays only if there is no other.
     own = [number for number, extends in rows if extends is None]
     unfinished = (number for number in own if playable_sessions.has_an_exchange(cassette, number))
     of_era = (
@@ -239,7 +239,7 @@ def _latest(cassette: Cassette, rows: _Numbered, legacy: bool | None, nth: int |
 
 
 def _expect_one_server(cassette: Cassette) -> None:
-    """Refuse to guess whose newest session is meant."""
+    """Refuse to guess which server's newest session is meant."""
     labels = playable_sessions.labels(cassette) if cassette.label is None else []
     if len(labels) > 1:
         raise CassetteError(

@@ -14,7 +14,7 @@ _LONG_AGO = float("-inf")
 
 
 class ClientCall:
-    """A live request of the client, and the recorded one that it is."""
+    """A live client request, and the recorded one that it matches."""
 
     __slots__ = (
         "answers", "behind", "cancels", "channel", "message", "reached", "recorded", "rpc_id", "text", "until",
@@ -27,20 +27,20 @@ class ClientCall:
         self.channel = channel
         self.recorded = recorded
         self.text = text
-        self.answers: set[Position] = set()  # that it was given, or will be
-        self.behind: tuple[RecordedMessage, ...] = ()  # what came behind the answer, and is due
-        self.cancels = 0  # that came for it
-        self.reached = True  # the server, as far as the client can tell
-        self.until = _LONG_AGO  # when the last message for it is due, of those that wait for their time
+        self.answers: set[Position] = set()  # sent or scheduled
+        self.behind: tuple[RecordedMessage, ...] = ()  # due messages that were recorded after the answer
+        self.cancels = 0  # how many arrived for it
+        self.reached = True  # whether it reached the server, as far as the client can tell
+        self.until = _LONG_AGO  # when the last delayed message for it is due
         self.message = message
 
     def is_of(self, session: int, seq: int) -> bool:
-        """Return whether it was recorded in a frame."""
+        """Return whether it matches a request in the frame at this place."""
         return self.recorded is not None and self.recorded[:2] == (session, seq)
 
     @property
     def token(self) -> str | None:
-        """The token under which it asks for progress."""
+        """The progress token of the request."""
         return frames.requested_token(self.message)
 
 
@@ -51,21 +51,21 @@ class Send(NamedTuple):
     channel: str
     call: ClientCall | None = None
     answers: bool = False
-    recorded: RecordedMessage | None = None  # what it was made from
+    recorded: RecordedMessage | None = None  # the message it was made from
 
     def fit_text(self, fit: Callable[[bytes, bytes], bytes]) -> Send:
-        """Return it with what is made of its text and that of the request it belongs to; noise stays as it is."""
+        """Return a copy with `fit` applied to its text and that of its request. Noise stays unchanged."""
         if self.recorded is None or self.recorded.kind == "noise":
             return self
         return self._replace(text=fit(self.text, self.call.text if self.call else b""))
 
 
 class Hangup(NamedTuple):
-    """End the session now, with this exit code; over HTTP, where others may go on, only that call's connection."""
+    """End the session now with this exit code. Over HTTP, close only that call's connection: others may go on."""
 
     code: int
     call: ClientCall | None = None
-    lost: Send | None = None  # what it is in place of: a client that comes back may still get it
+    lost: Send | None = None  # the send it replaces: a client that reconnects may still get it
 
 
 class Silence(NamedTuple):
@@ -75,7 +75,7 @@ class Silence(NamedTuple):
 
 
 class Refuse(NamedTuple):
-    """Answer a call with this HTTP status, and perhaps a body that is not a message."""
+    """Answer a call with this HTTP status and an optional body that is not a message."""
 
     status: int
     call: ClientCall
@@ -103,11 +103,11 @@ Action = Send | Silence | Hangup | Refuse | Reset | Challenge
 
 
 TYPE_CHECKING = False  # as in the package's __init__
-if TYPE_CHECKING:  # start-up is the feature: a Protocol alone costs a millisecond
+if TYPE_CHECKING:  # for a fast start: a Protocol alone costs a millisecond
     from collections.abc import Callable, Mapping, Sequence
     from typing import Protocol
 
-    Headers = Callable[[], Mapping[str, str]]  # names in lower case; most requests are found without them
+    Headers = Callable[[], Mapping[str, str]]  # names in lower case; lazy, as most requests match without them
 
     class Player(Protocol):
         """A deck, with or without faults and a live server behind it, as transports use it."""
@@ -126,5 +126,5 @@ if TYPE_CHECKING:  # start-up is the feature: a Protocol alone costs a milliseco
 
 
 def make_answer(call: ClientCall, member: str, value: str) -> Send:
-    """Answer a call with something of our own."""
+    """Make an answer of our own."""
     return Send(rewrite.response(call.rpc_id, member, value) + b"\n", call.channel, call, True)

@@ -1,4 +1,4 @@
-"""A cassette and what plays it: a deck for each client, faults where asked for, and the report of it all."""
+"""A cassette with a deck for each client, faults, and one report."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ class ReplayOptions(NamedTuple):
     """How to replay."""
 
     session: str = "latest"
-    label: str | None = None  # of the server, where a cassette has several
+    label: str | None = None  # the server's name, if the cassette has several
     ignore: tuple[str, ...] = ()
     match_on: tuple[str, ...] = ()
-    repeats: Repeats | None = None  # None: as the transport and the era have it
+    repeats: Repeats | None = None  # None: by transport and era
     in_recorded_order: bool = False
     speed: float = 0.0
     unanswered: Unanswered = "error"
@@ -48,14 +48,14 @@ class ReplayOptions(NamedTuple):
     report: str | None = None
     run: str | None = None
     replay_prefix: bool = False  # to the live server of new_episodes
-    in_place_of: str | None = None  # the cassette that a test records through this one, and that reports name
+    in_place_of: str | None = None  # the cassette that reports name, if a test plays a temporary copy
     rules: tuple[Compare, ...] = ()
     normalize: tuple[str, ...] = ()
     normalizers: tuple[Callable[[Any], Any], ...] = ()
     match: tuple[str, ...] = ()
     fail_on: str | None = None
     choosers: tuple[Chooser, ...] = ()  # of faults
-    # What is said of live requests hides what a recording of them would.
+    # Reports of live requests are redacted as a recording of them would be.
     redact_keys: tuple[str, ...] = ()
     redact_paths: tuple[str, ...] = ()
     redact_values: tuple[str, ...] = ()
@@ -63,7 +63,7 @@ class ReplayOptions(NamedTuple):
     redactions: tuple[Callable[[str], str], ...] = ()
     headers: tuple[tuple[str, str], ...] = ()
     known: tuple[tuple[str, str], ...] = ()
-    words: tuple[str, ...] = ()  # of a command line that plays and matches the same, for reports
+    words: tuple[str, ...] = ()  # command-line options that play and match the same, for reports
 
 
 class ReplayOutcome(NamedTuple):
@@ -74,9 +74,9 @@ class ReplayOutcome(NamedTuple):
     unplayed: int
     code: int
     grew: int = 0  # calls that went to a live server
-    stale: int = 0  # answers of the tape after one that may have changed something
-    inexact: tuple[tuple[str, int], ...] = ()  # answers that were not exact, by the rung that found them
-    refused: int = 0  # HTTP requests that got an error of ours
+    stale: int = 0  # recorded answers given after a live call that may have written
+    inexact: tuple[tuple[str, int], ...] = ()  # inexact answers, by rung
+    refused: int = 0  # HTTP requests that the transport refused
 
 
 class Totals:
@@ -96,7 +96,7 @@ class Totals:
 
 
 class Stage:
-    """A cassette with its reporter, and a deck for each client that comes, with faults where they were asked for."""
+    """A cassette with its reporter, and a deck for each client, with faults if any."""
 
     def __init__(
         self,
@@ -107,13 +107,13 @@ class Stage:
         stand_in: Callable[[ClientCall], Send | None] | None = None,
         clients: Callable[[RecordedRun], Clients] | None = None,
     ) -> None:
-        """`clients` gives what numbers them, where what plays was recorded in a run."""
+        """`clients` makes the counter of clients, if the playing session was recorded in a run."""
         from ..cassette.lookup import playable_sessions
         from ..redaction.diagnostics import DiagnosticRedactor, Rules
         from . import report, selection
 
         self._cassette = cassette
-        self.lock = cassette.lock  # for transports to hold while requests come
+        self.lock = cassette.lock  # transports hold it while requests come
         self._options = options
         self._listener = listener
         self._stand_in = stand_in
@@ -125,14 +125,14 @@ class Stage:
         quiet = bool(options.in_place_of)
         self._reporter = report.Reporter(say, options.report, options.run, self._discreet, quiet=quiet)
         self._grew = 0
-        self._inexact: dict[str, int] = {}  # answers that were not exact, by the rung that found them
-        self._before: int | None = None  # how many requests were played when a live call may have changed something
-        self._decks: dict[Deck, None] = {}  # of clients that are still there, in the order of their coming
-        self._first: Deck | None = None  # of all of them
-        self._ended = Totals()  # of decks whose clients have left
+        self._inexact: dict[str, int] = {}  # inexact answers, by rung
+        self._before: int | None = None  # requests played before the first live call that may have written
+        self._decks: dict[Deck, None] = {}  # of present clients, in order of arrival
+        self._first: Deck | None = None  # the first of all decks
+        self._ended = Totals()  # of clients that have left
         self._refused = 0
-        self._refusals: set[str] = set()  # that were reported
-        self.is_rehearsing = False  # a deck is told what its client has said: nothing is reported, or made anew
+        self._refusals: set[str] = set()  # already reported
+        self.is_rehearsing = False  # a deck receives past frames of its client: report and call nothing
         self._until = playable_sessions.newest_session(cassette)
         self.chosen = selection.select(cassette, options.session, until=self._until)
         first = self.chosen.sessions[0]
@@ -157,9 +157,9 @@ class Stage:
         nth: int | None = None,
         first: int | None = None,
     ) -> tuple[Player, Deck]:
-        """Return a player for a client, and the deck in it. `repeats` is for when nothing else was asked for.
+        """Return a player for a client, and its deck. `repeats` is the default for the option.
 
-        `first`: the session of the run that is to come before all others.
+        `first`: the session of the run that plays before all others.
         """
         from . import finder as finding
         from . import selection
@@ -217,7 +217,7 @@ class Stage:
         return faults.FaultyPlayer(given, options.seed, options.choosers, self.struck, lambda scope: self.covers(scope))
 
     def _warn_of_aimless_faults(self) -> None:
-        """Say of each fault whose target is not on the tape that it can strike nothing: its name may be misspelt."""
+        """Warn of each fault whose target is not on the tape: its name may be misspelt."""
         from . import faults
 
         for fault in map(faults.parse_fault, self._options.faults):
@@ -226,11 +226,11 @@ class Stage:
 
     @property
     def name(self) -> str:
-        """The cassette, as reports call it."""
+        """The cassette's name in reports."""
         return self._options.in_place_of or self._cassette.path
 
     def _warn_if_over(self, nth: int | None) -> None:
-        """Say so when a run connects more often than it did: a server with a state would not say the same again."""
+        """Warn if a run connects more often than recorded: a stateful server would not repeat its answers."""
         recorded = len(self._run.sessions) if self._run else 0
         if nth is not None and self._options.session == "latest" and 1 < recorded <= nth:
             from .report import ReplayEvent
@@ -239,7 +239,7 @@ class Stage:
             self._report(ReplayEvent("note", note))
 
     def player(self, pass_on: Callable[[ClientCall], bool] = lambda call: False) -> tuple[Player, Deck | Opening]:
-        """Return a player for a client of which nothing is known yet; what plays may depend on how it begins."""
+        """Return a player for a new client. The sessions it plays may depend on the client's first requests."""
         if self._is_settled():
             return self.deck(pass_on)
         from .opening import Opening
@@ -248,7 +248,7 @@ class Stage:
         return opening, opening
 
     def session(self, pass_on: Callable[[ClientCall], bool] = lambda call: False) -> tuple[Player, Deck | Opening]:
-        """Return a player for a client of the legacy era that begins a session over HTTP."""
+        """Return a player for a legacy client that begins a session over HTTP."""
         from .opening import Opening
 
         opening = Opening(self, None, pass_on)
@@ -256,19 +256,19 @@ class Stage:
         return opening, opening
 
     def era_of(self, message: Message) -> bool | None:
-        """Return whether a client that begins with a request is of the legacy era; None where it may be of either."""
+        """Return whether a client's first request shows the legacy era; None if it may be of either."""
         from ..cassette.lookup import playable_sessions
 
         return playable_sessions.is_legacy_client(self._cassette, message, self._until)
 
     def mates(self, deck: Deck) -> list[int]:
-        """The sessions that a connection of the run may be, that of a deck before all others."""
+        """The sessions that a connection of the run may play, the deck's own first."""
         first, *others = deck.selection.sessions
         run = set(self._run.sessions) if self._run and self._clients else set()
         return [first, *(number for number in others if number in run)]
 
     def _is_settled(self) -> bool:
-        """Return whether the same sessions play to everybody."""
+        """Return whether the same sessions play to every client."""
         from ..cassette.lookup import playable_sessions
 
         run, clients = self._run, self._clients
@@ -277,18 +277,18 @@ class Stage:
         return self._options.session.isdecimal() or not playable_sessions.has_both_eras(self._cassette)
 
     def forget(self, deck: Deck) -> None:
-        """Leave out a deck that another has taken the place of."""
+        """Remove a deck that another one replaces."""
         del self._decks[deck]
         if deck is self._first:
             self._first = next(iter(self._decks), None)
 
     def end(self, deck: Deck) -> None:
-        """Keep of a deck whose client has ended its session only what counts."""
+        """Remove the deck of a client that has ended its session, and keep its totals."""
         del self._decks[deck]
         self._ended.add(deck)
 
     def needs_no_id(self) -> bool:
-        """Return whether a client need not name its session: as recorded, no `Mcp-Session-Id` was given to it."""
+        """Return whether clients need no `Mcp-Session-Id`: the recorded legacy server gave none."""
         from . import selection
 
         nth = self._clients.peek() if self._clients else None
@@ -298,11 +298,11 @@ class Stage:
 
     @property
     def replays_prefix(self) -> bool:
-        """True if a live server beside the tape is first made the calls that the tape has answered."""
+        """True if calls that the tape has answered are replayed to the live server first."""
         return self._options.replay_prefix
 
     def served_paths(self, url: str) -> tuple[str, dict[str, str]]:
-        """The path for clients, the same as in the server's own URL, and what of ours is to be served there."""
+        """The path for clients, as in the server's own URL, and aliases: other paths, each with its target."""
         from urllib.parse import urlsplit
 
         from ..wire.protocol import PATH, SSE_PATH
@@ -314,15 +314,15 @@ class Stage:
         return path or "/", {path.rstrip("/"): SSE_PATH if is_sse else PATH}
 
     def overhear(self, text: bytes) -> None:
-        """Take in a message of a live server beside the tape: notes do not repeat what it calls a secret."""
+        """Learn secrets from a message of the live server, so that notes don't contain them."""
         self._discreet.hear(text)
 
     def note(self, text: str) -> None:
-        """Say something of live traffic."""
+        """Print a note on live traffic, redacted."""
         self._say(self._discreet.remark(text))
 
     def refuse(self, text: str) -> None:
-        """Count a request that a transport refuses, and report it, once for all that are like it."""
+        """Count a request that a transport refuses. Equal refusals are reported once."""
         from .report import ReplayEvent
 
         self._refused += 1
@@ -342,11 +342,11 @@ class Stage:
             self._listener(fact)
 
     def fail(self, error: TapeError) -> None:
-        """Report what ends the use of a live server."""
+        """Report the error that ends the use of a live server."""
         self._reporter.fail(str(error))
 
     def finish(self, code: int | None) -> ReplayOutcome:
-        """Report what was not played; return the outcome. A fault may have chosen the exit code."""
+        """Report unplayed requests and return the outcome. `code`: an exit code already decided, such as by a fault."""
         options, unplayed = self._options, 0
         if options.strict or options.report:
             unplayed = self._reporter.report_unplayed(self._unplayed_requests(), self.chosen.place, loud=options.strict)
@@ -369,7 +369,7 @@ class Stage:
         return self._ended.played + sum(deck.played for deck in self._decks)
 
     def tally(self) -> dict[str, Any]:
-        """What was counted, in plain values: for another process to add to what it has counted itself."""
+        """The counts as plain values, for another process to add to its own."""
         totals = self._totals()
         whole = self._options.strict or self._options.report
         return {
@@ -383,7 +383,7 @@ class Stage:
         }
 
     def add(self, tally: dict[str, Any]) -> None:
-        """Count what another process has counted."""
+        """Add the tally of another process."""
         self._ended.played += tally["played"]
         self._ended.misses += tally["misses"]
         self._ended.taken.update(map(tuple, tally["taken"]))
@@ -394,7 +394,7 @@ class Stage:
             self._inexact[rung] = self._inexact.get(rung, 0) + count
 
     def _totals(self) -> Totals:
-        """Those of all decks that there were."""
+        """The totals of all decks, past and present."""
         totals = Totals()
         totals.add(self._ended)
         for deck in self._decks:
@@ -402,7 +402,7 @@ class Stage:
         return totals
 
     def _count_live_call(self, call: ClientCall) -> bool:
-        """Count a call that the live server was asked, and from when on the tape may be behind it."""
+        """Count a live call, and note when the tape may first be out of date."""
         from .misses import may_write
 
         self._grew += 1
@@ -423,11 +423,11 @@ class Stage:
             return rows
         from ..wire import protocol
 
-        ours = (protocol.INITIALIZE, *(kind.method for kind in protocol.KINDS))  # of the lock, and of no stub
+        ours = (protocol.INITIALIZE, *(kind.method for kind in protocol.KINDS))  # from the lock, not from a stub
         return (row for row in rows if row.method not in ours)
 
     def _sessions_of_others(self, plays: Sequence[int]) -> frozenset[int]:
-        """Of sessions that play, those of a run that other connections are there for, and those that extend them."""
+        """The playing sessions that belong to other connections of the run, and their extensions."""
         if self._run is None or self._clients is None:
             return frozenset()
         others = set(self._run.sessions) - {plays[0]}
@@ -437,7 +437,7 @@ class Stage:
 def _ladder(
     selection: Selection, options: ReplayOptions, *, is_shared: bool, is_stubbed: bool
 ) -> Callable[[Playthrough], Ladder] | None:
-    # Rules of the user's own stand in the place of what counts.
+    # The user's own rules replace `ignore` and `match_on`.
     counting = ((), ()) if options.rules else (options.ignore, options.match_on)
     asked = *counting, options.normalize, options.normalizers, options.match
     if not any(asked) and not is_stubbed:
@@ -453,7 +453,7 @@ def _ladder(
 
 
 def _warn_of_other_servers(cassette: Cassette, session: int, until: int, say: Callable[[str], None]) -> None:
-    """Say that a cassette holds other servers, too: the newest session plays, whichever server that is of."""
+    """Warn if a cassette holds sessions of other servers: only the newest session plays."""
     from ..cassette.lookup import playable_sessions
 
     target, others = playable_sessions.targets_beside(cassette, session, until)
@@ -473,7 +473,7 @@ def _warn_of_other_servers(cassette: Cassette, session: int, until: int, say: Ca
 
 
 def _target_words(target: str) -> list[str]:
-    """The command of a session, or its URL. Where a program is says nothing: it may be elsewhere on each machine."""
+    """The command of a session, or its URL. The program's directory is left out: it differs between machines."""
     from ..wire import jsontext
 
     try:
@@ -487,6 +487,6 @@ def _target_words(target: str) -> list[str]:
 
 
 def _warn_of_incomplete(cassette: Cassette, sessions: Sequence[int], say: Callable[[str], None]) -> None:
-    for session in map(cassette.session, sorted(set(sessions))):  # a look at all would take longer the more there are
+    for session in map(cassette.session, sorted(set(sessions))):  # only these: a cassette may have many
         if session.incomplete:
             say(f"session {session.id} is incomplete: {session.incomplete}")

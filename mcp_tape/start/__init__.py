@@ -1,19 +1,19 @@
-"""`record`, `replay` and `use`, from their first millisecond: a mock server is started for every test.
+"""The commands `record`, `replay` and `use`, with a fast start: tests start a mock server each.
 
-Owns what these commands do with the values of their options, and the way to them that needs no click: plain words are
-read by the table (mcp_tape/options.py). Help, errors, completion and all that is unusual are click's (cli/), which is
-made from the same table and comes here with the values that it has read.
+Runs these commands with the values of their options, and parses plain command lines without click, by the table in
+mcp_tape/options.py. Help, errors, completion and unusual command lines go to click (cli/), which uses the same table
+and calls these functions with the parsed values.
 
-    server_values   values for the API, made from those of the table
-    cassette_names  the cassette of a server, where none is named
-    config_run      use, for a program with a configuration of several servers
-    run_record      the command record
-    run_replay      the command replay
-    run_use         the command use
-    production      record, with a sample and the like
-    url_over_stdio  record, for a stdio server in front of one at a URL
-    end_report      the summary of a recording or a replay at its end
-    by_path         mcp-tape as a script, for a process that finds modules where another does
+    server_values     values for the API, made from option values
+    cassette_names    the default cassette of a server
+    config_run        use, for a program with a configuration of several servers
+    run_record        the command record
+    run_replay        the command replay
+    run_use           the command use
+    production        record, with sampling and the like
+    url_over_stdio    record, for a stdio server in front of one at a URL
+    end_report        the summary of a recording or a replay
+    by_path           mcp-tape as a script, with the module path of another process
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ if TYPE_CHECKING:
     Read = tuple[OptionValues, list[str]]
 
 _COMMANDS = ("record", "replay", "use")
-_COMPLETE = "_COMPLETE"  # ends the variable by which a shell asks click for completions
+_COMPLETE = "_COMPLETE"  # the suffix of the variable with which a shell asks click for completions
 
 
 def run(words: Sequence[str]) -> int | None:
-    """Carry out a command line and return its exit code; None, with nothing done, where it is click's turn."""
+    """Run a command line and return its exit code; None, without any effect, if click must handle it."""
     if not words or words[0] not in _COMMANDS or any(name.endswith(_COMPLETE) for name in os.environ):
         return None
     try:
         return _carry_out(words[0], words[1:])
     except MisuseError:
-        return None  # click words it
+        return None  # click reports it
     except (TapeError, KeyboardInterrupt, OSError) as error:
         return report_error(error)
 
@@ -60,7 +60,7 @@ def _carry_out(name: str, words: Sequence[str]) -> int | None:
 
         return record(tuple(others), values)
     if not others or not others[0] or "://" in others[0]:
-        return None  # nor is a URL plain
+        return None  # click handles URLs
     if name == "replay":
         from .run_replay import replay
 
@@ -70,13 +70,13 @@ def _carry_out(name: str, words: Sequence[str]) -> int | None:
     return use(others[0], tuple(others[1:]), values)
 
 
-# -- the words of a command line, read by the table as click reads them; nothing where click is to be asked
+# -- parsing a command line by the table, as click does; None if click must do it
 
 
 def read_options(rows: Sequence[Option], words: Sequence[str], *, interspersed: bool) -> Read | None:
-    """Return the values of options, and the other words; None for what is not plain, or not right.
+    """Return the values of options, and the other words; None if the command line is unusual or wrong.
 
-    Not `interspersed`: what follows the first word that is no option is no option either.
+    Unless `interspersed`, options end at the first other word.
     """
     from ..options import OptionValues
 
@@ -87,13 +87,13 @@ def read_options(rows: Sequence[Option], words: Sequence[str], *, interspersed: 
     try:
         return OptionValues(**{row.name: _value(row, texts[row.name]) for row in rows if row.name in texts}), others
     except (ValueError, TapeError):
-        return None  # click says why, of several reasons the one that is given first
+        return None  # click reports the first error
 
 
 def _split(
     rows: Iterable[Option], words: Sequence[str], interspersed: bool
 ) -> tuple[dict[str, list[str]], list[str]] | None:
-    """The texts that options are given, by name, and the other words."""
+    """The texts of options, by name, and the other words."""
     by_flag = {flag: row for row in rows for flag in (row.flag, row.short)}
     texts: dict[str, list[str]] = {}
     others: list[str] = []
@@ -124,11 +124,11 @@ def _value(row: Option, texts: list[str]) -> Any:
         return True
     if row.multiple:
         return row.convert(tuple(_convert(row.kind, text) for text in texts))
-    return row.convert(_convert(row.kind, texts[-1]))  # the last one counts
+    return row.convert(_convert(row.kind, texts[-1]))  # the last one wins
 
 
 def _convert(kind: str | tuple[str, ...], text: str) -> Any:
-    """A text as its kind has it; ValueError where click may refuse it."""
+    """Convert a text by its kind. Raises ValueError if click may refuse it."""
     if kind == "integer":
         return int(text)
     if kind in ("number", "seconds"):

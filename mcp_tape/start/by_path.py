@@ -1,7 +1,7 @@
-"""mcp-tape as a script, for a process that is to find modules where another does: the first argument has their places.
+"""mcp-tape as a script, with the module path of another process as its first argument.
 
-Its command is plain words, with nothing that a shell acts on: some clients take a command as one string, and refuse
-those with a semicolon or a bracket.
+Its command line has no shell metacharacters: some clients take a command as one string, and refuse semicolons and
+brackets.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""The cassette of a server, where none is named: a path made from the command or the URL."""
+"""The default cassette of a server: a path made from the command or the URL."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-# What starts a server, with those of its options that take the next word as their value.
+# Programs that start servers, each with its options that take the next word as their value.
 _PYTHON = "-W -X --check-hash-based-pycs"
 _NODE = "-r --require --import --loader --experimental-loader --env-file -C --conditions"
 _NPX = "-p --package -w --workspace --prefix -C --dir"
@@ -33,13 +33,13 @@ _LAUNCHERS = {
     "sh": "", "bash": "", "zsh": "", "ruby": "-r -I", "java": "-cp -classpath --class-path",
 }  # fmt: skip
 _SHELLS = ("sh", "bash", "zsh")
-_MODULES = ("python", "pypy", "py", "uv")  # `-m` names what they run
+_MODULES = ("python", "pypy", "py", "uv")  # `-m` names the module that they run
 _SUBCOMMANDS = {"run", "exec", "dlx", "tool", "x", "start", "container"}
 _INTERPRETERS = ("python", "pypy", "py", "node", "tsx", "ts-node", "bun", "ruby")
-_CODE = ("-c", "-e", "--eval", "-p", "--print")  # to an interpreter: what follows is the program, and no name
+_CODE = ("-c", "-e", "--eval", "-p", "--print")  # options of interpreters that are followed by code, not by a name
 
 _TOO_GENERAL = {"index", "main", "server", "__main__", "cli", "app", "dist", "build", "src", "bin", "lib", "out", ""}
-_LETTERS = str.maketrans("0123456789", "ghijklmnop")  # a number at the end would be that of a row
+_LETTERS = str.maketrans("0123456789", "ghijklmnop")  # a final number would look like part of a series
 _PROJECT_FILES = (
     "pyproject.toml", "setup.py", "package.json", "Cargo.toml", "go.mod", "pom.xml", "build.gradle", "Gemfile",
     "composer.json", "deno.json", "mix.exs", "Makefile", ".git", ".hg", "cassettes",
@@ -47,16 +47,17 @@ _PROJECT_FILES = (
 
 
 def default_path(command: Sequence[str]) -> str:
-    """`cassettes/NAME.db` in a project, else in the user's data directory, which is for all directories.
+    """`cassettes/NAME.db` in a project, else in the user's data directory.
 
-    There, the name also says which file the command runs: two directories may each have a `weather.py`.
+    All directories share the latter, so there the name also identifies the file that the command runs: two directories
+    may each have a `weather.py`.
     """
     name, file = cassette_name(command), None if _is_project() else _program_file(list(command))
     return _path_of(f"{name}.db" if file is None else f"{name}-{_digest(file)}.db")
 
 
 def _program_file(command: list[str]) -> str | None:
-    """The file that a command runs, or the directory that names it; None if it is the same command everywhere."""
+    """The file that a command runs, or the directory that names it; None if the directory does not matter."""
     subject = _subject(command)
     if _bare_name(subject).lower() in _TOO_GENERAL and not os.path.isabs(subject):
         subject = "."
@@ -66,29 +67,29 @@ def _program_file(command: list[str]) -> str | None:
             return os.path.realpath(subject)
         return os.path.realpath(module) if os.path.isfile(f"{module}.py") or os.path.isdir(module) else None
     except (OSError, ValueError):
-        return None  # the directory was removed under us, or no file can have that name
+        return None  # the current directory was removed, or the name is not valid for a file
 
 
 def default_path_of_url(url: str) -> str:
-    """Default path for a URL: `https://example.com/mcp` is `example.com`."""
+    """The default path for a URL: `example.com.db` for `https://example.com/mcp`."""
     from urllib.parse import urlsplit
 
     return _path_of(f"{_plain_name(urlsplit(url).netloc.rpartition('@')[2]) or 'server'}.db")
 
 
 def path_for(client_and_server: str) -> str:
-    """Path of a client's server in the user's data directory: `cursor/github` is `cassettes/cursor/github.db`."""
+    """The path for a client's server in the user's data directory: `cassettes/cursor/github.db` for `cursor/github`."""
     client, _, server = client_and_server.partition("/")
     return os.path.join(data_cassettes(), _unique_name(client), f"{_unique_name(server)}.db")
 
 
 def data_cassettes() -> str:
-    """The directory of cassettes that belong to no project."""
+    """The directory for cassettes outside any project."""
     return os.path.join(_data_directory(), "cassettes")
 
 
 def _unique_name(name: str) -> str:
-    """A name for a file, which no other name has, nor a later cassette of its row: `time-2` is one of `time`."""
+    """A unique file name. It must not look like a later cassette of a series: `time-2` belongs to `time`."""
     plain = _plain_name(name)
     if plain == name and not re.search(r"-[0-9]+$", name):
         return name
@@ -102,7 +103,7 @@ def _digest(text: str) -> str:
 
 
 def default_directory() -> str:
-    """The directory to look for cassettes in: the project's, else the one where `default_path` puts them."""
+    """The directory to search for cassettes: the project, else the directory of `default_path`."""
     return "." if _is_project() else os.path.dirname(_path_of(""))
 
 
@@ -116,9 +117,9 @@ def _is_project() -> bool:
 
 
 def cassette_name(command: Sequence[str]) -> str:
-    """Name of the server that a command starts: `npx -y @scope/server-x` is `server-x`."""
+    """The name of the server that a command starts: `server-x` for `npx -y @scope/server-x`."""
     name = _plain_name(_bare_name(_subject(list(command))))
-    # `node build/index.js` says nothing; the directory it is run in does.
+    # `node build/index.js` does not name a server, but its working directory may.
     return name if name.lower() not in _TOO_GENERAL else _plain_name(_directory_name()) or "server"
 
 
@@ -126,7 +127,7 @@ def _directory_name() -> str:
     try:
         return os.path.basename(os.getcwd())
     except OSError:
-        return ""  # it was removed under us
+        return ""  # it was removed
 
 
 def _plain_name(name: str) -> str:
@@ -134,7 +135,7 @@ def _plain_name(name: str) -> str:
 
 
 def _subject(words: list[str]) -> str:
-    """The word of a command that names the server, behind whatever starts it."""
+    """The word of a command that names the server, after launchers and their options."""
     launcher, takes_value = "", frozenset[str]()
     while words:
         word = words.pop(0)
@@ -172,6 +173,6 @@ def _data_directory() -> str:
     if sys.platform == "darwin":
         return os.path.expanduser("~/Library/Application Support/mcp-tape")
     base = os.environ.get("XDG_DATA_HOME") or ""
-    if not os.path.isabs(base):  # as its specification says
+    if not os.path.isabs(base):  # as in the XDG specification
         base = os.path.expanduser("~/.local/share")
     return os.path.join(base, "mcp-tape")

@@ -1,4 +1,4 @@
-"""mcp-tape use --config: run a program with the servers of its configuration replaced by their tapes."""
+"""mcp-tape use --config: runs a program with the servers of its configuration replaced by their tapes."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 VARIABLE = "MCP_TAPE_CONFIG"
 _PLACE = "{config}"
-_OURS = {"mode", "config", "strict", "fail_on", "quiet"}  # of the options without a keyword, those that count here
+_OURS = {"mode", "config", "strict", "fail_on", "quiet"}  # accepted here, though they have no keyword
 
 
 def run_config(file: str, program: Sequence[str], values: OptionValues, config: str) -> int:
-    """Run a program, report the misses, and keep what was recorded if all went well. Return the exit code."""
+    """Run a program, report misses, and keep the recording if nothing failed. Return the exit code."""
     _check(program, values)
     settings, key = read_config(config)
-    # What counts here counts in no recorder that the tape starts.
+    # These are checked here, not in the recorders that the tape starts.
     tape = use_servers(file, values._replace(strict=False, fail_on=None), settings[key])
     try:
         tape.words = lambda advice: _advice_words(advice, file, config)
@@ -47,8 +47,8 @@ def run_config(file: str, program: Sequence[str], values: OptionValues, config: 
 
 
 def _end_tape(tape: UsedCassette, code: int, values: OptionValues) -> int:
-    """End the tape and say how it went. Return the exit code: the program's, or 1 if only the tape found something."""
-    if code:  # nothing is kept, so nobody is waited for who might still begin to record
+    """End the tape and report. Return the exit code: the program's, or 1 if only the tape found problems."""
+    if code:  # nothing is kept, so don't wait for servers that might still begin to record
         with suppress(TapeError):
             tape.finish(keep=False)
     problems = [*tape.errors, *dict.fromkeys(miss.report for miss in tape.misses)]
@@ -77,7 +77,7 @@ def _end_tape(tape: UsedCassette, code: int, values: OptionValues) -> int:
     try:
         tape.finish(keep=is_well)
     except TapeError as error:
-        failed = report_error(error) if is_well else 0  # else it was said
+        failed = report_error(error) if is_well else 0  # else it is reported already
     if not values.quiet or problems:
         inexact = inexact_text(Counter(found.rung for found in tape.inexact).items())
         recorded = f", {count(len(tape.calls()), 'call')} made" if tape.is_recording else ""
@@ -95,7 +95,7 @@ def _check(program: Sequence[str], values: OptionValues) -> None:
 
 
 def read_config(path: str) -> tuple[dict[str, Any], str]:
-    """A configuration, and the name under which its servers are. Comments and last commas are as in VS Code's files."""
+    """Read a configuration; return it with the key of its servers. Allows comments and trailing commas, as VS Code."""
     try:
         with open(path, encoding="utf-8-sig") as source:
             text = source.read()
@@ -114,7 +114,7 @@ def read_config(path: str) -> tuple[dict[str, Any], str]:
 
 @contextmanager
 def _write_copy(settings: dict[str, Any], path: str) -> Iterator[str]:
-    """A file of that name with other settings, which only this user can read, and which is gone afterwards."""
+    """Yield a temporary file with this name and the given settings, readable only by this user."""
     with tempfile.TemporaryDirectory(prefix="mcp-tape-") as directory:
         copy = os.path.join(directory, os.path.basename(path))
         with open(copy, "x", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o600)) as target:
@@ -124,7 +124,7 @@ def _write_copy(settings: dict[str, Any], path: str) -> Iterator[str]:
 
 def _advice_words(advice: Advice, file: str, config: str) -> str:
     """Advice as a command line."""
-    from ..replay.misses import show_command  # only where there was a miss
+    from ..replay.misses import show_command  # loaded only after a miss
 
     if advice.what == "show":
         return show_command(file, advice)

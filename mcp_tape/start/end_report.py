@@ -1,4 +1,4 @@
-"""What is said of a recording, or of a replay, at its end."""
+"""The summary of a recording or a replay, printed at its end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def report_summary(summary: RecordingSummary, path: str, quiet: bool, is_sample: bool = False) -> None:
-    """Report what was recorded, in one line; even when quiet, if it is incomplete."""
+    """Report a recording in one line. If it is incomplete, do so even when quiet."""
     if summary.incomplete:
         report(f"INCOMPLETE: {summary.incomplete}")
     if not quiet or summary.incomplete:
@@ -37,7 +37,7 @@ def report_summary(summary: RecordingSummary, path: str, quiet: bool, is_sample:
 
 
 def report_stripped_environment(options: RecordingOptions, quiet: bool) -> None:
-    """Report that the client kept its environment, and so its secrets, from us."""
+    """Warn that the client passed on few variables, so that its secrets are unknown."""
     from ..redaction.environment import looks_stripped
 
     if not quiet and options.redact and not options.known and looks_stripped(os.environ):
@@ -63,7 +63,7 @@ def report_outcome(played: ReplayOutcome, options: ReplayOptions, file: str, qui
 
 
 def inexact_text(by_rung: Iterable[tuple[str, int]]) -> str:
-    """How many answers were not exact, and by which rungs; nothing if there are none."""
+    """The number of inexact answers, and of each rung; empty if there are none."""
     counts = list(by_rung)
     rungs = ", ".join(f"{count} by {rung}" for rung, count in counts)
     return f", {sum(count for _, count in counts)} inexact ({rungs})" if rungs else ""

@@ -1,4 +1,4 @@
-"""mcp-tape record in production: its options, and sessions that are not in the sample."""
+"""mcp-tape record in production: its options, and sessions outside the sample."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def production_from(values: OptionValues) -> Production:
-    """What was asked for. Refuse what does not go together."""
+    """The options of recording in production. Refuse contradictory ones."""
     if values.on_rotate and not (values.rotate or values.of_client):
         raise MisuseError("--on-rotate needs --rotate: a cassette that was handed on is not written again")
     if values.hook_timeout and not values.on_rotate:
@@ -50,13 +50,13 @@ def _spans_to(url: str) -> Callable[[Callable[[str], None]], LiveSpans]:
 
 
 def is_left_out(asked: Production, values: OptionValues) -> bool:
-    """Return whether the one session of a server on stdin and stdout is not in the sample."""
+    """Return whether this is a stdio server, with a single session, which is not in the sample."""
     is_one = not values.url or values.over_stdio
     return bool(is_one and asked.sample and not asked.sample.takes(STDIO))
 
 
 def pass_on(command: tuple[str, ...], values: OptionValues, missing: tuple[str, ...], web: Web) -> int:
-    """Let a session pass that is not recorded: be its server. Return only from a bridge to a URL."""
+    """Run a session without recording it, by becoming its server. Returns only for a URL."""
     if not values.quiet:
         report("not in the sample: passed on, and not recorded")
     if values.over_stdio:

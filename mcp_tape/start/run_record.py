@@ -31,7 +31,7 @@ def record(command: tuple[str, ...], values: OptionValues) -> int:
         if production.is_left_out(asked, values):
             return production.pass_on(command, values, missing, web)
     path, row = _rotation_target(values.output or _default_path(command, values), values)
-    if not quiet and "://" not in path:  # else it is refused below
+    if not quiet and "://" not in path:  # a URL is refused below
         report(f"recording to {path}")
     options = record_from(command, values)
     options = options._replace(run=run_name(options.run) or None, series=row, production=asked)
@@ -47,7 +47,7 @@ def record(command: tuple[str, ...], values: OptionValues) -> int:
         except ServerError as error:
             api.record_failure(error, path, options, report)
             raise
-    from .end_report import report_stripped_environment, report_summary  # when all is over
+    from .end_report import report_stripped_environment, report_summary  # late, for a fast start
 
     report_summary(summary, path, quiet, bool(asked and asked.sample))
     report_stripped_environment(options, quiet)
@@ -63,7 +63,7 @@ def _default_path(command: tuple[str, ...], values: OptionValues) -> str:
 
 
 def _rotation_target(path: str, values: OptionValues) -> tuple[str, CassetteSeries | None]:
-    """The cassette to record into, and the row of those that follow it, if it is in one."""
+    """The cassette to record into, and its series, if any."""
     if values.rotate or values.of_client:
         from ..record.rotation import KEPT, begin_series
 

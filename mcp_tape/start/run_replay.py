@@ -13,7 +13,7 @@ TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
     from ..options import OptionValues
 
-_GARBAGE = 50_000  # objects between two looks for cycles: a replay keeps its last calls, and makes no cycles
+_GARBAGE = 50_000  # objects between two runs of the cycle collector: a replay makes no cycles
 
 
 def replay(file: str, values: OptionValues) -> int:
@@ -41,7 +41,7 @@ def _replay(file: str, values: OptionValues) -> int:
         played = api.replay_web(file, options, web, say=say, started=announce)
     else:
         played = api.replay(file, options, say=say)
-    from .end_report import report_outcome  # when all is over
+    from .end_report import report_outcome  # late, for a fast start
 
     report_outcome(played, options, file, values.quiet)
     return played.code

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def use(file: str, command: tuple[str, ...], values: OptionValues) -> int:
-    """Replay, record, or both, as the mode says; return the exit code."""
+    """Replay, record, or both, depending on the mode; return the exit code."""
     if values.config:
         from .config_run import run_config
 
@@ -58,7 +58,7 @@ def use(file: str, command: tuple[str, ...], values: OptionValues) -> int:
 
 
 def _describe_growth(name: str, played: ReplayOutcome) -> str:
-    """Describe how a cassette grew, and how many answers may be older than that."""
+    """Describe how a cassette grew, and how many answers may be out of date since."""
     grown = f"{name} grew by {count(played.grew, 'call')}"
     if not played.stale:
         return grown
@@ -68,7 +68,7 @@ def _describe_growth(name: str, played: ReplayOutcome) -> str:
 
 def _report_error(error: TapeError, replaying: ReplayOptions, values: OptionValues) -> None:
     """Add an error to the report that a test reads."""
-    from ..redaction.diagnostics import DiagnosticRedactor  # only where something went wrong
+    from ..redaction.diagnostics import DiagnosticRedactor  # loaded only after an error
     from ..replay.report import Reporter
 
     Reporter(say, replaying.report, replaying.run, DiagnosticRedactor(rules_from(values))).fail(str(error))

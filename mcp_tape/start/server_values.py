@@ -1,4 +1,4 @@
-"""Values for the API, made from those of the table of options; MisuseError for what does not go together."""
+"""Values for the API, made from option values. Contradictory options raise MisuseError."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def check_server(command: tuple[str, ...], values: OptionValues) -> None:
-    """Refuse all but one server, and options of a URL without one."""
+    """Refuse anything but exactly one server, and options that don't fit it."""
     url = values.url
     if not command and not url:
         raise MisuseError("what should be recorded? Add -- and the server's command, or --url URL")
@@ -40,9 +40,9 @@ def check_server(command: tuple[str, ...], values: OptionValues) -> None:
 
 
 def complete_values(values: OptionValues) -> tuple[OptionValues, tuple[str, ...]]:
-    """Add what the server is to get of others: of a test, and of the programs that started us.
+    """Add variables and headers for the server from a test, and variables from our parent processes.
 
-    Also return the names of variables that none of these has.
+    Also returns the names of variables that none of them has.
     """
     env, missing = values.env, tuple[str, ...]()
     headers = (*values.headers, *values.header_env)
@@ -57,7 +57,7 @@ def complete_values(values: OptionValues) -> tuple[OptionValues, tuple[str, ...]
 
 
 def around_from(values: OptionValues, missing: tuple[str, ...]) -> Around | None:
-    """What a server of ours gets beside our own environment; None if that is nothing."""
+    """The additions to our environment for a server; None if there are none."""
     if not (values.env or values.cwd or missing):
         return None
     from ..transports.process import Around
@@ -66,7 +66,7 @@ def around_from(values: OptionValues, missing: tuple[str, ...]) -> Around | None
 
 
 def web_from(values: OptionValues) -> Web:
-    """Where to listen and which server to ask. Refuse what does not count there."""
+    """The address to listen at, and the server to ask. Refuse options that don't apply."""
     from ..api import Web
 
     web = Web(
@@ -108,7 +108,7 @@ def record_from(command: tuple[str, ...], values: OptionValues) -> RecordOptions
 
 
 def hide_home(words: Sequence[str]) -> list[str]:
-    """Words with ~ for the user's home directory, which is private."""
+    """Replace the user's home directory, which is private, by ~."""
     home = os.path.expanduser("~").rstrip("/")
     if not home.startswith("/") or not any(home in word for word in words):
         return list(words)

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 def record_url_over_stdio(
     web: Web, path: str, options: RecordingOptions, *, was: str | None, warn: Callable[[str], None]
 ) -> tuple[int, RecordingSummary]:
-    """Be a stdio server that speaks to one at a URL, and record. Return the exit code and a summary.
+    """Run a recorded stdio server that forwards to one at a URL. Return the exit code and a summary.
 
-    `was`: what the entry of a client was, which may know that it speaks HTTP+SSE where its URL does not look like it.
+    `was`: the client's original entry, which may name HTTP+SSE even if the URL does not look like it.
     """
     path = schema.absolute(path)
     api.check_writable(path)
@@ -31,14 +31,14 @@ def record_url_over_stdio(
 
 
 def pass_on_over_stdio(web: Web, was: str | None, *, warn: Callable[[str], None]) -> int:
-    """Be a stdio server that speaks to one at a URL, and record nothing. Return the exit code."""
+    """Run an unrecorded stdio server that forwards to one at a URL. Return the exit code."""
     from ..record.production.sampling import NoRecorder
 
     return _relay(web, NoRecorder(), was, warn)[0]
 
 
 def _relay(web: Web, recorder: Taker, was: str | None, warn: Callable[[str], None]) -> tuple[int, RecordingSummary]:
-    # The recorder was started before these, which may start a thread.
+    # Imported after the recorder has started, as these may start a thread.
     from ..transports.http.connect import HttpConnection
     from ..transports.stdio.url_relay import relay_url
 

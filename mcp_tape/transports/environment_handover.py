@@ -1,4 +1,4 @@
-"""Variables that a recorder does not inherit: a test is asked for them, other processes' are read on Linux."""
+"""Variables that a recorder does not inherit: ask a test for them, or read those of other processes on Linux."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _CHUNK = 1 << 16
 
 
 class RecorderEnvironment(NamedTuple):
-    """What a test hands to a recorder, as nothing of it may stand on a command line."""
+    """Values that a test hands to a recorder: command lines are public, so they can't be arguments."""
 
-    secrets: Pairs = ()  # to be hidden
+    secrets: Pairs = ()  # to redact
     env: Pairs = ()  # for the server
     headers: Pairs = ()  # for a server at a URL
-    missing: tuple[str, ...] = ()  # variables that the server should get, and that the test does not have
+    missing: tuple[str, ...] = ()  # variables for the server that the test lacks
 
 
 def ask_test(path: str) -> RecorderEnvironment:
-    """Ask a test, by the path of its socket. Fails closed: else nothing is recorded."""
+    """Ask a test, by the path of its socket. Fails closed: without an answer nothing is recorded."""
     test, answer = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM), b""
     try:
         test.settimeout(_PATIENCE)
@@ -54,7 +54,7 @@ def _refusal(why: str) -> str:
 
 
 def from_process(which: str) -> Pairs:
-    """Return the secret variables of a process, `pid:N`, or of our ancestors, `parents`; ValueError for neither."""
+    """Return the secret variables of a process (`pid:N`) or of our ancestors (`parents`). Raises ValueError."""
     if which != "parents" and not re.fullmatch(r"pid:\d+", which):
         raise ValueError(f"{which!r} is neither parents nor pid:N, as in pid:4711")
     if not os.path.isdir("/proc/self"):
@@ -65,12 +65,12 @@ def from_process(which: str) -> Pairs:
 
 
 def from_parents(names: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Find variables by name: ours, or else those of the nearest of our ancestors that has one."""
+    """Find variables by name: our own, or those of the nearest ancestor that has them."""
     for name in names:
         if name in os.environ:
             yield name, os.environ[name]
             continue
-        with suppress(TapeError, OSError):  # nobody's that can be read
+        with suppress(TapeError, OSError):  # no readable ancestor
             found = next((environ[name] for environ in _ancestor_environments() if name in environ), None)
             if found is not None:
                 yield name, found
@@ -85,7 +85,7 @@ def _ancestor_environments() -> Iterator[dict[str, str]]:
         except (TapeError, OSError):
             if process == parent:
                 raise
-            return  # the ancestors above are another user's
+            return  # the remaining ancestors belong to another user
         yield environ
 
 
@@ -104,6 +104,6 @@ def _environ(process: str) -> dict[str, str]:
 
 
 def _parent(process: str) -> str:
-    """See proc_pid_stat(5): the command in parentheses may contain anything, so read behind the last one."""
+    """See proc_pid_stat(5): the command in parentheses may contain anything, so read after the last `)`."""
     with open(f"/proc/{process}/stat") as file:
         return file.read().rpartition(")")[2].split()[1]

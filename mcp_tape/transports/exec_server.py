@@ -1,4 +1,4 @@
-"""Be the server: what is not recorded needs nobody in the middle."""
+"""Replace this process by the server: an unrecorded session needs no relay."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from .process import AS_WE_ARE, Around, given_environment, open_standard_streams
 
 
 def become(command: Sequence[str], around: Around | None = None) -> int:
-    """Be a command, with our streams, our number and its own exit code. Never returns."""
+    """Become a command, with our streams and process id. Never returns."""
     around = around or AS_WE_ARE
     around.check()
     environment = given_environment(around)
     open_standard_streams()
-    for ignored in (signal.SIGPIPE, signal.SIGXFSZ):  # by Python, at its start
+    for ignored in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores these from its start
         signal.signal(ignored, signal.SIG_DFL)
     try:
         if around.cwd is not None:

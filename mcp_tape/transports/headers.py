@@ -1,4 +1,4 @@
-"""The HTTP headers that repeat a message of the modern era, made from the message itself.
+"""The HTTP headers that repeat a modern message, made from the message itself.
 
 https://modelcontextprotocol.io/specification/draft/basic/transports
 """
@@ -12,14 +12,11 @@ from typing import Any
 from ..wire import protocol
 from ..wire.jsontext import Path
 
-_NAMED = (protocol.CALL, protocol.GET_PROMPT, protocol.READ)  # requests that name what they are about in a header
+_NAMED = (protocol.CALL, protocol.GET_PROMPT, protocol.READ)  # requests with a name header
 
 
 def headers_of_message(body: dict[str, Any], params: Mapping[Path, str]) -> dict[str, str]:
-    """The headers that repeat a message of the modern era.
-
-    Version, method, what the request is about, and the arguments that have a header.
-    """
+    """The headers that repeat a modern message: version, method, name, and the arguments that have a header."""
     if not protocol.is_modern(body):
         return {}
     method, asked = str(body.get("method")), body.get("params")
@@ -34,7 +31,7 @@ def headers_of_message(body: dict[str, Any], params: Mapping[Path, str]) -> dict
 
 
 def tool_headers(body: dict[str, Any]) -> dict[str, dict[Path, str]]:
-    """By tool, the arguments that have a header, according to a result of tools/list."""
+    """The arguments that have a header, by tool, from a `tools/list` response."""
     tools = protocol.member(body.get("result"), "tools")
     found = {}
     for tool in tools if isinstance(tools, list) else ():
@@ -45,7 +42,7 @@ def tool_headers(body: dict[str, Any]) -> dict[str, dict[Path, str]]:
 
 
 def _encode(value: str) -> str:
-    """Encode the value of a header, unless it is plain and does not look like an encoded one."""
+    """Encode the value of a header, unless it is plain and can't be mistaken for an encoded one."""
     if value.isascii() and value.isprintable() and value == value.strip() and not value.startswith("=?"):
         return value
     return f"=?base64?{base64.b64encode(value.encode('utf-8', 'surrogatepass')).decode()}?="

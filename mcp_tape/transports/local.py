@@ -1,4 +1,4 @@
-"""Decks of this process for other processes: behind a Unix socket that a bridge joins to stdio, and over HTTP."""
+"""Decks of this process for other processes: over a Unix socket that a bridge joins to stdio, and over HTTP."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 _PATIENCE = 5.0  # seconds for a thread to end
 _SOCKET = "socket"
-_LONGEST = 100  # bytes of a socket's path; systems allow 104 or 108, see sun_path in unix(7)
+_LONGEST = 100  # most bytes of a socket's path; systems allow 104 or 108, see sun_path in unix(7)
 
 
 class Door:
-    """A Unix socket; each connection gets a player of its own, in a thread of its own."""
+    """A Unix socket. Each connection gets its own player, in its own thread."""
 
     def __init__(self, players: Deckplace, say: Callable[[str], None]) -> None:
         self._players, self._say = players, say
@@ -71,12 +71,12 @@ class Door:
             self._start(lambda client=client: self._play(client))  # type: ignore[misc]
 
     def _play(self, client: socket.socket) -> None:
-        with client, contextlib.closing(client.dup()) as target:  # one to read, one to write: each is polled alone
+        with client, contextlib.closing(client.dup()) as target:  # one to read, one to write: polled separately
             pid = client.recv(bridge.PID_BYTES, socket.MSG_WAITALL)
             try:
                 with self._players() as player:
                     code = serve.serve(player, source=client.fileno(), target=target.fileno())
-            except TapeError as error:  # the client ends as with mcp-tape replay
+            except TapeError as error:  # the client sees the same as with mcp-tape replay
                 self._say(str(error))
                 code = error.exit_code
             if code:
@@ -86,7 +86,7 @@ class Door:
 
 
 def open_listener() -> tuple[socket.socket, str]:
-    """Listen on a Unix socket in a new directory that only this user can enter. Return the socket and the directory."""
+    """Listen on a Unix socket in a new directory that only this user can enter. Returns the socket and directory."""
     directory = tempfile.mkdtemp(prefix="mcp-tape-")
     if len(os.fsencode(directory)) + len(_SOCKET) >= _LONGEST:
         os.rmdir(directory)
@@ -101,7 +101,7 @@ def open_listener() -> tuple[socket.socket, str]:
 def site_in_thread(
     site: Site, application: Callable[[], contextlib.AbstractContextManager[Application]]
 ) -> Iterator[str]:
-    """Serve at a site in a thread, where the application is made too; yields the origin."""
+    """Serve a site in a thread, which also makes the application. Yields the origin."""
     import asyncio  # only for HTTP
 
     ready = threading.Event()
@@ -134,6 +134,6 @@ def site_in_thread(
         yield site.origin
     finally:
         loop, task = serving[0]
-        with contextlib.suppress(RuntimeError):  # it has ended by itself
+        with contextlib.suppress(RuntimeError):  # the loop has ended already
             loop.call_soon_threadsafe(task.cancel)
         thread.join(_PATIENCE)

@@ -1,6 +1,6 @@
-"""The streams that clients of the official SDK, and of fastmcp, read from and write to.
+"""The streams that clients of the official SDK and of fastmcp read and write.
 
-Imports the SDK, 1.x or 2.x, which only its users have; its own transports and fastmcp only where they are used.
+Imports the SDK, 1.x or 2.x, which only its users have. Its own transports and fastmcp are imported on use.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NO_BOUND = float("inf")
 
 @contextlib.asynccontextmanager
 async def streams(players: Callable[[], contextlib.AbstractContextManager[Player]]) -> AsyncIterator[tuple[Any, Any]]:
-    """The streams of a ClientSession, with a player at their other end."""
+    """The streams of a ClientSession, connected to a player."""
     to_client, reads = anyio.create_memory_object_stream[Any](_NO_BOUND)
     with players() as player, to_client, reads:
         async with anyio.create_task_group() as tasks:
@@ -37,7 +37,7 @@ async def streams(players: Callable[[], contextlib.AbstractContextManager[Player
 
 
 class _WriteStream:
-    """The stream that a client writes to. Answers are there when `send` returns; only what is due later has a task."""
+    """The stream that a client writes to. Answers are ready when `send` returns; only delayed ones need a task."""
 
     def __init__(self, player: Player, to_client: Any, tasks: Any) -> None:
         self._player, self._to_client, self._tasks = player, to_client, tasks
@@ -53,15 +53,15 @@ class _WriteStream:
             self.pass_on()
 
     def pass_on(self) -> None:
-        """Send what is due, and wake up when more is."""
+        """Send due messages, and wake up for the next."""
         for action in self._player.due(anyio.current_time()):
             if isinstance(action, Silence):
                 continue
             if not isinstance(action, Send):
-                self._hang_up()  # at actions for HTTP alone, too
+                self._hang_up()  # also for actions that only HTTP has
                 return
             if action.recorded is None or action.recorded.kind != "noise":
-                with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # nobody reads
+                with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # no reader left
                     self._to_client.send_nowait(_message(action.text))
         if self._alarm is not None:
             self._alarm.cancel()
@@ -101,7 +101,7 @@ def _text(message: Any) -> bytes:
 
 
 def _message(text: bytes) -> SessionMessage | Exception:
-    """A message as the SDK's own transports pass it on: as an exception if it is none."""
+    """A message as the SDK's own transports pass it on: an invalid one as an exception."""
     try:
         if _IS_SECOND:
             return SessionMessage(_sdk.jsonrpc_message_adapter.validate_json(text, by_name=False))

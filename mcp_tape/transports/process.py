@@ -1,6 +1,6 @@
-"""Start a server that ends with us, and find out whether a signal went to our whole process group.
+"""Starts a server that ends with us, and detects whether a signal went to our whole process group.
 
-Nothing heavy is imported here: a recorded server is started as soon as an unrecorded one would be, or nearly.
+Imports nothing heavy, so that a recorded server starts almost as fast as an unrecorded one.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
 
 _PR_SET_PDEATHSIG = 1
 _SHELL = "/bin/sh"
-_SHORT_RUN = 1000  # milliseconds, after which start-up is over for all
-_COERCED = ("C.UTF-8", "C.utf8", "UTF-8")  # what Python may choose
+_SHORT_RUN = 1000  # milliseconds, after which all processes have started
+_COERCED = ("C.UTF-8", "C.utf8", "UTF-8")  # the values that Python may set
 
 
 class Around(NamedTuple):
-    """What a server gets beside what we have ourselves: variables, and the directory that it starts in."""
+    """The environment of a server: variables added to our own, and the working directory."""
 
     env: Sequence[tuple[str, str]] = ()
     cwd: str | None = None
-    missing: Sequence[str] = ()  # variables that it should get, and that nobody has
+    missing: Sequence[str] = ()  # required variables that are not set
 
     def check(self) -> None:
-        """Refuse to start a server without what it should have."""
+        """Refuse to start a server without its variables or its directory."""
         if self.missing:
             which = ", ".join(self.missing)
             raise ServerError(f"cannot start the server: it needs {which}, which is not set; set it, then try again")
@@ -46,9 +46,10 @@ AS_WE_ARE = Around()
 
 
 class ServerProcess:
-    """A stdio server, started. To be made on the main thread, before any other thread runs.
+    """A running stdio server. Make it on the main thread, before any other thread runs.
 
-    A parent-death signal fires when the thread that started the child ends, see PR_SET_PDEATHSIG(2const); and we fork.
+    The reasons: a parent-death signal fires when the thread that started the child ends, see PR_SET_PDEATHSIG(2const),
+    and forking is unsafe with threads.
     """
 
     def __init__(self, command: Sequence[str], around: Around = AS_WE_ARE) -> None:
@@ -56,13 +57,13 @@ class ServerProcess:
         self.process = Child(command, around)
         _close_inherited()
         self.group = GroupWatch()
-        # Blocked in every thread from here on, and taken by one that does nothing else: a handler would run
-        # when the main thread next executes something, and that may have gone to wait just before.
+        # Block signals in every thread; a dedicated thread takes them. A Python handler would only run when the
+        # main thread next executes bytecode, and it may have just started to wait.
         signal.pthread_sigmask(signal.SIG_BLOCK, {*SIGNALS, *OTHERS})
 
 
 class Child:
-    """A command that was started with pipes to us, and dies with us: subprocess.Popen takes longer to load than to run.
+    """A command with pipes to us, which dies with us. Used instead of subprocess.Popen, which is slow to load.
 
     `stdin`, `stdout` and `stderr` are our ends of its pipes.
     """
@@ -80,7 +81,7 @@ class Child:
             _become(command, environment, around.cwd, die_with_us, (source, target, errors), report)
         for theirs in (source, target, errors, report):
             os.close(theirs)
-        reported = os.read(failure, 16)  # the end of the file when the command runs
+        reported = os.read(failure, 16)  # end of file once the command runs
         os.close(failure)
         if reported:
             self.wait()
@@ -89,7 +90,7 @@ class Child:
             raise ServerError(start_failure(command[0], int(reported)))
 
     def wait(self) -> None:
-        """Wait for its end. `returncode` is then its exit code, or a signal's number, negative."""
+        """Wait for it to end and set `returncode` to its exit code, or to a negative signal number."""
         _, status = os.waitpid(self.pid, 0)
         self.returncode = os.waitstatus_to_exitcode(status)
 
@@ -112,13 +113,13 @@ def _become(
     streams: tuple[int, int, int],
     report: int,
 ) -> None:
-    """Be the command, in the forked process: with these streams, and what was inherited for it. Never returns."""
+    """Become the command, in the forked process, with these streams. Never returns."""
     try:
         if die_with_us:
             die_with_us()
         for number, descriptor in enumerate(streams):
             os.dup2(descriptor, number)
-        for ignored in (signal.SIGPIPE, signal.SIGXFSZ):  # by Python, at its start
+        for ignored in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores these from its start
             signal.signal(ignored, signal.SIG_DFL)
         if directory is not None:
             os.chdir(directory)
@@ -132,16 +133,16 @@ def _become(
 
 
 def given_environment(around: Around = AS_WE_ARE) -> dict[str, str] | None:
-    """The environment for a server; None if it is ours, as that was given."""
+    """The environment for a server; None for our own, as it was given to us."""
     inherited = _remove_coerced_locale()
     return inherited if not around.env else {**(os.environ if inherited is None else inherited), **dict(around.env)}
 
 
 def _remove_coerced_locale() -> dict[str, str] | None:
-    """Our environment without the LC_CTYPE that Python adds where the locale is C; None if it is as it was given.
+    """Our environment without the LC_CTYPE that Python adds in the C locale; None if Python did not add it.
 
-    https://peps.python.org/pep-0538/. Only Linux keeps the environment that a process was started with; elsewhere a
-    person may have set it.
+    https://peps.python.org/pep-0538/. Only Linux shows the environment that a process was started with; elsewhere the
+    user may have set the variable.
     """
     if os.environ.get("LC_CTYPE") not in _COERCED:
         return None
@@ -156,9 +157,9 @@ def _remove_coerced_locale() -> dict[str, str] | None:
 
 
 class GroupWatch:
-    """A child that does nothing but share our process group: a signal that ended it went to the whole group.
+    """An idle child in our process group: if a signal ended it, the whole group got that signal.
 
-    The server then has that signal already, and must not get it twice.
+    Then the server has the signal already, and must not get it twice.
     """
 
     def __init__(self) -> None:
@@ -184,9 +185,9 @@ class GroupWatch:
 
 def _wait_for_end_of_file(reader: int) -> None:
     try:
-        signal.pthread_sigmask(signal.SIG_BLOCK, OTHERS)  # they say nothing of those that ask us to stop
+        signal.pthread_sigmask(signal.SIG_BLOCK, OTHERS)  # only signals that ask us to stop count here
         if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
-            signal.signal(signal.SIGINT, signal.SIG_DFL)  # not an exception in a copy of our caller
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # no KeyboardInterrupt in the forked copy of our caller
         close_descriptors_but({reader})
         ended = select.poll()
         ended.register(reader, select.POLLIN)
@@ -198,7 +199,7 @@ def _wait_for_end_of_file(reader: int) -> None:
 
 
 def _become_small(reader: int) -> None:
-    """Wait as a shell: a copy of our caller takes ten times the memory. Without one, go on as we are."""
+    """Wait as a shell, which takes a tenth of the memory of our copy. Without a shell, go on unchanged."""
     os.dup2(reader, 0)
     for _ in (1, 2):
         os.open(os.devnull, os.O_RDWR)
@@ -209,13 +210,13 @@ def _become_small(reader: int) -> None:
 
 
 def _close_inherited() -> None:
-    """Close what our caller has given the server beside its streams: a pipe that we held too would outlive it there."""
+    """Close descriptors that our caller passes to the server: a pipe that we also held would stay open after it."""
     for name in os.listdir("/dev/fd"):
         try:
-            if int(name) > 2 and os.get_inheritable(int(name)):  # what Python opens itself is not
+            if int(name) > 2 and os.get_inheritable(int(name)):  # descriptors that Python opens are not
                 os.close(int(name))
         except OSError:
-            pass  # the one that listed the directory
+            pass  # the descriptor that listed the directory
 
 
 def open_standard_streams() -> None:
@@ -223,11 +224,11 @@ def open_standard_streams() -> None:
         try:
             os.fstat(descriptor)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is this one
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest free number, which is this one
 
 
 def die_with_parent() -> Callable[[], None] | None:
-    """Return what a forked child has to call: on Linux the kernel kills it when we die, however we die."""
+    """Return a function for a forked child to call: Linux then kills it when we die, however we die."""
     if sys.platform != "linux":
         return None
     prctl = _prctl()
@@ -235,7 +236,7 @@ def die_with_parent() -> Callable[[], None] | None:
 
     def set_death_signal() -> None:
         prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() != parent:  # died before it was set
+        if os.getppid() != parent:  # the parent died before this was set
             os._exit(1)
 
     return set_death_signal
@@ -244,14 +245,14 @@ def die_with_parent() -> Callable[[], None] | None:
 def _prctl() -> Callable[..., object]:
     from ..light import ctypes
 
-    if hasattr(ctypes, "CDLL"):  # another Python
+    if hasattr(ctypes, "CDLL"):  # not CPython
         return ctypes.CDLL(None).prctl  # type: ignore[no-any-return]
     address = ctypes.dlsym(ctypes.dlopen(None, 0), "prctl")
     return lambda *arguments: ctypes.call_function(address, arguments)
 
 
 def is_running(process: int) -> bool:
-    """Return whether there is a process of ours with this number."""
+    """Return whether a process of this user with this id is running."""
     try:
         os.kill(process, 0)
     except OSError:
@@ -260,7 +261,7 @@ def is_running(process: int) -> bool:
 
 
 def start_failure(name: str, number: int) -> str:
-    """Describe why a command cannot be started, by the number of the error."""
+    """Describe why a command can't be started, by error number."""
     from shutil import which
 
     if os.path.isdir(name):

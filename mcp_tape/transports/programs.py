@@ -1,4 +1,4 @@
-"""Programs that run beside other work: one that talks to servers, in our place, and a server that we talk to."""
+"""Runs a client program to its end, and starts a server beside other work."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from .signals import OTHERS, SIGNALS
 class ProgramError(TapeError):
     """The program could not be started."""
 
-    exit_code = 127  # as a shell has it
+    exit_code = 127  # as in a shell
 
 
 def run(words: Sequence[str], environ: Mapping[str, str]) -> int:
-    """Run a program with our streams to its end; return its exit code, for a signal 128 and its number.
+    """Run a program with our streams to its end; return its exit code, or 128 plus the signal's number.
 
-    Signals to us go to the program, which decides what to make of them. Keys of a terminal reach it by themselves.
+    Passes our signals on to the program, except those that a terminal sends to both.
     """
     program: subprocess.Popen[bytes] | None = None
-    early: list[int] = []  # signals that came before there was a program
+    early: list[int] = []  # signals received before the program started
 
     def pass_on(number: int, frame: FrameType | None) -> None:
         if number in (signal.SIGINT, signal.SIGQUIT) and os.isatty(0):
@@ -50,11 +50,11 @@ def run(words: Sequence[str], environ: Mapping[str, str]) -> int:
     return code if code >= 0 else 128 - code
 
 
-# -- start a server beside other work, and talk to it: behind a replay, or in place of a client
+# -- a server that we talk to: behind a replay, or in place of a client
 
 
 def start_server(command: Sequence[str], around: Around = AS_WE_ARE) -> subprocess.Popen[bytes]:
-    """Start a server with pipes to us, which dies with us."""
+    """Start a server with pipes to us. It dies with us."""
     around.check()
     try:
         return subprocess.Popen(

@@ -1,7 +1,7 @@
-"""Runs: connections that belong together, and the number of each. Clients may start the command for every call.
+"""Runs: related connections, and the number of each. Clients may start the command for every call.
 
-A run is what one process starts, unless it is given a name. SDK clients pass few variables on, so the default does not
-depend on any. No process watches over a run: replays count in a small file of the user's, beside no cassette.
+A run is all connections that one process starts, unless it has a name. SDK clients pass on few variables, so the
+default depends on none. No process watches over a run: replays count in a small file of the user, away from cassettes.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from ..cassette.lookup.playable_sessions import RecordedRun
 
 VARIABLE = "MCP_TAPE_RUN"
-# Programs that people type at, or that run one command after another: commands of one shell are unrelated.
+# Interactive programs, and programs that run unrelated commands one after another.
 _NO_RUN = frozenset(
     "ash bash busybox csh dash elvish fish ksh ksh93 mksh nu pwsh rbash sh tcsh zsh make gmake just ninja find xargs "
     "init launchd systemd tini docker-init sshd tmux screen".split()
 )
-_WRAPPERS = frozenset("timeout uv uvx".split())  # run one command: their own parent counts
-_PLACES = (f"/run/user/{os.getuid()}", "/tmp", "/var/tmp")  # for a directory of ours
+_WRAPPERS = frozenset("timeout uv uvx".split())  # run a single command, so their own parent counts
+_PLACES = (f"/run/user/{os.getuid()}", "/tmp", "/var/tmp")  # candidates for our directory
 _OLD = 86_400.0  # seconds after which a count is removed
 
 
 class _Process(NamedTuple):
-    """A process: its program, its parent, and when it began, which with its number identifies it."""
+    """A process: its program, parent and start time. The start time and the process id identify it."""
 
     program: str
     parent: int
@@ -37,12 +37,12 @@ class _Process(NamedTuple):
 
 
 def run_name(given: str | None) -> str | None:
-    """The name of the run, as given or in the environment; empty: none."""
+    """The name of the run, from the argument or the environment. Empty for no run; None to find one."""
     return given if given is not None else os.environ.get(VARIABLE)
 
 
 def current_run(given: str | None) -> str | None:
-    """Return the run that we belong to; None if that cannot be found out."""
+    """Return the run that we belong to; None if unknown."""
     name = run_name(given)
     return _run_of_parent() if name is None else name or None
 
@@ -67,7 +67,7 @@ def _look_at(number: int) -> _Process | None:
 
 
 def _read_proc(number: int) -> _Process:
-    """See proc_pid_stat(5): the command in parentheses may contain anything, so read behind the last one."""
+    """See proc_pid_stat(5): the command in parentheses may contain anything, so read after the last `)`."""
     with open(f"/proc/{number}/stat", "rb") as file:
         fields = file.read().rpartition(b")")[2].split()
     program = os.path.basename(os.readlink(f"/proc/{number}/exe")).removesuffix(" (deleted)")
@@ -81,12 +81,12 @@ def _ask_ps(number: int) -> _Process:
 
     words = ["ps", "-o", "ppid=,lstart=,comm=", "-p", str(number)]
     listed = subprocess.run(words, capture_output=True, text=True, env=os.environ | {"LC_ALL": "C"})
-    parent, *began = listed.stdout.split(maxsplit=6)  # its number, five words of a date, and the command
+    parent, *began = listed.stdout.split(maxsplit=6)  # the parent's id, five words of a date, and the command
     return _Process(os.path.basename(began.pop().strip()).lstrip("-"), int(parent), "".join(began).replace(":", ""))
 
 
 class Turns:
-    """Numbers of the connections of our run that replay a recorded one."""
+    """Numbers the connections of our run that replay a recorded run."""
 
     def __init__(self, path: str, given: str | None, recorded: RecordedRun, note: Callable[[str], None]) -> None:
         self._path = path
@@ -95,23 +95,23 @@ class Turns:
         self._run = current_run(given)
 
     def is_of(self, recorded: str) -> bool:
-        """Return whether our own run was recorded."""
+        """Return whether our own run is the recorded one."""
         return self._run == recorded
 
     @property
     def has_begun(self) -> bool:
-        """True if a connection of our run was replayed."""
+        """True if a connection of our run was replayed already."""
         try:
             return self._run is not None and os.path.exists(self._file())
         except OSError:
-            return False  # there is no place to count
+            return False  # no writable directory
 
     def peek(self) -> int | None:
-        """Return the next number; None if nothing can be counted."""
+        """Return the next number; None if connections can't be counted."""
         return self._count(0)
 
     def take(self) -> int | None:
-        """Take the next number; None if nothing can be counted."""
+        """Take the next number; None if connections can't be counted."""
         return self._count(1)
 
     def _count(self, step: int) -> int | None:
@@ -135,7 +135,7 @@ class Turns:
 
 
 def _add_to_count(file: str, step: int) -> int:
-    """Add to a count, under a lock, and return what it was."""
+    """Add to a count, under a lock, and return its old value."""
     import fcntl
 
     if not os.path.exists(file):
@@ -152,7 +152,7 @@ def _add_to_count(file: str, step: int) -> int:
 
 
 def _place() -> str:
-    """Return a directory that is ours alone, also where everybody may write."""
+    """Return a directory that belongs to this user alone, even inside a world-writable one."""
     base = next((place for place in _PLACES if os.access(place, os.W_OK)), _PLACES[-1])
     place = os.path.join(base, f"mcp-tape-{os.getuid()}")
     try:
@@ -175,4 +175,4 @@ def _tidy(place: str) -> None:
             if os.lstat(path).st_mtime < time() - _OLD:
                 os.unlink(path)
         except OSError:
-            pass  # another process did
+            pass  # removed by another process

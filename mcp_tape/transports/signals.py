@@ -1,6 +1,6 @@
-"""Signals: those that ask a program to stop, and those that are for the program behind us.
+"""Signals that ask us to stop, and signals that we pass on to the program behind us.
 
-At the first kind, what is being served ends, and what comes after it is still done.
+The first kind ends serving; the code after it still runs.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     _T = TypeVar("_T")
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-# Not for the program behind us: what no process can take, what stops us with our process group, and what the system
-# reports of our own faults, limits and children.
+# Not passed on: signals that can't be caught, that stop our whole process group, or that report our own faults, limits
+# and children.
 _OURS = (
     "KILL STOP TSTP TTIN TTOU CHLD PIPE SEGV BUS FPE ILL TRAP SYS EMT XCPU XFSZ".split()  # see signal(7)
 )
@@ -28,11 +28,11 @@ OTHERS = frozenset(signal.valid_signals()) - {*SIGNALS, *(getattr(signal, f"SIG{
 
 
 class _StopSignal(BaseException):
-    """Raised wherever the signal finds us; no `except Exception` swallows it."""
+    """Raised wherever the signal arrives; not caught by `except Exception`."""
 
 
 def run_until_stopped(serve: Callable[[], _T], heard: Callable[[int], object] = int) -> _T | None:
-    """Return the result of serving; None if a signal ended it, which `heard` is then given.
+    """Return the result of serving; None if a signal ended it. `heard` is called with that signal.
 
     For the main thread, where Python handles signals.
     """
@@ -49,11 +49,11 @@ def run_until_stopped(serve: Callable[[], _T], heard: Callable[[int], object] = 
     finally:
         for number in SIGNALS:
             if signal.getsignal(number) is stop:
-                signal.signal(number, signal.SIG_IGN)  # we are on our way out; once is enough
+                signal.signal(number, signal.SIG_IGN)  # we are stopping already
 
 
 def exit_on_signal() -> AbstractContextManager[None]:
-    """A signal leaves the block as an error would: what it began is ended, and what it put down is taken away."""
+    """Let a signal leave the block as an exception, so that its clean-up runs."""
     from contextlib import contextmanager
 
     return contextmanager(_exit_on_signal)()
@@ -62,7 +62,7 @@ def exit_on_signal() -> AbstractContextManager[None]:
 def _exit_on_signal() -> Iterator[None]:
     def leave(number: int, frame: FrameType | None) -> None:
         for every in SIGNALS:
-            signal.signal(every, signal.SIG_IGN)  # once is enough
+            signal.signal(every, signal.SIG_IGN)  # we are stopping already
         sys.exit(128 + number)
 
     before = {number: signal.getsignal(number) for number in SIGNALS}

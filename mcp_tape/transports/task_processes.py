@@ -1,7 +1,7 @@
-"""Python processes that work for this one: each calls a function with what it is given, one thing after the other.
+"""Python processes that work for this one: each calls a function with one item after another.
 
-One that dies takes with it only what it was working on, and whoever waits for it learns how it ended. They are started
-afresh and not forked: who uses object storage or columns has threads, which a fork does not take along.
+A process that dies loses only its current item, and the caller learns how it ended. The processes are started afresh,
+not forked: libraries for object storage and columnar files have threads, which do not survive a fork.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from typing import Any, BinaryIO, NamedTuple
 from .process import die_with_parent
 from .signals import exit_on_signal
 
-_PATIENCE = 5.0  # seconds to clean up in, at the end
+_PATIENCE = 5.0  # seconds for clean-up at the end
 _START = "import sys; sys.path[:] = sys.argv[1:]; from mcp_tape.transports.task_processes import work; work()"
 
 
 class TaskOutcome(NamedTuple):
-    """What a function returned; or why it did not, on one line."""
+    """The result of a function, or its failure in one line."""
 
     value: Any = None
     failure: str = ""
 
 
 def attempt(function: Callable[[Any], Any], item: Any) -> TaskOutcome:
-    """Call a function with something: an error of it is an outcome, too."""
+    """Call a function with an item; an exception is an outcome, too."""
     try:
         return TaskOutcome(function(item))
     except Exception as error:
@@ -44,27 +44,27 @@ def _describe_error(error: Exception) -> str:
 
 
 class Worker:
-    """A process that has a function."""
+    """A process that runs a function on items."""
 
     def __init__(self, function: bytes) -> None:
-        """Start it. `function` is pickled. OSError: it cannot be started."""
+        """Start the process. `function` is pickled. Raises OSError if it can't be started."""
         self._process = subprocess.Popen(
             [sys.executable, "-c", _START, *map(str, sys.path)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             preexec_fn=die_with_parent(),
-            start_new_session=True,  # Ctrl-C is for us: we end it in good order
+            start_new_session=True,  # Ctrl-C goes only to us, and we end the worker
         )
         assert self._process.stdin and self._process.stdout
         self._to, self._from = self._process.stdin, self._process.stdout
         self._send(function)
 
     def fileno(self) -> int:
-        """To wait for: it can be read once there is an outcome, or an end."""
+        """A descriptor for polling: readable once there is an outcome, or the process has ended."""
         return self._from.fileno()
 
     def give(self, item: Any) -> None:
-        """Let it work on something."""
+        """Give the worker its next item."""
         self._send(pickle.dumps(item))
 
     def _send(self, data: bytes) -> None:
@@ -72,17 +72,17 @@ class Worker:
             self._to.write(data)
             self._to.flush()
         except OSError:
-            pass  # it has ended, as `take` will find
+            pass  # it has ended; `take` returns None
 
     def take(self) -> TaskOutcome | None:
-        """Its outcome, waited for; None if it has ended instead."""
+        """Wait for the outcome; None if the process has ended."""
         try:
             return TaskOutcome._make(pickle.load(self._from))
-        except Exception:  # of a process that died while it wrote, anything can be left
+        except Exception:  # a process that died while writing leaves partial data
             return None
 
     def how_it_ended(self) -> str:
-        """Say what became of it, after it has closed its output."""
+        """Describe how the process ended. Call this after `take` has returned None."""
         self.end()
         code = self._process.returncode
         if code >= 0:
@@ -91,19 +91,19 @@ class Worker:
         return f"its process was killed by signal {-code} ({name})"
 
     def stop(self) -> None:
-        """Ask it to clean up and end; see `end`."""
+        """Ask the process to clean up and end; see `end`."""
         self._process.terminate()
 
     def kill(self) -> None:
-        """End it at once, whatever it is doing."""
+        """Kill the process."""
         self._process.kill()
 
     def end(self) -> None:
-        """Wait for its end, within bounds."""
+        """Wait for the process to end; kill it after `_PATIENCE`."""
         try:
             self._to.close()
         except OSError:
-            pass  # what it did not read
+            pass  # unread input is lost
         try:
             self._process.wait(_PATIENCE)
         except subprocess.TimeoutExpired:
@@ -113,16 +113,16 @@ class Worker:
 
 
 def work() -> None:
-    """Be a worker: a pickled function on stdin, then what to call it with. Outcomes go to stdout."""
+    """Run as a worker: read a pickled function and then items from stdin, and write outcomes to stdout."""
     given, results = _open_own(0, "rb"), _open_own(1, "wb")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    os.dup2(2, 1)  # what the function prints is for people
+    os.dup2(2, 1)  # so that prints go to stderr
     with exit_on_signal(), given, results:
         _work_loop(given, results)
 
 
 def _open_own(number: int, mode: str) -> BinaryIO:
-    """A stream that the processes which are started here do not get."""
+    """Open a copy of a stream that child processes do not inherit."""
     return open(os.dup(number), mode)  # type: ignore[return-value]
 
 
@@ -134,7 +134,7 @@ def _work_loop(given: BinaryIO, results: BinaryIO) -> None:
             results.write(data)
             results.flush()
     except (EOFError, BrokenPipeError):
-        pass  # who wanted it has gone, or needs no more
+        pass  # the caller has gone, or needs no more
 
 
 def _pickle_outcome(outcome: TaskOutcome) -> bytes:

@@ -323,11 +323,11 @@ def ends_in_time(program: str, *arguments: str) -> None:
 
 
 SHAPES_AT_LENGTH = """
-from mcp_tape.redaction import rules, shapes
+from mcp_tape.redaction import hiding_rules, shapes
 SIZE = 800_000
 def repeated(text): return (text * (SIZE // len(text) + 1))[:SIZE]
 for shape in %s:
-    hide = rules.shape_rule(shape)
+    hide = hiding_rules.shape_rule(shape)
     sign = shape.signs.split()[0]
     for text in (repeated(sign + "aA1-"), sign + repeated("a")):
         hide(text)

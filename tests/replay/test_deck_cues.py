@@ -134,7 +134,7 @@ def test_a_call_does_not_wait_for_an_answer_that_the_server_no_longer_wants(tmp_
 
 
 def test_the_id_of_what_was_taken_back_is_given_to_nothing_else(tmp_path: Path) -> None:
-    """Its answer may still be in transit, and would be taken for another one's."""
+    """Its answer may still be in transit, and would be mistaken for another one's."""
     player = played(
         tmp_path,
         ("client", call(1, "a")),
@@ -275,7 +275,7 @@ def test_the_end_of_a_recording_does_not_wait_for_progress_that_a_client_may_lea
 
 
 def test_cassettes_of_before_play_by_the_same_rule(tmp_path: Path) -> None:
-    """Rows without an exchange: a stray cancellation counts all the same."""
+    """Rows without an exchange: a stray cancellation still counts."""
     player = played(tmp_path, ("client", call(1)), ("client", cancel(1)), ("server", CHANGED))
     alter(
         tmp_path / "tape.db",

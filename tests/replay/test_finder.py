@@ -133,7 +133,7 @@ def test_of_equal_requests_over_http_those_with_the_headers_of_the_client_answer
 
 @pytest.mark.parametrize("twins", [False, True])
 def test_a_call_with_progress_over_http_takes_no_longer_at_the_end_of_a_long_tape(tmp_path: Path, twins: bool) -> None:
-    """The number of SQLite's steps, when each exchange has several messages, and is perhaps recorded twice."""
+    """Counts SQLite's steps for exchanges of several messages, perhaps recorded twice."""
 
     def steps(exchanges: int) -> int:
         def conversation(http: Http) -> None:
@@ -159,7 +159,7 @@ def test_a_call_with_progress_over_http_takes_no_longer_at_the_end_of_a_long_tap
 
 
 def test_a_call_takes_no_longer_where_many_sessions_have_the_same_calls(tmp_path: Path) -> None:
-    """The number of SQLite's steps: the messages of all sessions have the same numbers."""
+    """Counts SQLite's steps: the messages of all sessions have the same numbers."""
     talk: list[Said] = [("client", call(1)), ("server", result(1))]
 
     def steps(sessions: int) -> int:

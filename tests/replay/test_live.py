@@ -59,7 +59,7 @@ class Beside:
         return self.heard()
 
     def live(self, *texts: str, on: int | None = None) -> list[Any]:
-        """The same for messages from the live server; over HTTP perhaps on the stream of a call."""
+        """Send messages from the live server, over HTTP perhaps on the stream of a call; return the client's."""
         for text in texts:
             self.episodes.hear_live(text.encode(), call=self.calls[str(on)] if self.is_http and on else None)
         return self.heard()
@@ -82,7 +82,7 @@ def asking_tape(directory: Path, rpc_id: int | str = 1) -> Path:
 
 @pytest.fixture(params=["stdio", "http"])
 def beside(tmp_path: Path, request: pytest.FixtureRequest) -> Beside:
-    """With a live server that has completed the handshake, and holds a call of the client."""
+    """A tape beside a live server that has completed the handshake, and holds a call of the client."""
     beside = Beside(asking_tape(tmp_path), request.param)
     beside.say(INITIALIZE, INITIALIZED, call(6, "new"))
     assert [line["method"] for line in beside.at_live()] == ["initialize"]

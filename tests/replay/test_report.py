@@ -1,4 +1,4 @@
-"""What a replay says on stderr of what happens."""
+"""The reports of a replay on stderr."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from mcp_tape.transports.headers import tool_headers
 
 
 def nested(depth: int) -> dict[str, Any]:
-    """A schema with a marked property, so many objects deep."""
+    """A schema with a marked property, nested `depth` objects deep."""
     schema: dict[str, Any] = {"x-mcp-header": "Deep"}
     for _ in range(depth):
         schema = {"properties": {"a": schema}}

@@ -76,7 +76,7 @@ class Agent:
 
 
 def environment(name: str | None = None) -> dict[str, str]:
-    """Our environment, with another name for the run, or without one."""
+    """Our environment, with another run name, or without one."""
     others = {variable: value for variable, value in os.environ.items() if variable != runs.VARIABLE}
     return others | ({} if name is None else {runs.VARIABLE: name})
 

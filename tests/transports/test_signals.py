@@ -1,4 +1,4 @@
-"""Signals end a block as an error would, and are as before behind it."""
+"""Signals end a block as an exception would, and the old handlers are restored after it."""
 
 from __future__ import annotations
 

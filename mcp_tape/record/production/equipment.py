@@ -51,7 +51,7 @@ class Equipment:
         return sample + (f" --bodies {self._how.name}" if self._how else "")
 
     def session_redactor(self, redactor: Redactor | None) -> Redactor | Bodies | None:
-        """What hides secrets or bodies in a session, given its redactor."""
+        """The redactor of secrets and bodies for a session, given its redactor of secrets."""
         return Bodies(redactor, self._how) if self._how else redactor
 
     def see(self, session: OpenSession, frame: Frame, entries: list[LedgerEntry]) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 PLACE = "{}"
 AT_ONCE = 2  # parallel runs
 _AGAIN = 2  # failed cassettes to retry with each new one
-_IN_VAIN = 2  # rounds of retries in a row without any success, after which there is no other
+_IN_VAIN = 2  # give up after this many rounds of retries in a row without success
 _LOOK_AGAIN = 0.1  # seconds
 _CHUNK = 1 << 16
 _LONGEST = 300  # bytes kept of the last line
@@ -58,7 +58,7 @@ class Hooks:
         is_whole: Callable[[str], bool] = lambda path: True,
     ) -> None:
         """`seconds`: the limit of one run, and of all runs at the end. `say` is called with each failure, once per
-        cassette; `taken` with each cassette for which the command succeeded. One that is not whole has to wait."""
+        cassette; `taken` with each cassette for which the command succeeded. A cassette that is not whole waits."""
         self._words = words
         self._seconds = seconds
         self._say = say

@@ -1,13 +1,13 @@
-"""Matching that bends where it was asked to: which recorded request answers one that is not recorded as it is.
+"""Looser matching, on request: the recorded request that answers one that is not recorded exactly.
 
-Loaded only where somebody asks for more than exact matching. The rungs of the ladder, from the strictest: what is
-ignored (or alone counts), what is equal once it is normalized, what is nearest. None of them answers what one before
-it can answer. Does no I/O and reads no clock.
+Loaded only if an option asks for it. The rungs of the ladder, strictest first: equal except for ignored parts (or in
+the parts that alone count), equal once normalized, nearest. A rung answers only what no earlier rung can. Does no I/O
+and reads no clock.
 
-    targets   the texts of options: which requests each is for, and what it asks for
-    normal    values made equal before they are compared: paths, times, ids
-    bindings  which live path or id stands for which recorded one, and how it is put back into what goes out
-    nearness  how similar two values are
-    partial   recordings by hand, whose arguments may be partial
-    ladder    the rungs, the recorded requests that each finds, and which rung would answer a miss
+    targets     parses the options: the requests that each applies to, and its value
+    normal      normalizes values before comparison: paths, times, ids
+    bindings    pairs live paths and ids with recorded ones, and puts the live ones into outgoing text
+    nearness    the similarity of two values
+    ladder      the rungs, the recorded requests that each finds, and the rung that would answer a miss
+    partial     recordings written by hand: stubs with partial arguments
 """

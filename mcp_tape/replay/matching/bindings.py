@@ -1,8 +1,8 @@
-"""Which live value stands for which recorded one, and the text that goes out with the live one put back.
+"""Pairs live values with recorded ones, and puts the live values into outgoing text.
 
-Both ways one to one, for all that one client asks: what was one directory stays one, and two stay two. So two tests, or
-two files of one, never get each other's answers. What was recorded later, as it was missing, had directories of its
-own: there a live one may stand for another one.
+Pairs are one to one for all requests of a client: one directory stays one, and two stay two. So two tests, or two files
+of one test, never get each other's answers. A session that extends another has directories of its own, so there a live
+value may be paired again.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ from ...wire import jsontext
 from .normal import HOSTS, Pair, VaryingValue
 
 _STRING = re.compile(jsontext.STRING, re.S)
-_PRIVATE = "/private"  # where macOS keeps what it shows without it
+_PRIVATE = "/private"  # the real parent of /tmp and /var on macOS
 _MAC = re.compile(r"(?:/private)?/var/folders/")
-_UNBOUND = ("number", "day")  # they stand for nothing
+_UNBOUND = ("number", "day")  # never paired
 _PATHS = ("run", "temporary", "home")
-# Whatever a path of another name would go on with: /tmp/tmpab is not part of /tmp/tmpabc, nor of /tmp/tmpab.txt.
+# Characters that would continue the name: /tmp/tmpab must not match in /tmp/tmpabc or /tmp/tmpab.txt.
 _BEFORE, _BEHIND = r"(?<![\w.~-])", r"(?![\w~+@%-]|\.\w)"
 
 
 class Bindings:
-    """The values that were paired so far."""
+    """The pairs of values so far."""
 
     def __init__(self) -> None:
         self._live: dict[tuple[str, str], str] = {}  # by kind and recorded value
         self._recorded: dict[tuple[int, str, str], str] = {}  # by addition, kind and live value
 
     def allow(self, pairs: Iterable[Pair], addition: int = 0) -> bool:
-        """Return whether pairs contradict neither each other nor what is bound.
+        """Return whether pairs contradict neither each other nor earlier pairs.
 
-        `addition`: the session that was recorded later and has the recorded ones.
+        `addition`: the extending session that the recorded values are from, if any.
         """
         return self.describe_contradiction(pairs, addition) is None
 
@@ -52,17 +52,17 @@ class Bindings:
         return None
 
     def knows_any(self, values: Iterable[VaryingValue]) -> bool:
-        """Return whether a live value stands for a recorded one."""
+        """Return whether any of the live values is paired."""
         live = {(kind, text) for _, kind, text in self._recorded}
         return any((_space(value.kind), value.text) in live for value in values)
 
     def are_named(self, asked: bytes) -> bool:
-        """Return whether a live value is in a text."""
+        """Return whether a text contains a paired live value."""
         text = asked.decode("utf-8", "replace").replace("\\/", "/")
         return any(value in text for _, _, value in self._recorded)
 
     def add(self, pairs: Iterable[Pair], addition: int = 0) -> None:
-        """Bind values, unless they are bound already."""
+        """Add pairs, unless their values are paired already."""
         for one, other in pairs:
             here, there = (_space(one.kind), one.text), (addition, _space(one.kind), other.text)
             is_free = self._live.get(here, other.text) == other.text and self._recorded.get(there, one.text) == one.text
@@ -71,17 +71,17 @@ class Bindings:
 
     @property
     def are_needed(self) -> bool:
-        """True if a live value is another than the recorded one."""
+        """True if a live value differs from its recorded one."""
         return any(text != live for (_, text), live in self._live.items())
 
     def put_back(self, text: bytes, asked: bytes = b"") -> bytes:
-        """Return a recorded JSON text with the live values. `asked` is the live request: what that names itself stays.
+        """Return a recorded JSON text with the live values. Recorded values that the request `asked` contains stay.
 
-        Strings are read and written as such, so that escapes are right; all else stays as it is.
+        Strings are unquoted and quoted again, so that escapes are right; all else stays unchanged.
         """
         source = text.decode("utf-8", "surrogateescape")
         said = source
-        if "\\/" in source or "\\u" in source:  # perhaps in other words
+        if "\\/" in source or "\\u" in source:  # values may be escaped
             said = "\n".join(jsontext.unquote(token[0]) for token in _STRING.finditer(source))
         there = [(kind, value) for kind, value in self._live if value in said]
         if all(self._live[bound] == bound[1] for bound in there):
@@ -97,7 +97,7 @@ class Bindings:
         return jsontext.splice(source, splices).encode("utf-8", "surrogateescape") if splices else text
 
     def _bare(self, hit: str) -> str:
-        """What was found, as it is bound: a path without what macOS puts before it."""
+        """A match as it is paired: a path without the /private of macOS."""
         return hit if ("path", hit) in self._live else hit.removeprefix(_PRIVATE)
 
     def _put(self, hit: str) -> str:
@@ -111,16 +111,16 @@ class Bindings:
 
 
 class Days:
-    """The days in requests that differ in nothing else: what was recorded for a later day is not asked for an earlier.
+    """The days in requests that differ only in days: live days must be in the same order as recorded ones.
 
-    So the answers of two days do not change places. Nothing is put back: two days may be one day the next time.
+    So the answers of two days can't swap. Days are not put back into outgoing text: two recorded days may be one live.
     """
 
     def __init__(self) -> None:
         self._seen: dict[tuple[bytes, int], set[tuple[int, int]]] = {}  # by shape and place: recorded and live days
 
     def allow(self, shape: bytes, pairs: Iterable[Pair]) -> bool:
-        """Return whether days of a request with this shape are in the order of those before it."""
+        """Return whether the days of a request fit the order of earlier ones with this shape."""
         return not any(
             (recorded - then) * (live - now) < 0
             for place, recorded, live in _days(pairs)
@@ -133,13 +133,13 @@ class Days:
 
 
 def _days(pairs: Iterable[Pair]) -> Iterator[tuple[int, int, int]]:
-    """Yield the place of each day, the recorded and the live one."""
+    """Yield each pair of days: its index, the recorded and the live day."""
     days = ((one.text, other.text) for one, other in pairs if one.kind == "day")
     return ((place, *pair) for place, pair in enumerate(days) if None not in pair)
 
 
 def _compile_pattern(bound: Sequence[tuple[str, str]]) -> re.Pattern[str]:
-    """Of several values at one place, the longest counts. Those that stay as they are count too."""
+    """Match paired values, the longest first; unchanged ones too, so that no shorter value matches inside them."""
     of = {kind: _one_of(value for space, value in bound if space == kind) for kind in ("path", "uuid", "port")}
     return re.compile(
         f"{_BEFORE}(?:{_PRIVATE})?{of['path']}{_BEHIND}"
@@ -149,7 +149,7 @@ def _compile_pattern(bound: Sequence[tuple[str, str]]) -> re.Pattern[str]:
 
 
 def _space(kind: str) -> str:
-    """The kind within which values are one to one."""
+    """The namespace of a kind: within it, pairs are one to one."""
     return "path" if kind in _PATHS else kind
 
 

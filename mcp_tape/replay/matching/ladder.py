@@ -1,8 +1,8 @@
 """The rungs below exact matching, and the recorded requests that each finds for a live one.
 
-Each rung is looser than those before it, as what was asked for adds up: what is ignored does not count when values are
-normalized, and what is the same then is so when similarities are compared. A rung has its say only when none before it
-has an answer, be it one that is repeated.
+Each rung is looser than the one before, as the options add up: ignored parts don't count when values are normalized,
+and values that are equal once normalized are equal in a similarity. A rung is tried only if no earlier one has an
+answer, not even a repeated one.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from ...wire.frames import Message
     from ..selection import Selection
 
-_CLIENTS = 256  # that share a tape, and whose values are remembered
-_READ = 32 << 20  # bytes of recordings that are compared with one request to find the nearest
-_KEPT = 8 << 20  # bytes of them that are kept parsed
-_NEAR = 0.5  # how similar a recording is that may be advised
+_CLIENTS = 256  # clients of a shared tape whose values are remembered
+_READ = 32 << 20  # most bytes of recordings compared to find the nearest
+_KEPT = 8 << 20  # most bytes of recordings cached parsed
+_NEAR = 0.5  # the least similarity that is advised
 _VARYING = {
     "paths": "if only the directory is another", "times": "if it is only a time", "uuids": "if it is only an id",
     "ports": "if it is only a port", "case": "if capitals do not matter", "space": "if white space does not matter",
@@ -38,8 +38,8 @@ _VARYING = {
 
 Choose = Callable[
     [str, "list[RecordedMessage]"], FoundRequest
-]  # of equal requests, in recorded order: takes whose turn it is
-Rung = tuple[str, Literal["ignore", "normalize", "match"], str]  # when to take it, the option, its value
+]  # takes the turn of one of several equal requests, given in recorded order
+Rung = tuple[str, Literal["ignore", "normalize", "match"], str]  # when to use it, the option, its value
 
 
 class MatchingOptions(NamedTuple):
@@ -50,21 +50,21 @@ class MatchingOptions(NamedTuple):
     normalize: tuple[str, ...] = ()
     normalizers: tuple[Callable[[Any], Any], ...] = ()
     match: tuple[str, ...] = ()
-    is_shared: bool = False  # by clients that nobody can tell apart, each with directories of its own
+    is_shared: bool = False  # by clients that can't be told apart, each with its own directories
 
 
 class MatchingPlan(NamedTuple):
-    """The rungs of some requests: what counts, what is normalized, and how near is near enough."""
+    """The rungs for some requests: the parts that count, the normalizers, and the required similarity."""
 
     number: int
     counts: Rule | None
-    by: str  # which option that comes of
+    by: str  # the option behind `counts`
     form: Form | None
     least: float | None
 
 
 class _Row(NamedTuple):
-    """A recorded request in an index: its place in the order of playing, and what of it varies."""
+    """A recorded request in an index: its number in playing order, and its varying values."""
 
     order: int
     recorded: RecordedMessage
@@ -72,14 +72,14 @@ class _Row(NamedTuple):
 
 
 class _Index(NamedTuple):
-    """The recorded requests that a live one may be: by what is equal in them, and those with hidden parts."""
+    """Recorded requests by the canonical JSON of their shape, and redacted ones apart."""
 
     rows: dict[bytes, list[_Row]]
     hidden: list[_Row]
 
 
 class Ladder:
-    """The rungs that were asked for, for one client."""
+    """The requested rungs, for one client."""
 
     def __init__(self, selection: Selection, played: Playthrough, asked: MatchingOptions) -> None:
         self._selection = selection
@@ -90,19 +90,19 @@ class Ladder:
         functions = [(Target(), Normalizer(function=function)) for function in asked.normalizers]
         self._normalizers = [*map(targets.parse_normalizer, asked.normalize), *functions]
         self._manners = [targets.parse_manner(source) for source in asked.match]
-        self._plans: dict[tuple[tuple[int, ...], float | None], MatchingPlan] = {}  # by the options that make it
+        self._plans: dict[tuple[tuple[int, ...], float | None], MatchingPlan] = {}  # by option
         self._indexes: dict[tuple[int, str, str | None, bool], _Index] = {}
         self._rows: dict[str, list[RecordedMessage]] = {}  # by method
         self._parsed: dict[Position, tuple[Any, int]] = {}
         self._parsed_bytes = 0
-        self._known: set[Position] = set()  # exact ones whose values stand for themselves
+        self._known: set[Position] = set()  # exact matches, whose values are paired with themselves
         self._days = Days()
         self._is_shared = asked.is_shared
         self._all_bindings = [Bindings()]
-        self._bindings = self._all_bindings[0]  # those of the client whose request is looked for
+        self._bindings = self._all_bindings[0]  # of the client that sent the current request
 
     def find(self, message: Message, params: Any, choose: Choose) -> FoundRequest | None:
-        """Return the recorded request that a live one is by the first rung that has one, and take its turn."""
+        """Find the recorded request by the first rung that has one, and take its turn."""
         method, name = message.method or "", message.name
         plan = self.plan(method, name)
         live = self._keep_counted(plan, match.request_identity(method, params))
@@ -117,7 +117,7 @@ class Ladder:
         return None
 
     def _bindings_of_client(self, plan: MatchingPlan, live: Any) -> list[Bindings]:
-        """Return the bindings of the client that asks; if none of its values is known, those of all, and new ones."""
+        """Return the bindings of the requesting client; if its values are unknown, all bindings and new ones."""
         if plan.form is None or not self._is_shared:
             return self._all_bindings[:1]
         varying = plan.form.read(live)[1]
@@ -142,7 +142,7 @@ class Ladder:
         return self._find_nearest(plan, method, name, live, choose) if plan.least is not None else None
 
     def plan(self, method: str, name: str | None) -> MatchingPlan:
-        """Return the rungs of the requests with a method and a name."""
+        """Return the rungs for requests with a method and a name."""
         options = [*self._ignored, *self._named, *self._normalizers]
         fitting = tuple(at for at, (target, _) in enumerate(options) if target.fits(method, name))
         least = targets.required_similarity(self._manners, method, name)
@@ -156,12 +156,12 @@ class Ladder:
             self._plans[fitting, least] = plan
         return plan
 
-    # -- what is equal
+    # -- equal requests
 
     def _equal_requests(
         self, plan: MatchingPlan, form: Form | None, method: str, name: str | None, live: Any
     ) -> list[RecordedMessage]:
-        """Return the requests that are equal to a live one, in recorded order, and contradict nothing that is bound."""
+        """Return the recorded requests equal to a live one that contradict no binding, in recorded order."""
         index = self._index(plan, form, method, name if self._is_of_one_name(plan, method) else None)
         shape, varying = form.read(live) if form else (live, [])
         rows = index.rows.get(jsontext.canonical_bytes(shape), [])
@@ -181,7 +181,7 @@ class Ladder:
         return [row.recorded for row in (sorted([*rows, *hidden]) if hidden else rows)]
 
     def _is_in_turn(self, row: RecordedMessage, shape: bytes, pairs: list[Pair]) -> bool:
-        """Return whether the days of a request are in the order of those before; what is repeated starts over."""
+        """Return whether the days of a request are in order. A repeated request is always in order."""
         return row.place in self._played.taken or self._days.allow(shape, pairs)
 
     def _remember_days(self, plan: MatchingPlan, recorded: RecordedMessage, live: Any) -> None:
@@ -191,7 +191,7 @@ class Ladder:
             self._days.add(_shape_key(recorded.method or "", recorded.name, shape), pairs)
 
     def _fits(self, plan: MatchingPlan, form: Form | None, row: RecordedMessage, live: Any, shape: Any) -> bool:
-        """Return whether a recording with hidden parts may be a live request."""
+        """Return whether a redacted recording matches a live request."""
         recorded = self._recorded_content(plan, row)
         if form is None:
             return match.fits_redacted(recorded, live)
@@ -202,7 +202,7 @@ class Ladder:
         return pairs is not None and self._bindings.allow(pairs, self._selection.addition(session))
 
     def contradiction(self, message: Message, row: RecordedMessage) -> str | None:
-        """Describe the pair of values for which a recording that is equal but for these does not answer."""
+        """Describe the pair of values that keeps an otherwise equal recording from answering."""
         plan = self.plan(message.method or "", message.name)
         live = self._keep_counted(plan, match.request_identity(message.method or "", message.body.get("params")))
         pairs = plan.form.pairs(self._recorded_content(plan, row), live) if plan.form else ()
@@ -225,7 +225,7 @@ class Ladder:
         return index
 
     def _is_of_one_name(self, plan: MatchingPlan, method: str) -> bool:
-        """Return whether only the requests of the same tool or prompt can be equal."""
+        """Return whether only requests of the same tool or prompt can be equal."""
         return protocol.is_addressed(method) and (plan.counts is None or plan.counts(("params", "name")))
 
     def _candidates(self, method: str, name: str | None) -> Iterator[RecordedMessage]:
@@ -240,7 +240,7 @@ class Ladder:
         return asked if plan.counts is None else match.counted_part(plan.counts, asked)
 
     def _params(self, row: RecordedMessage) -> tuple[Any, int]:
-        """Return the params of a recorded request, and the bytes of it; those that were read are kept, up to a size."""
+        """Return the params of a recorded request and its size in bytes; cached, up to `_KEPT` bytes."""
         found = self._parsed.get(row.place)
         if found is None:
             text = self._selection.text(row)
@@ -250,15 +250,15 @@ class Ladder:
                 self._parsed[row.place] = found
         return found
 
-    # -- what stands for what
+    # -- pairs of values
 
     def _bind(self, plan: MatchingPlan, recorded: RecordedMessage, live: Any) -> None:
-        """Bind the values of a request that was found to those of the live one."""
+        """Pair the values of a matched request with those of the live one."""
         if plan.form is not None:
             self._add(plan.form.pairs(self._recorded_content(plan, recorded), live), recorded.session)
 
     def hear(self, asked: RecordedMessage, recorded: dict[str, Any], live: dict[str, Any]) -> bool:
-        """Bind the values of an answer of the client's, such as its roots; False if it is not the recorded one."""
+        """Pair the values of a client's answer, such as its roots; False if it does not match the recorded one."""
         form = self.plan(asked.method or "", None).form
         one, other = recorded.get("result"), live.get("result")
         if form is None or one is None or other is None:
@@ -280,13 +280,13 @@ class Ladder:
             self.put_back = self._put_back
 
     def _put_back(self, text: bytes, asked: bytes = b"") -> bytes:
-        """Put the live values of the client that has asked into a recorded text."""
+        """Put the requesting client's values into a recorded text."""
         every = self._all_bindings
         own = every[0] if len(every) == 1 else next((one for one in every if one.are_named(asked)), every[0])
         return own.put_back(text, asked)
 
     def _learn(self) -> None:
-        """Take note of what was played exactly: its values stand for themselves."""
+        """Pair the values of exact matches with themselves."""
         for place in sorted(self._played.taken - self._known - self._played.bent):
             self._known.add(place)
             row = self._selection.at(place)
@@ -294,7 +294,7 @@ class Ladder:
             varying = plan.form.read(self._recorded_content(plan, row))[1] if plan.form else []
             self._all_bindings[0].add(((one, one) for one in varying), self._selection.addition(row.session))
 
-    # -- what is nearest
+    # -- the nearest request
 
     def _find_nearest(
         self, plan: MatchingPlan, method: str, name: str | None, live: Any, choose: Choose
@@ -303,7 +303,7 @@ class Ladder:
             self._learn()
         rows = list(self._candidates(method, name if protocol.is_addressed(method) else None))
         taken = self._played.taken
-        # What was played is compared only where nothing else is near: it may be repeated.
+        # Played requests come last: they can only be repeated.
         for some in ([row for row in rows if row.place not in taken], [row for row in rows if row.place in taken]):
             best = self._best_match(plan, method, name, some, live)
             found = choose(method, [best[1]]) if best else None
@@ -315,7 +315,7 @@ class Ladder:
     def _best_match(
         self, plan: MatchingPlan, method: str, name: str | None, rows: Iterable[RecordedMessage], live: Any
     ) -> tuple[float, RecordedMessage] | None:
-        """Return the first of the most similar requests, if that is similar enough."""
+        """Return the most similar request, the first of several, if it is similar enough."""
         form = plan.form or Form(())
         nearness = nearness_for(self._selection, method, name, form.comparable_leaves)
         best: tuple[float, RecordedMessage] | None = None
@@ -337,13 +337,13 @@ def _shape_key(method: str, name: str | None, shape: Any) -> bytes:
 
 
 def nearness_for(selection: Selection, method: str, name: str | None, read: Read = read_verbatim) -> Nearness:
-    """Return what compares the requests with a method and a name."""
+    """Return the comparison for requests with a method and a name."""
     defaults = _defaults(selection).get(name or "", {}) if method == protocol.CALL else {}
     return Nearness(read, defaults, not protocol.is_addressed(method))
 
 
 def _defaults(selection: Selection) -> dict[str, dict[str, Any]]:
-    """The defaults of arguments, by tool and name, as the recorded lists of tools declare them."""
+    """The defaults of arguments, by tool and argument, from the recorded lists of tools."""
     found: dict[str, dict[str, Any]] | None = selection.cache.get(_defaults)
     if found is None:
         found = {}
@@ -366,12 +366,12 @@ def rungs(
     paths: Sequence[str],
     discreet: DiagnosticRedactor,
 ) -> list[Rung]:
-    """Return the strictest rungs that would take a recording for a request, of those that were not asked for yet.
+    """Return the strictest rungs, not requested yet, by which a recording would answer a request.
 
-    `differing`: where they differ, with both values; `paths` is the same in words.
+    `differing`: the paths that differ, with both values; `paths`: the same paths as text.
     """
     method = message.method or ""
-    # To be pasted, so names must be as they are; one that hides something, or would break the line, is left out.
+    # For pasting, so names must be exact: leave out one that contains a secret, or would break the line.
     own, name = (text if text and discreet.remark(text) == text else None for text in (method, message.name))
 
     def limit_target(value: str) -> str:

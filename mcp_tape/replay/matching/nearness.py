@@ -1,13 +1,13 @@
-"""How near a request is to a recorded one, from 0 to 1: other words for one question are near, another question is not.
+"""The similarity of two requests, from 0 to 1: the same question in other words is near, another question is not.
 
-Only free text bends: a string with a space that is no code, path or id. Everything else must be equal. Texts are
-compared by their words: by their characters, Bern and Basel are alike. What turns a question into another is strict:
+Only free text may differ: a string with a space that is not code, a path or an id. All else must be equal. Texts are
+compared by words, as by characters Bern resembles Basel. Parts that change the question are strict:
 
 - names, numbers, negations and the like (`_STRICT`) must be the same, in the same order
-- the words behind *from*, *to*, *by*, *not* … (`_DIRECTIONS`) must not change places
-- if each text has words that the other lacks, one thing was put in the place of another: half as near
+- the words after *from*, *to*, *by*, *not* … (`_DIRECTIONS`) must not change places
+- if each text has words that the other lacks, something was replaced: this halves the similarity
 
-What remains is the share of the words that both have. Words without a meaning of their own do not count.
+The similarity is the share of words in common. Function words do not count.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from typing import Any, NamedTuple
 
 from ...wire import jsontext, protocol
 
-NEAREST = 0.9  # how near a call must be, unless that is given: see docs/replay-rules.md
-MOST = 0.99  # of what is not equal
-_OPTIONAL = 0.95  # with a member more or less that does not change the question
-_OTHER_ORDER = 0.9  # of a list
-_LONGEST = 1 << 16  # characters of a text that is compared by its words
+NEAREST = 0.9  # the default similarity required: see docs/replay-rules.md
+MOST = 0.99  # the most for unequal values
+_OPTIONAL = 0.95  # for a member more or less that does not change the question
+_OTHER_ORDER = 0.9  # for a list in another order
+_LONGEST = 1 << 16  # most characters of a text compared by words
 
 
 def _set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# The words are English. Those of other languages all count, so a miss is likelier there.
+# English only. In other languages all words count, so misses are likelier.
 _EMPTY = _set("a an the is are be of in at for with and about that which this these those it its there also please")
 _ASKING = _set(  # at the beginning of a text
     "can could would you i we us me want need like to show give tell find search look get fetch list let know what do "
@@ -44,12 +44,12 @@ _STRICT = _set(
     "first second third last next previous half double twice two three four five six seven eight nine ten eleven "
     "twelve twenty thirty fifty hundred thousand million billion today tonight tomorrow yesterday"
 )
-# The last word in the names of members that are no free text, whatever they hold.
+# The last word in the names of members that never hold free text.
 _EXACT = _set(
     "command cmd code script sql expression regex pattern selector xpath args path file filename directory uri url id "
     "ids cursor token key ref hash"
 )
-_HOW_MANY = _set("limit maxresults numresults maxitems maxcount pagesize perpage topk")  # more or less of one answer
+_HOW_MANY = _set("limit maxresults numresults maxitems maxcount pagesize perpage topk")  # the size of an answer
 _SQL = r"\s*(?:select|insert|update|delete|with|create|alter|drop)\b.*\b(?:from|into|set|table|as)\b"
 _CODE = re.compile(rf"[{{}}<>=|\\]|(?is:\A{_SQL})")
 _ENDS = " \t.,:;!?…'\"`()[]“”‘’«»"  # around a word
@@ -57,11 +57,11 @@ _PLAIN = re.compile(r"[^\W\d_]+(?:[-'’][^\W\d_]+)*")
 _NAME_PARTS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
 _ABSENT = object()
 
-Read = Callable[[Any, Any, str], tuple[Any, Any]]  # what is compared of two leaves under a key
+Read = Callable[[Any, Any, str], tuple[Any, Any]]  # returns the values to compare, of two leaves under a key
 
 
 def arguments(method: str, asked: Any) -> Any:
-    """Return the part of a request that is compared: not the name of a tool or prompt, which is the same."""
+    """Return the part of a request to compare: without the name of a tool or prompt, which is equal."""
     if isinstance(asked, dict) and protocol.is_addressed(method):
         return {key: value for key, value in asked.items() if key != "name"}
     return asked
@@ -75,11 +75,11 @@ class Nearness(NamedTuple):
     """Compares the requests of one kind."""
 
     read: Read = read_verbatim
-    defaults: Mapping[str, Any] = {}  # of optional arguments, as the recorded server declares them
-    any_string: bool = False  # compare all strings by their words, free text or not
+    defaults: Mapping[str, Any] = {}  # of optional arguments, declared by the recorded server
+    any_string: bool = False  # compare all strings by words, free text or not
 
     def of(self, one: Any, other: Any, key: str = "") -> float:
-        """Return how near two values under a key are."""
+        """Return the similarity of two values under a key."""
         if isinstance(one, dict) and isinstance(other, dict):
             return self._object_nearness(one, other, self.defaults if key == "arguments" else {})
         if isinstance(one, list) and isinstance(other, list):
@@ -100,7 +100,7 @@ class Nearness(NamedTuple):
         found = 1.0
         for name in sorted(one.keys() ^ other.keys()):
             found *= _optional_nearness(name, one.get(name, other.get(name)), defaults.get(name, _ABSENT))
-        nearest = 1.0  # a product would punish a request for having many members
+        nearest = 1.0  # the minimum: a product would penalize requests with many members
         for name in sorted(one.keys() & other.keys()):
             nearest = min(nearest, self.of(one[name], other[name], name)) if found and nearest else 0.0
         return found * nearest
@@ -117,7 +117,7 @@ class Nearness(NamedTuple):
 
 
 def _optional_nearness(name: str, value: Any, default: Any) -> float:
-    """Return how near two objects are of which one has a member more."""
+    """Return the similarity of two objects if one has a member more."""
     says_nothing = value is False or value in (None, "", [], {})
     is_how_many = type(value) is int and re.sub("[_-]", "", name).lower() in _HOW_MANY
     return _OPTIONAL if says_nothing or is_how_many or _are_equal(value, default) else 0.0
@@ -136,8 +136,8 @@ def _are_free_text(one: str, other: str, key: str) -> bool:
 
 class _Text(NamedTuple):
     words: tuple[str, ...]  # that count
-    strict: frozenset[str]  # those of them that the other text must have, too
-    directed: dict[str, set[str]]  # by the direction, the words behind it
+    strict: frozenset[str]  # words that the other text must have, too
+    directed: dict[str, set[str]]  # the words after each direction
 
 
 def _text_nearness(one: str, other: str) -> float:
@@ -172,7 +172,7 @@ def _read(text: str) -> _Text:
         bare = chunk.strip(_ENDS)
         begins, is_first = is_first, chunk[-1] in ".!?:" or not bare.strip("-–—")
         lower = bare.lower()
-        is_small = bare[1:] == bare[1:].lower()  # not WHO, nor IT
+        is_small = bare[1:] == bare[1:].lower()  # false for WHO and IT
         if not bare.strip("-–—") or (is_asking and lower in _ASKING) or (is_small and lower in _EMPTY):
             continue
         is_asking = is_asking and lower == "how"

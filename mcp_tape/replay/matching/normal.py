@@ -1,7 +1,6 @@
-"""Values as they are compared: with what varies from run to run made equal, and kept apart.
+"""Normalizes values for comparison: replaces the parts that vary from run to run by marks, and returns those parts.
 
-A text is read once by each normalizer, which puts a mark where it has found something. Marks are not read again, so
-that what was normalized stays as it is.
+Each normalizer reads a text once and leaves a mark at each match. Later normalizers skip marks.
 """
 
 from __future__ import annotations
@@ -21,21 +20,21 @@ from .targets import READY, Normalizer
 
 _STOPS = r"""\s"'`<>|;,:?*(){}\[\]\\\0"""
 _PATH = rf"\0[a-z]+\0[^{_STOPS}]*|(?<![\w.~-])/(?!/)[^{_STOPS}]*"
-# What varies of a path is its beginning: pytest's directory of a run, a random name, somebody's home.
+# The beginning of a path varies: pytest's directory of a run, a random name, a home directory.
 _BASES = r"(?:/var/folders/[^/]+/[^/]+/[A-Z]|/tmp|/var/tmp|/dev/shm)"
 _ROOT = (
     r"(?P<private>/private)?(?:"
-    r"(?P<made>(?:/[^/]+)*?/tmp[a-z0-9_]{8})"  # also in the directory of a run
+    r"(?P<made>(?:/[^/]+)*?/tmp[a-z0-9_]{8})"  # also inside the directory of a run
     r"|(?P<run>(?:/[^/]+)*/(?:pytest-of-[^/]+/pytest-\d+(?:/popen-gw\d+)?|popen-gw\d+))"
     rf"|(?P<temporary>{_BASES}/[^/]+)"
     r"|(?P<home>/(?:home|Users)/[^/]+|/root)"
     r")(?=/|\Z)"
 )
-_NAME = re.compile(r"\.?\w{4,}")  # a random part; of mktemp, behind a dot
-_END = ".!"  # that a sentence may put behind a path
+_NAME = re.compile(r"\.?\w{4,}")  # a random part; mktemp puts a dot before it
+_END = ".!"  # punctuation after a path at the end of a sentence
 
 _HEX = "[0-9a-fA-F]"
-_UUID = (  # not one beside what was normalized: before that it had none of its ends
+_UUID = (  # not beside a mark: it was part of a longer word before
     rf"(?<![0-9A-Za-z\0-])(?:{_HEX}{{8}}(?:-{_HEX}{{4}}){{3}}-{_HEX}{{12}}"
     rf"|{_HEX}{{12}}[1-8]{_HEX}{{3}}[89abAB]{_HEX}{{15}})(?![0-9A-Za-z\0-])"
 )
@@ -53,13 +52,13 @@ _TIMES = (
     rf"|(?P<date>(?<!\d){_DATE}(?!\d))"
     rf"|(?P<clock>(?<![\d:]){_CLOCK}:[0-5]\d(?:[.,]\d+)?(?![\d:]))"
 )
-# Seconds since 1970 look like other numbers. Milliseconds and less, of this century, do not.
+# Seconds since 1970 look like any number, so the key decides. Milliseconds and smaller units are distinctive.
 _SECONDS = (10**9, 4_102_444_800)
 _TIMELY = re.compile(r"(?i)time|date|(?:^|_)(?:at|ts|now|since|until|after|before|expir\w*)(?:_|$)|[a-z]At$")
 
 
 class VaryingValue(NamedTuple):
-    """Something that varies, and stands in a value: a path's root, an id, a port, a number, the day of a time."""
+    """A varying part of a value: a path's root, an id, a port, a number, the day of a time."""
 
     kind: str
     text: Any
@@ -69,7 +68,7 @@ Pair = tuple[VaryingValue, VaryingValue]  # recorded and live
 
 
 class Form:
-    """What a set of normalizers makes of values."""
+    """Applies a set of normalizers to values."""
 
     def __init__(self, normalizers: Iterable[Normalizer]) -> None:
         given = list(normalizers)
@@ -89,9 +88,9 @@ class Form:
         self._readers = [(re.compile(source, flags), read) for name, (source, read) in readers.items() if name in names]
 
     def read(self, value: Any) -> tuple[Any, list[VaryingValue]]:
-        """Return a value with what varies replaced by marks, and what varies, in the order of sorted keys.
+        """Return a value with its varying parts replaced by marks, and those parts, in the order of sorted keys.
 
-        Of two values that may be the same, the first are equal, and the second stand for each other one by one.
+        Two values may match if the marked values are equal and the varying parts pair up one by one.
         """
         found: list[VaryingValue] = []
         return self._read(value, "", found), found
@@ -106,7 +105,7 @@ class Form:
         return shape
 
     def normalize_leaf(self, value: Any, key: str = "") -> tuple[Any, list[VaryingValue]]:
-        """Return a value without parts, normalized, and what of it varies, in order. `key` is what it stands under."""
+        """Return a leaf value, normalized, and its varying parts, in order. `key`: the member that holds it."""
         found: list[VaryingValue] = []
         for function in self._functions:
             value = _call_normalizer(function, value)
@@ -121,9 +120,9 @@ class Form:
         return value, found
 
     def pair_leaves(self, recorded: Any, live: Any, key: str = "") -> list[Pair] | None:
-        """Return what must stand for what if two leaves are to be the same; None if they are not.
+        """Return the pairs under which two leaves are the same; None if they are not.
 
-        A placeholder in the recorded one stands for any text.
+        A placeholder in the recorded leaf matches any text.
         """
         one, ours = self.normalize_leaf(recorded, key)
         other, theirs = self.normalize_leaf(live, key)
@@ -133,15 +132,15 @@ class Form:
         return self.pair_values(ours, theirs)
 
     def comparable_leaves(self, recorded: Any, live: Any, key: str = "") -> tuple[Any, Any]:
-        """Return what is to be compared of two leaves: equal values, if they are the same."""
+        """Return the values to compare for two leaves: equal ones if the leaves are the same."""
         if self.pair_leaves(recorded, live, key) is not None:
             return live, live
         one, other = (value if _is_number(value) else self.normalize_leaf(value, key)[0] for value in (recorded, live))
         return (one, other) if one != other else (recorded, live)
 
     def pair_values(self, recorded: list[VaryingValue], live: list[VaryingValue]) -> list[Pair] | None:
-        """Return what must stand for what, of two values of one shape; None if it cannot."""
-        if len(recorded) != len(live):  # as a value has held marks of its own
+        """Return the pairs of varying parts of two values with equal shapes; None if they can't be paired."""
+        if len(recorded) != len(live):  # a value contained marks of its own
             return None
         pairs = list(zip(recorded, live, strict=True))
         return pairs if all(self._may_pair(*pair) for pair in pairs) else None
@@ -152,7 +151,7 @@ class Form:
         return self._tolerance is not None
 
     def pairs(self, recorded: Any, live: Any, key: str = "") -> Iterator[Pair]:
-        """Yield what must stand for what, of two values of which some leaves are the same."""
+        """Yield the pairs of varying parts in all leaves of two values that are the same."""
         if isinstance(recorded, dict) and isinstance(live, dict):
             for name in sorted(recorded.keys() & live.keys()):
                 yield from self.pairs(recorded[name], live[name], name)
@@ -210,7 +209,7 @@ def _mark_time(hit: re.Match[str], found: list[VaryingValue]) -> str:
 
 
 def _day(text: str) -> int | None:
-    """The number of the day of a date; None if no calendar has it."""
+    """The ordinal of a date; None if it is not a valid date."""
     digits = "".join(filter(str.isdigit, text[:10]))
     try:
         parts = parsedate(text)[:3] if text[:1].isalpha() else (digits[:4], digits[4:6], digits[6:8])  # type: ignore[index]
@@ -220,7 +219,7 @@ def _day(text: str) -> int | None:
 
 
 def _epoch_day(value: Any) -> int:
-    """The number of the day of a time since 1970, in whatever unit."""
+    """The ordinal of the day of a time since 1970, in any unit."""
     last = _SECONDS[1]
     while abs(value) >= last:
         value /= 1000
@@ -242,12 +241,12 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_close(one: Any, other: Any, tolerance: str) -> bool:
-    """Compare as people write numbers: 0.3 and 0.2 are 0.1 apart."""
+    """Compare numbers in decimal: 0.3 and 0.2 are 0.1 apart."""
     return one == other or abs(Decimal(str(one)) - Decimal(str(other))) <= Decimal(tolerance)
 
 
 def distance(pairs: Iterable[Pair]) -> Decimal:
-    """Return how far numbers are apart, all together."""
+    """Return the sum of the distances between paired numbers."""
     numbers = [(one.text, other.text) for one, other in pairs if one.kind == "number"]
     return sum((abs(Decimal(str(one)) - Decimal(str(other))) for one, other in numbers), Decimal(0))
 
@@ -257,9 +256,9 @@ def _last_name(path: str) -> str:
 
 
 def are_random(one: str, other: str) -> bool:
-    """Return whether two names may have come of one call that makes up names: the same but for a random part.
+    """Return whether two names are equal except for a random part, as one call that makes up names returns them.
 
-    As of `tempfile`, `mktemp` and `fs.mkdtemp`: https://docs.python.org/3/library/tempfile.html#tempfile.mkdtemp
+    Such as `tempfile`, `mktemp` and `fs.mkdtemp`: https://docs.python.org/3/library/tempfile.html#tempfile.mkdtemp
     """
     if one == other or all(map(_ONLY_UUID.fullmatch, (one, other))):
         return True
@@ -277,7 +276,7 @@ def _split_ending(name: str) -> tuple[str, str]:
 
 
 def _common_head(one: str, other: str) -> int:
-    """Return the length of what two names have in common, up to a separator."""
+    """Return the length of the common beginning of two names, up to a separator."""
     same = next((at for at, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), 0)
     return max(one.rfind(mark, 0, same) for mark in "-_.") + 1
 
@@ -295,7 +294,7 @@ def _lower_but_placeholders(text: str) -> str:
 
 
 def _call_normalizer(function: Callable[[Any], Any], value: Any) -> Any:
-    """Return what a function makes of a value. What JSON cannot hold may be another each time, so it is refused."""
+    """Apply a normalizer to a value. Refuse a result that JSON can't hold: it may differ each time."""
     name = getattr(function, "__qualname__", repr(function))
     try:
         made = function(value)
@@ -310,7 +309,7 @@ def _call_normalizer(function: Callable[[Any], Any], value: Any) -> Any:
 
 
 def explaining_normalizer(recorded: Any, live: Any, step: str | int) -> str | None:
-    """Return the first of the ready normalizers that makes two values at the end of a path the same."""
+    """Return the first built-in normalizer that makes two values at the end of a path the same."""
     if any(isinstance(value, dict | list) or match.is_absent(value) for value in (recorded, live)):
         return None
     forms = ((name, Form([Normalizer(name)])) for name in READY)

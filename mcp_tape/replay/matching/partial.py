@@ -1,8 +1,8 @@
-"""Recordings written by hand: stubs, and lines without a handshake. What they leave out is made up or not compared.
+"""Recordings written by hand: stubs, and lines without a handshake. Missing parts are made up or not compared.
 
-The arguments of a stub may be partial: it answers each call that has at least these. Of several, the one with most
-arguments answers, then the first. A call whose arguments do not fit the tool's input schema gets a server's answer to
-that. The handshake and the lists, where there are none, are made from the recorded calls.
+The arguments of a stub may be partial: it answers each call that has at least these. Of several stubs, the one with the
+most arguments answers, then the first. A call whose arguments do not fit the tool's input schema gets an error, as from
+a server. A missing handshake and missing lists are made from the recorded calls.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ StandIn = Callable[[ClientCall], Send | None]
 
 
 class PartialLadder(Ladder):
-    """A ladder whose first rung takes a recording for each call that has at least its arguments."""
+    """A ladder whose first rung matches a recording to calls with at least its arguments."""
 
     def find(self, message: Message, params: Any, choose: Choose) -> FoundRequest | None:
         method = message.method or ""
         if protocol.is_addressed(method):
             found = choose(method, self._fullest(method, message.name, _arguments(params)))
             if found.recorded is not None:
-                return found  # as meant, and so exact
+                return found  # intended, so not reported as inexact
         return super().find(message, params, choose)
 
     def _fullest(self, method: str, name: str | None, live: Any) -> list[RecordedMessage]:
-        """The fitting recordings with most arguments: the first, and those that ask the same."""
+        """The fitting recordings with the most arguments: the first, and those equal to it."""
         best: list[RecordedMessage] = []
         most, same = -1, b""
         for row in self._candidates(method, name):
@@ -71,7 +71,7 @@ def contains(live: Any, recorded: Any) -> bool:
 
 
 class HandWritten:
-    """Answers to what a recording written by hand leaves out. `stand_in` answers before it does."""
+    """Answers requests that a hand-written recording leaves out. `stand_in` is asked first."""
 
     def __init__(self, selection: Selection, note: Callable[[str], None], stand_in: StandIn | None) -> None:
         self._selection = selection
@@ -95,7 +95,7 @@ class HandWritten:
 
     @cached_property
     def _capabilities(self) -> dict[str, Any]:
-        """What the recorded calls show that the server has; nothing if a handshake was recorded."""
+        """The capabilities that the recorded calls imply; empty if a handshake was recorded."""
         if any(map(self._selection.has_method, protocol.INTRODUCTIONS)):
             return {}
         return protocol.legacy_capabilities(None, self._selection.has_method)
@@ -126,10 +126,10 @@ class HandWritten:
             else:
                 yield {"uri": name, "name": name}
 
-    # -- arguments that do not fit
+    # -- invalid arguments
 
     def _refusal(self, call: ClientCall) -> Send | None:
-        """What a server answers to arguments that its input schema does not allow."""
+        """The answer to a call whose arguments do not fit the input schema; None if they fit."""
         schema = self._schemas.get(call.message.name or "")
         why = misfit(schema, _arguments(call.message.body.get("params"))) if schema is not None else ""
         if not why:
@@ -149,7 +149,7 @@ class HandWritten:
 
 
 def _examples(several: Iterable[Any]) -> dict[str, Any]:
-    """Properties of a schema, with the recorded values as examples: nothing else is known of them."""
+    """The properties of a schema, with the recorded values as examples."""
     found: dict[str, dict[str, list[Any]]] = {}
     for arguments in several:
         for name, value in arguments.items() if isinstance(arguments, dict) else ():

@@ -1,4 +1,4 @@
-"""`TARGET=VALUE`, as options of matching are written: which requests one is for, and what it asks for."""
+"""Parses matching options, `TARGET=VALUE`: the requests that an option applies to, and its value."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from ...wire import protocol
 from ...wire.jsonpath import JsonPath
 from .nearness import NEAREST
 
-TARGET = r"(?P<method>[^=:@]+)(?::(?P<name>[^=@]+))?"  # of faults, too
+TARGET = r"(?P<method>[^=:@]+)(?::(?P<name>[^=@]+))?"  # also used by faults
 _SPEC = re.compile(rf"{TARGET}=(?P<rest>.*)", re.S)
 READY = ("paths", "times", "uuids", "ports", "case", "space")
 _NUMBERS = "numbers"
 
 
 class Target(NamedTuple):
-    """The requests that an option is for: all, those of a method, or those of a tool, prompt or resource."""
+    """The requests that an option applies to: all, those of a method, or those of a tool, prompt or resource."""
 
     method: str | None = None
     name: str | None = None
@@ -32,7 +32,7 @@ class Target(NamedTuple):
 
 
 class Normalizer(NamedTuple):
-    """One of the ready ones, a tolerance for numbers, or a function of a value."""
+    """A built-in normalizer, a tolerance for numbers, or a function of a value."""
 
     name: str = ""
     tolerance: str | None = None
@@ -40,15 +40,15 @@ class Normalizer(NamedTuple):
 
 
 def split(source: str) -> tuple[Target, str]:
-    """Split off the target, if there is one. A JSONPath starts with $, and a target does not."""
+    """Split off the target, if any. A JSONPath starts with `$`; a target does not."""
     found = None if source.startswith("$") else _SPEC.fullmatch(source)
     return (Target(found["method"], found["name"]), found["rest"]) if found else (Target(), source)
 
 
 def write_option(method: str, name: str | None, value: str) -> str:
-    """Return an option for the requests with a method and a name; for the method alone, if the name cannot stand there.
+    """Return an option for requests with a method and a name.
 
-    Just the value where not even that can.
+    Falls back to the method alone, or to the bare value, if the target's characters can't be written in an option.
     """
     for target in (f"{method}:{name}", method):
         if (name is not None or target == method) and split(f"{target}={value}")[1] == value:
@@ -57,13 +57,13 @@ def write_option(method: str, name: str | None, value: str) -> str:
 
 
 def parse_path(source: str) -> tuple[Target, JsonPath]:
-    """`[TARGET=]JSONPATH`; ValueError when it is none."""
+    """Parse `[TARGET=]JSONPATH`. Raises ValueError."""
     target, rest = split(source)
     return target, JsonPath(rest)
 
 
 def parse_normalizer(source: str) -> tuple[Target, Normalizer]:
-    """`[TARGET=]NAME`, with the name of a ready normalizer, `numbers:TOLERANCE` or MODULE:FUNCTION; else ValueError."""
+    """Parse `[TARGET=]NAME`: a built-in normalizer, `numbers:TOLERANCE` or MODULE:FUNCTION. Raises ValueError."""
     target, rest = split(source)
     name, colon, value = rest.partition(":")
     if name == _NUMBERS:
@@ -79,7 +79,7 @@ def parse_normalizer(source: str) -> tuple[Target, Normalizer]:
 
 
 def parse_manner(source: str) -> tuple[Target, float | None]:
-    """`[TARGET=]exact` or `[TARGET=]nearest[:SIMILARITY]`: the similarity that is enough, None for exact."""
+    """Parse `[TARGET=]exact` (None) or `[TARGET=]nearest[:SIMILARITY]` (the required similarity)."""
     target, rest = split(source)
     if rest == "exact":
         return target, None
@@ -103,9 +103,9 @@ def check_manner(source: str) -> None:
 
 
 def required_similarity(manners: Iterable[tuple[Target, float | None]], method: str, name: str | None) -> float | None:
-    """Return the similarity that is enough for a request: the most detailed target counts, of several the last.
+    """Return the similarity required for a request. The most specific target wins; of several, the last.
 
-    Without a target, only calls of tools and prompts bend: a resource or a page of a list is none like another.
+    Without a target, only calls of tools and prompts may match loosely: no resource or list page replaces another.
     """
     fitting = [(target.detail, at, least) for at, (target, least) in enumerate(manners) if target.fits(method, name)]
     detail, _, least = max(fitting, default=(0, 0, None))

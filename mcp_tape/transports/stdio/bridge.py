@@ -1,11 +1,11 @@
-"""A program that joins its stdin and stdout to a Unix socket, whose path it is given.
+"""A program that joins its stdin and stdout to the Unix socket at a given path.
 
-Started for each test, so it imports nothing but what it needs, not even its own package.
+Started for each test, so it imports as little as it can, not even its own package.
 """
 
 from __future__ import annotations
 
-import _socket  # these two without what the modules of the same name would load: that takes longer than all the rest
+import _socket  # the public modules load more, which takes longer than everything else here
 import _thread
 import fcntl
 import os
@@ -13,9 +13,9 @@ import select
 import sys
 import termios
 
-PID_BYTES = 4  # sent first; the exit code is left in a file that is named after it
+PID_BYTES = 4  # sent first; a file named after the process id holds the exit code
 _CHUNK = 1 << 16
-_LOOKS, _PAUSE = 1000, 0.0005  # seconds: half of one at the most to wait for a client to read
+_LOOKS, _PAUSE = 1000, 0.0005  # seconds; waits at most half a second for a client to read
 
 
 def main(path: str) -> int:
@@ -32,7 +32,7 @@ def main(path: str) -> int:
 
 
 def _pass_to_server(source: int, server: _socket.socket) -> None:
-    """Pass the client's messages on to the server, even while the client reads nothing."""
+    """Pass the client's messages to the server, even while the client reads nothing."""
     try:
         while data := os.read(source, _CHUNK):
             server.sendall(data)
@@ -42,11 +42,11 @@ def _pass_to_server(source: int, server: _socket.socket) -> None:
 
 
 def _pass_to_client(server: _socket.socket, target: int) -> None:
-    """Pass the server's messages on to the client, each piece once the last was read, within bounds.
+    """Pass the server's messages to the client, each piece once the client has read the one before, within bounds.
 
-    TypeScript clients forget a call's progress when its answer comes in the same read.
+    TypeScript clients lose a call's progress if its answer comes in the same read.
     """
-    reads = True  # the client does, as far as we know
+    reads = True  # the client reads, as far as we know
     while data := server.recv(_CHUNK):
         rest = memoryview(data)
         while rest:
@@ -59,9 +59,9 @@ def _pass_to_client(server: _socket.socket, target: int) -> None:
 
 
 def _unread(target: int) -> int:
-    """Bytes that lie there for the client to read; 0 where the system does not say.
+    """The number of bytes that the client has not read yet; 0 if the system does not report it.
 
-    As in serve.py, which this program cannot import: `-I -S` gives it no package, and it has no time for one.
+    A copy of `unread` in serve.py: with `-I -S` this program can't import the package, and that would be too slow.
     """
     for question in (termios.TIOCOUTQ, termios.FIONREAD):  # of a socket, of a pipe
         try:

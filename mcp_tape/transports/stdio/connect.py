@@ -1,4 +1,4 @@
-"""The client of a stdio server that is started. Nothing here waits without bounds."""
+"""The client of a stdio server, which it starts. Every wait is bounded."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from ..process import AS_WE_ARE, Around
 from ..programs import start_server
 from . import relay
 
-_PATIENCE = 2.0  # seconds for each step of ending a server, as SDK clients have
-_LAST_WORDS = 0.5  # seconds for what is still in a pipe when its writer has ended
-_UNREAD = 10_000  # messages that wait to be read; beyond that the server has to
-_TAIL, _WIDTH = 20, 500  # lines of stderr that are kept, and characters of each
+_PATIENCE = 2.0  # seconds for each step of ending a server, as in SDK clients
+_LAST_WORDS = 0.5  # seconds for the rest of a pipe after its writer has ended
+_UNREAD = 10_000  # most messages queued; then the server waits
+_TAIL, _WIDTH = 20, 500  # lines of stderr kept, and characters of each
 
 
 class ServerEnd(NamedTuple):
-    """The end of a server: its exit code, if it has one, and the last lines of its stderr."""
+    """The end of a server: its exit code, if any, and the last lines of its stderr."""
 
     code: int | None
     stderr: tuple[str, ...] = ()
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     class Connection(Protocol):
         """A connection to a server, over any transport."""
 
-        made_up: dict[str, str]  # by id, the reason for an error response of our own
+        made_up: dict[str, str]  # the reason for each error response of our own, by id
 
         def send(self, text: bytes, headers: Mapping[str, str] = ...) -> None: ...
 
@@ -58,9 +58,9 @@ if TYPE_CHECKING:
 
 
 class StdioConnection:
-    """A server that was started. `storing`: seconds that it may take to end after its last output.
+    """A server process. `storing`: seconds that it may take to end after its last output.
 
-    The last lines of its stderr are kept, redacted by these rules.
+    Keeps the last lines of its stderr, redacted by `rules`.
     """
 
     def __init__(
@@ -79,8 +79,8 @@ class StdioConnection:
         self._tail: deque[str] = deque(maxlen=_TAIL)
         self._closing = threading.Event()
         self._at_end = False
-        self._lingers = False  # its output has ended, and it has not
-        self.was_pushed = False  # signalled, as the end of its input was not enough
+        self._lingers = False  # its output has ended, but not the process
+        self.was_pushed = False  # it got a signal, as it ignored the end of its input
         self.made_up: dict[str, str] = {}
         self._threads = [threading.Thread(target=work, daemon=True) for work in (self._read, self._listen, self._write)]
         for thread in self._threads:
@@ -94,17 +94,17 @@ class StdioConnection:
 
     @property
     def code(self) -> int | None:
-        """Its exit code, once it has ended."""
+        """The exit code, once the server has ended."""
         returned = self._process.returncode
         return returned if returned is None or returned >= 0 else 128 - returned
 
     def send(self, text: bytes, headers: Mapping[str, str] = {}) -> None:
-        """Send a message, or anything else, as one line, with its own line end if it has one. Headers are for HTTP."""
+        """Send a text as one line, with its own line end if it has one. Headers are for HTTP only."""
         bare = text.rstrip(b"\r\n")
         self._outbox.put(rewrite.single_line(bare) + (text[len(bare) :] or b"\n"))
 
     def receive(self, timeout: float) -> bytes | None:
-        """Return the next line of the server; None if there is none in time, or never will be."""
+        """Return the next line of the server; None at a timeout or at the end."""
         if self._at_end:
             return None
         try:
@@ -116,7 +116,7 @@ class StdioConnection:
 
     @property
     def ended(self) -> ServerEnd | None:
-        """The end of the server, once all its output was received."""
+        """The end of the server, once all its output is received; else None."""
         if not self._at_end:
             return None
         self._lingers = self._lingers or not _has_ended(self._process, _PATIENCE)
@@ -129,12 +129,12 @@ class StdioConnection:
         return tuple(self._tail)
 
     def stop(self) -> None:
-        """Terminate it: for programs that do not heed the end of their input."""
+        """Terminate the server: for programs that ignore the end of their input."""
         self.was_pushed = True
         self._process.terminate()
 
     def close(self) -> None:
-        """Leave as clients do: end its input, then wait, terminate and kill.
+        """Shut the server down as clients do: close its input, then wait, terminate and kill.
 
         https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#shutdown
         """
@@ -145,7 +145,7 @@ class StdioConnection:
                 break
             self.was_pushed = True
             push()
-            self._lingers = False  # now it may be storing
+            self._lingers = False  # it may be storing now
         self._process.wait()
         for thread in self._threads:
             thread.join(_PATIENCE)
@@ -184,12 +184,12 @@ class StdioConnection:
             while (data := self._outbox.get()) is not None:
                 relay.write_all(pipe.fileno(), data)
         except OSError:
-            pass  # it has ended, as the end of its output shows
+            pass  # it has ended; its output ends, too
         finally:
             pipe.close()
 
     def _put(self, text: bytes | None) -> None:
-        """Queue a line, unless nobody reads any more."""
+        """Queue a line, unless we are closing."""
         while not self._closing.is_set():
             try:
                 return self._inbox.put(text, timeout=0.1)
@@ -198,7 +198,7 @@ class StdioConnection:
         return None
 
     def _pieces(self, descriptor: int) -> Iterator[bytes]:
-        """The data of a pipe, until its end; a grandchild that holds the pipe open is not waited for."""
+        """Yield the data of a pipe until its end. Don't wait for a grandchild that holds the pipe open."""
         ready = select.poll()
         ready.register(descriptor, select.POLLIN)
         while True:
@@ -223,9 +223,10 @@ def ask(
     timeout: float,
     capabilities: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Send a request and return its response. Requests of the server meanwhile are answered at once.
+    """Send a request and return its response. Server requests that arrive meanwhile are answered at once.
 
-    `capabilities`: those that the client has declared. What they cover is declined; all else is not known here.
+    `capabilities`: the declared client capabilities. Requests that they cover are declined; others get "method not
+    found".
     """
     connection.send(jsontext.dumps(_body(method, params) | {"id": rpc_id}).encode())
     end = monotonic() + timeout

@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from ...replay.sends import Action, ClientCall, Headers
     from ...replay.stage import Stage
 
-_PATIENCE = 2.0  # seconds for each step of ending it, as SDK clients have
-_ANSWER = 10.0  # seconds for the answers to a client that has sent its last
+_PATIENCE = 2.0  # seconds for each step of ending the server, as in SDK clients
+_ANSWER = 10.0  # seconds for answers after the client has closed its output
 
 
 class LivePlayer:
-    """A player in front of another: moves lines between a live server and what decides about them.
+    """A player around another one: moves lines between a live server and `Episodes`.
 
-    Each line is recorded before it is seen.
+    Each line is recorded before it is passed on.
     """
 
     def __init__(self, command: Sequence[str], around: Around, recorder: Recorder, stage: Stage) -> None:
@@ -69,10 +69,10 @@ class LivePlayer:
     def _flush(self) -> None:
         for message in self.episodes.take_for_live():
             assert self._input and self._process and self._process.stdin
-            if not self._process.stdin.closed:  # what comes too late goes nowhere
+            if not self._process.stdin.closed:  # else it is too late
                 self._input.put(message.text + b"\n", None if message.is_earlier else self._to_server)
 
-    # -- what serve plays to
+    # -- the player that `serve` uses
 
     def receive(
         self,
@@ -102,7 +102,7 @@ class LivePlayer:
         return min((at for at in times if at is not None), default=None)
 
     def leave(self, now: float) -> None:
-        """The client has left: answers of the live server may still come, for a while."""
+        """Note that the client has left. Wait a while for answers of the live server."""
         self._player.leave(now)
         self._left_at = now if self._process is not None else None
 
@@ -113,21 +113,21 @@ class LivePlayer:
         return self.episodes.is_idle and not (self._input and self._input.is_waiting)
 
     def _close_input(self, now: float) -> None:
-        """End the server's input, and wait for its end no longer than clients do.
+        """Close the server's input, and wait for its end no longer than clients do.
 
         https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#shutdown
         """
         process, self._left_at = self._process, None
         assert process and process.stdin and self._input
         self._input.forget()
-        self._to_server(b"")  # before the server ends for it: who left first is read off the tape
+        self._to_server(b"")  # recorded before the server ends, so that the tape shows which side left first
         process.stdin.close()
         pushes = (process.terminate, process.kill, self._give_up)
         self._pushes = [(now + _PATIENCE * n, push) for n, push in enumerate(pushes, 1)] if self._has_more else []
 
     @property
     def _has_more(self) -> bool:
-        """True if there may be output of the server that was not read, or not passed on."""
+        """True if there may be server output left to read or to pass on."""
         return bool(self.watched) or self._echo.is_waiting
 
     def _give_up(self) -> None:
@@ -135,16 +135,16 @@ class LivePlayer:
         self.watched.clear()
 
     def record_signal(self, number: int) -> None:
-        """Record a signal that stops us, if there is a recording."""
+        """Record a signal that stops us, if a live server was started."""
         if self._process is not None:
             self._recorder.record_signal(number)
 
     def end(self) -> None:
-        """End the server, if it has not ended, and record its exit code."""
+        """End the server if it is still running, and record its exit code."""
         process = self._process
         if process is None:
             return
-        patience = 0.0 if self.watched else _PATIENCE  # with its output closed it is about to end
+        patience = 0.0 if self.watched else _PATIENCE  # with its output closed, it is about to end
         for push in (process.terminate, process.kill):
             try:
                 process.wait(patience)
@@ -175,27 +175,27 @@ class LivePlayer:
             self._forget_descriptor(descriptor)
             return
         self._echo.put(data)
-        if self._echo.is_waiting:  # the server waits for who reads our stderr, as it would without us
+        if self._echo.is_waiting:  # a slow reader of our stderr blocks the server, as it would without us
             del self.watched[descriptor]
             self._echo.when_sent = lambda: self.watched.setdefault(descriptor, self._read_stderr)
 
     def _forget_descriptor(self, descriptor: int) -> None:
         self.watched.pop(descriptor, None)
         if not self._has_more:
-            self._pushes.clear()  # it has ended by itself
+            self._pushes.clear()  # it has ended without a push
 
 
 def _do_nothing() -> None: ...
 
 
 class _Outlet:
-    """A descriptor that is written to as there is room: its reader may be waiting for us to read."""
+    """A descriptor that is written without blocking: its reader may itself be waiting for us to read."""
 
     def __init__(self, descriptor: int, unsent: dict[int, Callable[[], None]]) -> None:
         self._descriptor = descriptor
         self._unsent = unsent
         self._pieces: deque[tuple[bytes, Callable[[bytes], None] | None]] = deque()
-        self._rest = memoryview(b"")  # of the piece that is being written
+        self._rest = memoryview(b"")  # the unwritten rest of the current piece
         self._room = select.poll()
         self._room.register(descriptor, select.POLLOUT)
         self.when_sent: Callable[[], object] = _do_nothing  # once
@@ -205,12 +205,12 @@ class _Outlet:
         return bool(self._rest or self._pieces)
 
     def put(self, data: bytes, record: Callable[[bytes], None] | None = None) -> None:
-        """Write a piece, which `record` is given before."""
+        """Record a piece, then write it."""
         self._pieces.append((data, record))
         self._write()
 
     def forget(self) -> None:
-        """Drop what was not written."""
+        """Drop all unwritten data."""
         self._pieces.clear()
         self._rest = memoryview(b"")
         self._unsent.pop(self._descriptor, None)
@@ -221,7 +221,7 @@ class _Outlet:
                 self._begin()
                 self._rest = self._rest[os.write(self._descriptor, self._rest[: select.PIPE_BUF]) :]
         except OSError:
-            self.forget()  # its reader is gone: that a server is, the end of its output shows
+            self.forget()  # the reader is gone; if it is the server, its output ends, too
         if self.is_waiting:
             self._unsent[self._descriptor] = self._write
             return

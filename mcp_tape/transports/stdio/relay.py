@@ -1,7 +1,7 @@
-"""Between a client and a stdio server: threads and blocking pipes, no asyncio.
+"""The relay between a client and a stdio server: threads and blocking pipes, no asyncio.
 
-The relay moves bytes untouched, gives each piece to the recorder before passing it on, and carries end of file, signals
-and the exit code across.
+It passes bytes on unchanged, each piece after the recorder has it, and also passes on end of file, signals and the exit
+code.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
     from ...record.recorder import Recorder
 
 _LOOK_AGAIN = 0.5  # seconds
-# Larger reads are mmapped by the allocator, which costs more than a second read.
+# The allocator mmaps larger reads, which costs more than a second read.
 CHUNK = 1 << 16
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 SIGNAL_GRACE = 0.2  # the group may have been signalled with us, and a second TERM often means "force"
-KILL_AFTER = 1.5  # SDK clients kill us two seconds after they asked
+KILL_AFTER = 1.5  # SDK clients kill us two seconds after SIGTERM
 SILENCE = 0.5  # after the server's exit a grandchild may hold its pipes open
-LAST_WORDS = 0.3  # after a signal there is no time to wait for silence, or for a client that does not read
+LAST_WORDS = 0.3  # after a signal: no time to wait for silence, or for a client that does not read
 
 
 def relay(server: ServerProcess, recorder: Recorder, warn: Callable[[str], None]) -> int:
-    """Pass everything on until the server is gone; return its exit code, 128+n for a signal."""
+    """Relay until the server ends; return its exit code, 128+n for a signal."""
     return _Relay(server.process, server.group, recorder, warn).run()
 
 
@@ -52,7 +52,7 @@ class _Relay:
         }
         self._input = _Pump(0, to_server, from_client, lambda: os.close(to_server), self._events, warn)
         self._code: int | None = None
-        self._is_told = False  # to stop, and that is recorded
+        self._is_told = False  # a signal to stop has arrived, and is recorded
         self._is_stopping = False
         self._signalled: list[int] = []  # received, not yet passed on
         self._forward_at: float | None = None
@@ -81,13 +81,13 @@ class _Relay:
             if signal.getsignal(number) is signal.SIG_IGN:  # nohup stays nohup
                 continue
             if number in OTHERS:
-                if not is_from_terminal:  # which sends it to the server, too
+                if not is_from_terminal:  # a terminal sends it to the server, too
                     self._server.send_signal(number)
                 continue
-            if self._code is not None:  # only the writer is still busy, and in the end needs nobody for that
+            if self._code is not None:  # only the writer is still busy, and it can finish without us
                 sleep(KILL_AFTER)
                 os._exit(self._code)
-            # Before anything that follows from it: who ended a session is read off the tape.
+            # Recorded before its effects, so that the tape shows who ended the session.
             self._recorder.record_signal(number)
             self._is_told = True
             self._events.put(number)
@@ -129,7 +129,7 @@ class _Relay:
             self._signalled.clear()
 
     def _drain(self) -> None:
-        """Pass on what the server wrote before it ended, until end of file or silence."""
+        """Pass on the last output of an ended server, until end of file or silence."""
         ended = monotonic()
         while self._outputs:
             if not self._events.wait(self._drained_at(ended) - monotonic()):
@@ -143,7 +143,7 @@ class _Relay:
                 return  # a signal, and the server has ended
 
     def _wait_for_signal(self) -> None:
-        """Wait a moment for the signal that ended the server, if it may have gone to our whole group."""
+        """If a signal ended the server, wait briefly for our own copy: it may have gone to our whole group."""
         end = monotonic() + SIGNAL_GRACE
         while -(self._server.returncode or 0) in SIGNALS and not self._is_told:
             if not self._events.wait(end - monotonic()):
@@ -157,7 +157,7 @@ class _Relay:
 
 
 def _next_signal() -> tuple[int, bool]:
-    """Wait for a signal; return it, and whether a key or the size of a terminal has caused it, where that is known."""
+    """Wait for a signal; return it, and whether the terminal sent it (a key, or a resize), if known."""
     wanted = {*SIGNALS, *OTHERS}
     if sys.platform == "darwin":  # has no sigwaitinfo
         return signal.sigwait(wanted), False
@@ -166,7 +166,7 @@ def _next_signal() -> tuple[int, bool]:
 
 
 class _Events:
-    """What happens to a server, in order: a signal for it, the end of one of its streams, None at its own end."""
+    """A queue of events: a signal to pass on, the end of a stream (a pump), None for the end of the server."""
 
     def __init__(self) -> None:
         self._waiting: deque[int | _Pump | None] = deque()
@@ -178,9 +178,9 @@ class _Events:
             self._some.notify()
 
     def wait(self, seconds: float | None) -> bool:
-        """Wait for one, as long as that; return whether there is one.
+        """Wait for an event, up to a timeout; return whether there is one.
 
-        A signal may put one between our look and our sleep, where nothing wakes us: so we look again now and then.
+        Looks again every `_LOOK_AGAIN` seconds: an event may come between the check and the wait, which nothing wakes.
         """
         end = None if seconds is None else monotonic() + seconds
         with self._some:
@@ -213,18 +213,18 @@ class _Pump(threading.Thread):
         self._at_end = at_end
         self._events = events
         self._warn = warn
-        self._is_full = False  # the file that is written to
+        self._is_full = False  # the target's disk
         self._since = monotonic()
         self._busy = False
-        self._gate = threading.Lock()  # what is recorded is passed on, and what is passed on was recorded
+        self._gate = threading.Lock()  # so that exactly the recorded data is passed on
         self._stopped = False
 
     def quiet_since(self) -> float:
-        """The time it last moved something; now, if there is something to move or its target is not read."""
+        """The time of the last transfer; now, if data is waiting at either end."""
         return monotonic() if self._busy or _wait(self._source, select.POLLIN, 0) else self._since
 
     def stop(self) -> None:
-        """Pass nothing on any more: it would be too late to be recorded."""
+        """Pass nothing more on: it could no longer be recorded."""
         with self._gate:
             self._stopped = True
 
@@ -232,7 +232,7 @@ class _Pump(threading.Thread):
         try:
             self._move()
         except OSError:
-            # The reader is gone: let the writer of our source find out as it would have directly.
+            # The reader is gone: let the writer of our source see a broken pipe, as without us.
             point_at_null(self._source)
         finally:
             if self._at_end:
@@ -249,7 +249,7 @@ class _Pump(threading.Thread):
                 if self._stopped:
                     return
                 self._busy = True
-                record(data)  # before it is seen
+                record(data)  # before passing it on
             try:
                 write_all(target, data)
             except OSError as error:
@@ -259,7 +259,7 @@ class _Pump(threading.Thread):
         record(b"")
 
     def _lose(self, error: OSError) -> None:
-        """Go on where a file is full: the server is heard to its end, and has its own exit code."""
+        """Go on if the disk of the target is full, so that the server runs to its end and sets the exit code."""
         if error.errno not in _FULL:
             raise error
         if not self._is_full:
@@ -269,7 +269,7 @@ class _Pump(threading.Thread):
 
 
 def has_room(target: int) -> bool:
-    """Return whether a line can be written there without waiting long for its reader."""
+    """Return whether a line can be written soon: waits half a second for the reader."""
     return _wait(target, select.POLLOUT, 500)
 
 
@@ -277,10 +277,10 @@ def _read(source: int) -> bytes:
     while True:
         try:
             return os.read(source, CHUNK)
-        except BlockingIOError:  # somebody left it non-blocking
+        except BlockingIOError:  # another process made it non-blocking
             _wait(source, select.POLLIN)
         except OSError:
-            return b""  # a terminal that went away
+            return b""  # a closed terminal
 
 
 def write_all(target: int, data: bytes) -> None:

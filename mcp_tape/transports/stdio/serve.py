@@ -1,6 +1,6 @@
-"""A player as a stdio server: one thread that reads, plays and writes, and never blocks on a slow reader.
+"""A player as a stdio server: one thread reads, plays and writes, and never blocks on a slow reader.
 
-A client may send a thousand requests before it reads one answer, so its input is read even while our own output waits.
+A client may send a thousand requests before it reads one answer, so we read even while our output waits.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from ...replay.sends import ClientCall, Player
 
 CHUNK = 1 << 16
-_SILENCE = 10  # milliseconds without a request, after which those who write to the cassette get their turn
-_READING = 0.5  # seconds at the most to wait for a client to read; a busy machine needs some of it
-_LOOK_AGAIN, _LOOK_SELDOM = 0.0002, 0.01  # seconds; at first the one, in the end the other
-_PIPE_BUF = 4096  # what a pipe takes without blocking, once it says that it is writable
+_SILENCE = 10  # milliseconds without a request, after which other processes may write to the cassette
+_READING = 0.5  # most seconds to wait for a client to read; a busy machine needs some of it
+_LOOK_AGAIN, _LOOK_SELDOM = 0.0002, 0.01  # seconds; the pause grows from the first to the second
+_PIPE_BUF = 4096  # bytes that a writable pipe takes without blocking
 _Watched = Mapping[int, Callable[[], None]]
 _NONE: _Watched = {}
 
@@ -43,8 +43,9 @@ def serve(
 ) -> int | None:
     """Play to the client on our stdin and stdout until it leaves; return the exit code if the player hangs up.
 
-    `also` are other descriptors to watch, with what to do when they are readable; `unsent` those with unwritten data,
-    with what to do when there is room. Both may change meanwhile. `lock`: of the cassette, held while requests come.
+    `also`: other descriptors to watch, with a callback for when they are readable. `unsent`: descriptors with unwritten
+    data, with a callback for when there is room. Both may change during the call. `lock`: the cassette's, held while
+    requests come.
     """
     lock = lock or ReadLock()
     try:
@@ -67,11 +68,11 @@ class _Session:
         self._lines = Lines()
         self._arrived: deque[bytes] = deque()
         self._ended = False
-        self._reads = True  # the client takes what we write, as far as we know
-        self._begun: set[ClientCall] = set()  # unanswered calls that something was sent for
-        self._open: RecordedMessage | None = None  # noise that was sent last and has no line end
+        self._reads = True  # the client reads our output, as far as we know
+        self._begun: set[ClientCall] = set()  # unanswered calls with messages already sent
+        self._open: RecordedMessage | None = None  # the last send, if it was noise without a line end
         self._room = 0  # bytes that can be written without blocking, however many writes they take
-        self._arrivals = select.poll()  # not select, which takes no descriptor above 1023
+        self._arrivals = select.poll()  # select() takes no descriptor above 1023
         self._arrivals.register(source, select.POLLIN)
         self._writable = select.poll()
         self._writable.register(target, select.POLLOUT)
@@ -109,7 +110,7 @@ class _Session:
         return True
 
     def _play(self, now: float) -> Sequence[Action]:
-        """Take in what has arrived; return what is to be sent."""
+        """Process the arrived data; return the actions."""
         player, arrived = self._player, self._arrived
         actions: list[Action] = [] if arrived else [*player.due(now)]
         while arrived:
@@ -117,14 +118,14 @@ class _Session:
             self._lock.hold(now)
             for text, _ in self._lines.feed(data) if data else self._lines.close():
                 player.receive(text, STDIO, now)
-                actions += player.due(now)  # after each frame, whatever else came with it
+                actions += player.due(now)  # after each frame, as `Deck.due` requires
             if not data:
                 player.leave(now)
                 actions += player.due(now)
         return actions
 
     def _read(self) -> None:
-        """Take what the client has sent; nothing means that it has left."""
+        """Read from the client; no data means that it has left."""
         try:
             data = os.read(self._source, CHUNK)
         except BlockingIOError:
@@ -135,7 +136,7 @@ class _Session:
         self._ended = not data
 
     def _send(self, actions: Sequence[Action]) -> int | None:
-        """Send; return the exit code if that ends with hanging up."""
+        """Perform actions; return the exit code if one of them hangs up."""
         texts: list[bytes] = []
         for action in actions:
             if isinstance(action, Silence):
@@ -157,8 +158,8 @@ class _Session:
     def _line(self, send: Send) -> bytes:
         """Return the line to write for a message.
 
-        One that was recorded over HTTP may have line breaks, and some events are no messages. Noise in several frames
-        is one long line: the next frame continues it, and anything else begins a new line.
+        A message recorded over HTTP may contain line breaks, and some events are not messages. Noise in several frames
+        is one long line: the next frame continues it, and any other message begins a new line.
         """
         text, recorded, before = send.text, send.recorded, self._open
         noise = recorded if recorded is not None and recorded.kind == "noise" else None
@@ -172,16 +173,16 @@ class _Session:
         return text
 
     def _write_to_be_read(self, data: bytes) -> None:
-        """Write, and wait until the client has taken it, within bounds.
+        """Write, and wait until the client has read it, within bounds.
 
-        TypeScript clients forget a call's progress when its answer comes in the same read.
+        TypeScript clients lose a call's progress if its answer comes in the same read.
         """
-        self._reads = self._reads or not unread(self._target)  # one that did not read may have caught up
+        self._reads = self._reads or not unread(self._target)  # a slow client may have caught up
         self._write(data)
         give_up, pause = monotonic() + _READING, _LOOK_AGAIN
         while self._reads and unread(self._target):
             self._lock.release()
-            self._reads = monotonic() < give_up  # else it has other things to do: not waited for until it reads
+            self._reads = monotonic() < give_up  # after that, don't wait for it until it reads again
             select.select([], [], [], pause)
             pause = min(2 * pause, _LOOK_SELDOM)
 
@@ -212,7 +213,7 @@ class _Session:
 
 
 def unread(target: int) -> int:
-    """Bytes that wait in a pipe or socket that we write to; 0 where the system does not say."""
+    """The number of unread bytes in a pipe or socket that we write to; 0 if the system does not report it."""
     import fcntl
     import termios
 

@@ -1,6 +1,6 @@
-"""A stdio server that speaks to a server at a URL: for clients that know no other way, and to be recorded.
+"""A recorded stdio server that forwards to a server at a URL, for clients that only know stdio.
 
-What crosses stdin and stdout is recorded, before it is passed on. HTTP is between us and the server (http/connect.py).
+Records the data on stdin and stdout, before passing it on. HTTP is between us and the server (http/connect.py).
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
     from ...record.recorder import Taker
 
-_LAST_ANSWERS = 10.0  # seconds for requests without an answer when the client has ended its output
+_LAST_ANSWERS = 10.0  # seconds for pending answers after the client has closed its output
 _A_MOMENT, _LONG = 0.05, 3600.0  # seconds to wait for a message: towards the end, and before
 
 
 def relay_url(server: HttpConnection, recorder: Taker, warn: Callable[[str], None]) -> None:
-    """Pass messages on until the client leaves, or the server does for good."""
+    """Pass messages on until the client or the server has left."""
     to_client = recorder.stream("server", STDIO)
     left = threading.Event()
     threading.Thread(target=_pass_to_server, args=(server, recorder, left), daemon=True).start()
@@ -33,7 +33,7 @@ def relay_url(server: HttpConnection, recorder: Taker, warn: Callable[[str], Non
     while server.ended is None:
         text = server.receive(_LONG if end is None else _A_MOMENT)
         if text is not None and not frames.parse(text)[1]:
-            warn(f"the server has sent an invalid message: {text[:80]!r}")  # on stdout only messages may stand
+            warn(f"the server has sent an invalid message: {text[:80]!r}")  # stdout may carry only messages
         elif text is not None:
             line = rewrite.single_line(text) + b"\n"
             to_client(line)
@@ -49,7 +49,7 @@ def relay_url(server: HttpConnection, recorder: Taker, warn: Callable[[str], Non
 
 
 def _pass_to_server(server: HttpConnection, recorder: Taker, left: threading.Event) -> None:
-    """Pass the client's messages on, in their order."""
+    """Pass the client's messages on, in order."""
     from_client, lines = recorder.stream("client", STDIO), Lines()
     while data := os.read(0, CHUNK):
         from_client(data)

@@ -1,8 +1,8 @@
-"""Several processes that do the same work, and are one server to their clients.
+"""Several processes that do the same work, and act as one server to their clients.
 
-Knows processes, signals and descriptors. Which of them a request is for, others say.
+Knows processes, signals and descriptors. Callers decide which worker a request is for.
 
-    crew       the processes: started, watched, started again when they die, ended together
-    listeners  the sockets that clients connect to
-    passing    a client's connection passed on from one of them to another
+    crew        starts, watches, restarts and ends the worker processes
+    listeners   the sockets that clients connect to
+    passing     passes a client's connection from one worker to another
 """

@@ -1,7 +1,7 @@
-"""Processes that do the same work: started, watched, started again when they die, and ended together.
+"""Worker processes that do the same work: starts, watches, restarts and ends them.
 
-Each has a line to us. It says that it is ready, and at its end what it has to say; what it hears is only the end of the
-line. That tells it to end, and comes from us when we are told to end, or from the system when we are killed.
+Each worker has a socket to us, its line. It sends a ready mark, and its result at the end. It receives only end of
+file, which asks it to end: we close the line when we are asked to end, and the system does when we are killed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Say = Callable[[str], None]
 
 
 class WorkerPlace(NamedTuple):
-    """A worker's place: its number, how many were there before it, and its line to the process that started it."""
+    """A worker's place: its number, how many workers had the place before, and its line to the parent process."""
 
     number: int
     earlier: int
@@ -43,17 +43,17 @@ class WorkerPlace(NamedTuple):
 
 
 class CrewResults(NamedTuple):
-    """What the workers had to say at their end, by number, and how many died without a word."""
+    """The results of the workers, with their numbers, and how many died without a result."""
 
     results: list[tuple[int, Any]]
     died: int
 
 
-Work = Callable[[WorkerPlace], Any]  # until the line ends; returns what there is to say, as JSON has it
+Work = Callable[[WorkerPlace], Any]  # runs until the line ends; returns a JSON value
 
 
 class _Worker:
-    """A process in a place, as it is seen from the one that started it."""
+    """A worker as its parent process sees it."""
 
     def __init__(self, place: WorkerPlace, process: int) -> None:
         self.place = place
@@ -69,7 +69,7 @@ class _Worker:
         return self._heard.startswith(_READY)
 
     def hear(self) -> bool:
-        """Hear what the worker says; return whether that is all."""
+        """Read from the worker; return whether its line has ended."""
         try:
             data = self.place.line.recv(_CHUNK)
         except ConnectionResetError:
@@ -78,31 +78,31 @@ class _Worker:
         return not data
 
     def last_words(self) -> dict[str, Any] | None:
-        """What it had to say at its end, a result or an error; None if it died before that."""
+        """The result or error of the worker; None if it died before sending one."""
         text = self._heard.removeprefix(_READY)
         return json.loads(text) if text.endswith(b"\n") else None
 
 
 class Crew:
-    """Workers, from their start to their end, in the main thread of a process that has no other."""
+    """Runs workers, in the main thread of a process without other threads."""
 
     def __init__(self, number: int, work: Work, say: Say, close: Callable[[], None]) -> None:
-        """`close` closes what they have inherited, when they are to end: nothing is to wait for them there."""
+        """`close` closes the descriptors that workers have inherited, such as listeners, when they must end."""
         self._number = number
         self._work = work
         self._say = say
         self._close = close
         self._workers: dict[int, _Worker] = {}
         self._selector = selectors.DefaultSelector()
-        self._give_up: float | None = None  # when to, once they are to end
+        self._give_up: float | None = None  # when to kill the workers, once they must end
         self._failed: TapeError | None = None
         self._ended = CrewResults([], 0)
 
     def run(self, started: Callable[[], None]) -> CrewResults:
-        """Let them work until a signal comes, or one has come to its end. `started` is called once all are ready."""
+        """Run the workers until a signal comes or one of them ends. `started` is called once all are ready."""
         _allow_many_connections()
         gc.collect()
-        gc.freeze()  # what all of them share is not to be copied
+        gc.freeze()  # so that collections don't copy the memory shared by all workers
         with _wake_on_signal() as woken:
             self._selector.register(woken, selectors.EVENT_READ)
             for number in range(self._number):
@@ -131,7 +131,7 @@ class Crew:
         self._selector.register(ours, selectors.EVENT_READ, worker)
 
     def _look(self) -> None:
-        """Wait for a word, an end or a signal."""
+        """Wait for data from a worker, the end of one, or a signal."""
         patience = None if self._give_up is None else max(0.0, self._give_up - monotonic())
         found = self._selector.select(patience)
         for key, _ in found:
@@ -160,7 +160,7 @@ class Crew:
         self._stop()
 
     def _replace_worker(self, worker: _Worker, code: int) -> None:
-        """Put another in the place of a worker that has died."""
+        """Replace a worker that has died."""
         self._ended = self._ended._replace(died=self._ended.died + 1)
         how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with {code}"
         if self._give_up is not None:
@@ -186,7 +186,7 @@ class Crew:
 
 
 def _work(place: WorkerPlace, work: Work, say: Say, die_with_us: Callable[[], None] | None) -> NoReturn:
-    """Be a worker. Signals are for the process that has started it, whoever they were sent to as well."""
+    """Run as a worker. Ignores signals: the parent process handles them."""
     code = 1
     try:
         if die_with_us:
@@ -194,11 +194,11 @@ def _work(place: WorkerPlace, work: Work, say: Say, die_with_us: Callable[[], No
         signal.set_wakeup_fd(-1)
         for number in SIGNALS:
             signal.signal(number, signal.SIG_IGN)
-        point_at_null(1)  # where only the URL stands
+        point_at_null(1)  # only the parent prints to stdout
         place.line.sendall(_run_work(place, work))
         code = 0
     except BrokenPipeError:
-        pass  # we have outlived the process that started us, but not for long
+        pass  # the parent process is gone, so we end
     except BaseException as error:
         what = " ".join(f"{type(error).__name__}: {error}".split())
         say(hide_secrets(f"worker {place.number + 1} failed within mcp-tape, please report it: {what}"))
@@ -209,7 +209,7 @@ def _work(place: WorkerPlace, work: Work, say: Say, die_with_us: Callable[[], No
 
 
 def _run_work(place: WorkerPlace, work: Work) -> bytes:
-    """Work, and return what there is to say at the end, as a line."""
+    """Run the work, and return its result or error as a line of JSON."""
     try:
         said = {"result": work(place)}
     except TapeError as error:
@@ -224,20 +224,20 @@ def _rebuild_error(error: str, code: int) -> TapeError:
 
 
 def _allow_many_connections() -> None:
-    """Raise the limit of open files, which is low for the sake of programs that use select(2), as far as we may."""
+    """Raise the limit of open files to its maximum. It is low only for programs that use select(2)."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def peak() -> int:
-    """The most memory that this process ever had, in bytes. Linux counts kilobytes, see getrusage(2)."""
+    """The peak memory of this process, in bytes. Linux counts kilobytes, see getrusage(2)."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 @contextlib.contextmanager
 def _wake_on_signal() -> Iterator[int]:
-    """A descriptor that can be read once a signal has told us to end, also if it came before we looked."""
+    """Yield a descriptor that is readable once a signal has asked us to end, even before we poll."""
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     signal.set_wakeup_fd(writer)

@@ -1,4 +1,4 @@
-"""Sockets that clients connect to, of one process or of several at one address."""
+"""Listening sockets of one process, or of several at one address."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ class Address(NamedTuple):
 
 
 def listeners(address: Address, number: int = 1) -> list[socket.socket]:
-    """Return listening sockets at one address, which share its connections; port 0 picks a free one.
+    """Return listening sockets at one address, which share its connections. Port 0 picks a free one.
 
-    Linux shares them out evenly (SO_REUSEPORT in socket(7)). Elsewhere it is one socket, and who is first takes them.
+    Linux distributes connections evenly (SO_REUSEPORT in socket(7)). Elsewhere it is one socket, and the first process
+    to accept gets the connection.
     """
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     ends = number if sys.platform == "linux" else 1
-    # Where the protocol is not named, asyncio leaves Nagle's algorithm on, which costs 40 ms a response.
+    # Without an explicit protocol, asyncio leaves Nagle's algorithm on, which costs 40 ms a response.
     found = [socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP) for _ in range(ends)]
     try:
         _bind(found, address)
@@ -41,7 +42,7 @@ def _bind(found: list[socket.socket], address: Address) -> None:
     first, *others = found
     for one in found:
         one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    first.bind(address)  # alone, which fails where anybody listens already, with several sockets or with one
+    first.bind(address)  # without SO_REUSEPORT, so that it fails if the address is in use
     for one in found if others else ():
         one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     for one in others:

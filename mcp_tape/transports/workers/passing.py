@@ -1,8 +1,8 @@
-"""Connections passed on to another worker, with what was read of them: a session stays where it began.
+"""Passes connections to another worker, with the data already read, so that a session stays with its worker.
 
-Each worker has a letter box, a Unix socket that all others write to. A letter is the connection itself, and one end of
-a socket of its own that what was read comes through, however much it is. The boxes are made before the workers, and
-outlive them: what comes while a worker is started again waits for it.
+Each worker has a letter box, a Unix socket that all others write to. A letter holds two descriptors: the connection,
+and one end of a new socket that carries the data already read, of any size. The boxes are made before the workers and
+outlive them, so letters wait while a worker restarts.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ import struct
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
-_LETTER = struct.Struct("<Q")  # how many bytes were read
+_LETTER = struct.Struct("<Q")  # the number of bytes already read
 _DESCRIPTORS = 2
 _CHUNK = 1 << 16
 _A_MOMENT = 0.005  # seconds
-# The box is full, or too many descriptors are under way: https://man7.org/linux/man-pages/man7/unix.7.html
+# The box is full, or too many descriptors are in flight: https://man7.org/linux/man-pages/man7/unix.7.html
 _BUSY = (errno.EAGAIN, errno.ENOBUFS, errno.ETOOMANYREFS)
 
 Take = Callable[[socket.socket, bytes], Coroutine[Any, Any, None]]
 
 
 class LetterBoxes:
-    """The letter boxes of all workers: of each the end that its owner reads, and the one that others write to."""
+    """The letter boxes of all workers: for each, the end that its owner reads and the end that others write to."""
 
     def __init__(self, workers: int) -> None:
         self._pairs = [socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM) for _ in range(workers)]
@@ -34,7 +34,7 @@ class LetterBoxes:
             one.setblocking(False)
 
     def of(self, worker: int) -> ConnectionPasser:
-        """What this worker needs of them. To be called by the worker itself: all else is closed."""
+        """Return the ends that a worker needs, and close all others. The worker itself must call this."""
         for number, (inside, slot) in enumerate(self._pairs):
             (slot if number == worker else inside).close()
         return ConnectionPasser(self._pairs[worker][0], [slot for _, slot in self._pairs])
@@ -45,7 +45,7 @@ class LetterBoxes:
 
 
 class ConnectionPasser:
-    """One worker's own box, and the slots of the others'."""
+    """A worker's own box, and the slots of all boxes."""
 
     def __init__(self, box: socket.socket, slots: Sequence[socket.socket]) -> None:
         self._box = box
@@ -54,7 +54,7 @@ class ConnectionPasser:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def open(self, take: Take) -> None:
-        """Take in what others pass on, from now on."""
+        """Start to receive connections from other workers."""
         self._take = take
         asyncio.get_running_loop().add_reader(self._box.fileno(), self._read)
 
@@ -63,7 +63,7 @@ class ConnectionPasser:
         self._box.close()
 
     def pass_on(self, worker: int, connection: socket.socket, data: bytes) -> None:
-        """Pass a connection on, which is closed here. The client sees it close if the other worker is gone."""
+        """Pass a connection on and close it here. If the other worker is gone, the client sees it close."""
         self._start(self._send(self._slots[worker], connection, data))
 
     async def _send(self, slot: socket.socket, connection: socket.socket, data: bytes) -> None:
@@ -80,7 +80,7 @@ class ConnectionPasser:
         with contextlib.suppress(BlockingIOError):
             letter, descriptors, _, _ = socket.recv_fds(self._box, _LETTER.size, _DESCRIPTORS)
             sockets = [socket.socket(fileno=one) for one in descriptors]
-            if len(sockets) < _DESCRIPTORS:  # we may have no more of them
+            if len(sockets) < _DESCRIPTORS:  # we are at the limit of open files
                 for one in sockets:
                     one.close()
                 return
@@ -94,7 +94,7 @@ class ConnectionPasser:
             while more := await asyncio.get_running_loop().sock_recv(source, _CHUNK):
                 data += more
         if len(data) < size or self._take is None:
-            connection.close()  # who passed it on has died
+            connection.close()  # the sender has died
             return
         await self._take(connection, bytes(data))
 
@@ -105,12 +105,12 @@ class ConnectionPasser:
 
 
 async def _ignore_lost(work: Coroutine[Any, Any, None]) -> None:
-    with contextlib.suppress(OSError):  # one of three has left: the client, or either worker
+    with contextlib.suppress(OSError):  # the client or either worker has left
         await work
 
 
 def _post_letter(slot: socket.socket, letter: bytes, descriptors: list[int]) -> bool:
-    """Return whether there was room for a letter."""
+    """Try to send a letter; return whether there was room."""
     try:
         socket.send_fds(slot, [letter], descriptors)
     except OSError as error:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mcp_tape import diff_one
-from mcp_tape.diff.sources import Live
+from mcp_tape.diff.surveys import LiveTarget
 from mcp_tape.errors import CassetteError
 from mcp_tape.fleet.many.diffing import CassettePair, DiffTask, compare_pair, files_of, name_of, pairs
 from mcp_tape.fleet.shards import hash_of
@@ -115,7 +115,7 @@ def test_one_that_is_gone_fails_and_one_that_is_new_is_named(sides: tuple[Path, 
 
 
 def test_a_directory_and_a_live_server_are_a_pair_for_each(sides: tuple[Path, Path]) -> None:
-    found = pairs(str(sides[0]), Live(("server",)))
+    found = pairs(str(sides[0]), LiveTarget(("server",)))
     assert [name_of(pair) for pair in found] == [f"{sides[0]}/{name}" for name in ("a.db", "gone.db", "deep/b.db")]
     assert [files_of(pair) for pair in found] == [[name_of(pair)] for pair in found]
 

@@ -1,4 +1,4 @@
-"""Live values that correspond to recorded ones, and their places in sent messages."""
+"""Pairs of live and recorded values, and their places in sent messages."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_a_live_value_that_begins_like_the_recorded_one_is_another(
 
 
 def test_patterns_are_made_of_what_is_there_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Otherwise a run that binds a directory with each call would compile ever larger patterns."""
+    """Otherwise a run that pairs a new directory with each call would compile ever larger patterns."""
     lengths, compiled = [], bindings._compile_pattern
 
     def noted(there: Any) -> Any:
@@ -165,7 +165,7 @@ NAMES = st.text("abcdefgh", min_size=4, max_size=4)
 
 @given(st.lists(NAMES, unique=True, min_size=1, max_size=4), st.data())
 def test_putting_back_is_consistent(recorded: list[str], data: Any) -> None:
-    """Exactly the bound values are replaced, wherever they are; the reverse restores the recorded text."""
+    """Exactly the paired values are replaced, wherever they are; the reverse restores the recorded text."""
     live = data.draw(st.lists(NAMES, unique=True, min_size=len(recorded), max_size=len(recorded)))
     pairs = [(f"/tmp/tmp{one}", f"/tmp/tmp{other}") for one, other in zip(recorded, live, strict=True)]
     there = bound(*(("temporary", *both) for both in pairs))

@@ -29,7 +29,7 @@ def tape(tmp_path: Path, *asked: dict[str, Any], tool: str = "read", **options: 
 
 
 def ask(player: Player, tool: str = "read", **arguments: Any) -> Any:
-    """The value of the answer; None if it is a miss."""
+    """Return the value of the answer; None for a miss."""
     (answer,) = player.say(call(9, tool, **arguments))
     return json.loads(answer).get("result", {}).get("value")
 

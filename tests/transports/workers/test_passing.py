@@ -16,7 +16,7 @@ Arrived = asyncio.Queue[tuple[socket.socket, bytes]]
 
 @contextlib.asynccontextmanager
 async def two() -> AsyncIterator[tuple[passing.ConnectionPasser, Callable[[], Any]]]:
-    """A worker that passes connections to number 1, and a function that waits for the next arrival there."""
+    """A worker that passes connections to worker 1, and a function that waits for the next arrival there."""
     boxes = passing.LetterBoxes(2)
     sender, receiver = (
         passing.ConnectionPasser(inside, [slot for _, slot in boxes._pairs]) for inside, _ in boxes._pairs
