@@ -1,12 +1,16 @@
 """The page of a large cassette in a real browser. Needs playwright and Chromium.
 
 Measures the time from the start of loading until the page is usable; the time of filters by column and by text, the
-first of which opens every block; blank rows after a jump; and the size of the file.
+first of which opens every block; blank rows after a jump; and the size of the file. Of `mcp-tape view`: the time until
+rows are on the screen and until all are, and the tab's own memory with all rows and after a search of every text.
 """
 
 from __future__ import annotations
 
 import gzip
+import os
+import subprocess
+import sys
 from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,8 +35,15 @@ _FILTERS = {
     "filter: a common word": COMMON,
 }
 _MOST = {20_000: 500.0}  # milliseconds until it is usable; larger ones have _LATE
-_LATE, _MOST_FILTER, _MOST_SIZE = 2_000.0, 300.0, 1.3
-_WAIT = 60_000  # milliseconds
+_LATE, _MOST_FILTER, _MOST_SIZE = 1_000.0, 300.0, 1.3
+_ROWS, _ALL, _TAB, _SEARCHED = (
+    "view: rows on the screen",
+    "view: all rows",
+    "view: memory of the tab",
+    "and after a search",
+)
+_MOST_MEMORY = 300.0  # MB
+_WAIT = 300_000  # milliseconds
 
 _WATCH = """new MutationObserver((_, observer) => {
   if (!document.documentElement?.dataset.ready) return;
@@ -89,7 +100,59 @@ def viewing(bench: Bench) -> None:
                 for figure, value in _measured(browser, file):
                     bench.add(f"{figure}, {messages:,}", who, value)
             bench.say(who)
+        for messages in bench.pick((100_000, 1_000_000), (100_000,), (200,)):
+            _view(bench, browser, messages)
         browser.close()
+
+
+def _view(bench: Bench, browser: Browser, messages: int) -> None:
+    who = f"{messages:,} messages"
+    rows, whole = (f"{name}, {messages:,}" for name in (_ROWS, _ALL))
+    tab, searched = (f"{name}, {messages:,}" for name in (_TAB, _SEARCHED))
+    bench.figures += [Figure(rows, "ms", _LATE, who=who), Figure(whole, "ms", who=who)]
+    bench.figures += [Figure(name, "MB", _MOST_MEMORY, who=who) for name in (tab, searched)]
+    command = [sys.executable, "-m", "mcp_tape", "view", str(make_long(bench.place, messages)), "--no-open"]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        assert server.stdout
+        page = browser.new_page(viewport={"width": 1280, "height": 800})
+        page.set_default_timeout(_WAIT)
+        page.goto(server.stdout.readline().strip())
+        page.wait_for_selector("#rows .row")
+        bench.add(rows, who, page.evaluate("performance.now()"))
+        page.wait_for_selector("#loading", state="hidden")
+        bench.add(whole, who, page.evaluate("performance.now()"))
+        bench.add(tab, who, _memory())
+        page.evaluate(_FILTER, RARE)
+        bench.add(searched, who, _memory())
+        page.close()
+    finally:
+        server.terminate()
+        server.wait()
+    bench.say(f"view of {who}")
+
+
+def _memory() -> float:
+    """The most memory in MB that a renderer of this process's browser shares with no other process."""
+    parents = dict[int, int]()
+    for number in filter(str.isdecimal, os.listdir("/proc")):
+        try:
+            parents[int(number)] = int(Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue  # it has ended
+    return max((_private(number) for number in parents if _is_renderer(number, parents)), default=float("nan"))
+
+
+def _is_renderer(number: int, parents: dict[int, int]) -> bool:
+    up = number
+    while up in parents and up != os.getpid():
+        up = parents[up]
+    return up == os.getpid() and b"--type=renderer" in Path(f"/proc/{number}/cmdline").read_bytes()
+
+
+def _private(number: int) -> float:
+    facts = Path(f"/proc/{number}/smaps_rollup").read_text().splitlines()
+    return sum(int(line.split()[1]) for line in facts if line.startswith("Private")) / 1_000
 
 
 def _exported(tape: Path) -> tuple[Path, float]:

@@ -11,17 +11,21 @@ from make_terminals import pictures
 
 from mcp_tape.cassette.query.filters import EVERYTHING
 from mcp_tape.cassette.reader import Cassette
+from mcp_tape.compare.versions import compare, version_of_sessions
 from mcp_tape.viewer.page import export
+from mcp_tape.viewer.page import render_comparison as page_of
 
 DOCS = Path(__file__).parent
 TAPE = DOCS.parent / "cassettes" / "everything.db"
 WIDE, NARROW = (1280, 720), (360, 720)
-# A name, the size of the window, the colours, and the state of the page.
+PAIR = [DOCS / "examples" / "pairs" / f"git-{side}.db" for side in ("old", "new")]
+# A name, the size of the window, the colours, and the state of the page; `None`: of the page that compares two.
 PICTURES = (
     ("viewer", WIDE, "light", {"at": "1.50"}),
     ("viewer-errors", WIDE, "dark", {"q": "status:error", "at": "1.26"}),
     ("viewer-tools", WIDE, "light", {"tab": "tools"}),
     ("viewer-narrow", NARROW, "dark", {"at": "1.16"}),
+    ("viewer-compare", WIDE, "light", None),
 )
 # Every picture is there, and so is the content of every line that has one.
 SETTLED = """() => [...document.images].every((image) => image.complete)
@@ -42,12 +46,16 @@ def of_the_viewer() -> None:
         file = Path(place) / "tape.html"
         with Cassette(TAPE) as cassette:
             file.write_bytes(b"".join(export(cassette, [1], EVERYTHING, TAPE.name)))
+        compared = Path(place) / "compared.html"
+        with Cassette(PAIR[0]) as old, Cassette(PAIR[1]) as new:
+            before, after = (version_of_sessions(cassette, [1]) for cassette in (old, new))
+            compared.write_bytes(b"".join(page_of(compare(before, after), before, after)))
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
         for name, (width, height), scheme, state in PICTURES:
             page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)  # type: ignore[arg-type]
-            page.goto(f"{file.as_uri()}#{urlencode(state)}")
+            page.goto(compared.as_uri() if state is None else f"{file.as_uri()}#{urlencode(state)}")
             page.wait_for_selector("html[data-ready]")
-            page.locator("#details article, #other tbody").first.wait_for()
+            page.locator("#details article, #other tbody, #report .change").first.wait_for()
             page.wait_for_function(SETTLED)
             page.screenshot(path=DOCS / "pictures" / f"{name}.png")
             page.close()

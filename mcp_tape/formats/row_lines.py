@@ -46,9 +46,11 @@ def line_of(cassette: Cassette, row: TimelineRow, *, full: bool = False, brief: 
         return _control(row)
     if row.is_message:
         return _message(row, _content(cassette, row, full, brief))
+    if row.is_priming:
+        return Line(row, f"primes {row.channel}", dim=True)
     what = "unfinished" if row.frame_kind in ("message", "batch") else row.frame_kind
     text = timeline.whole_text(cassette, row) if full else timeline.decode_text(row.excerpt)
-    return Line(row, what, text, row.is_odd)
+    return Line(row, what, text, row.is_odd, dim=row.frame_kind == "stderr")
 
 
 def _message(row: TimelineRow, detail: str) -> Line:
@@ -154,4 +156,4 @@ def duration(microseconds: float | None) -> str:
 
 def is_left_out_by_default(row: TimelineRow) -> bool:
     """Return whether a row is left out by default, such as the HTTP events around each message."""
-    return row.frame_kind == "control" and timeline.is_plumbing(row, timeline.facts(row))
+    return row.is_priming or (row.frame_kind == "control" and timeline.is_plumbing(row, timeline.facts(row)))

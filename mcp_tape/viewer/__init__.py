@@ -10,8 +10,8 @@ know SQL or click.
     page       the page, joined from the files beside it, with its Content-Security-Policy; calls of two recordings side
                by side, as `diff` aligns them
     page.html  app.css  loader.js  *.mjs
-               plain modules without a build step: text (safe display), packed (decodes the packed data), store (index
-               and texts), filters (the grammar of `cassette/query/filters.py`), tree (JSON, folded), content (results
-               by type), spans (times and lanes), list, copying, findings, details, waterfall, tables, compare, live,
-               app
+               plain modules without a build step: text (safe display), packed (decodes the packed data), store (index,
+               calls and texts), filters (the grammar of `cassette/query/filters.py`), tree (JSON, folded), content
+               (results by type), calls (calls as rows), spans (times and lanes), list, copying, findings, details,
+               waterfall, tables, compare, live, app
 """

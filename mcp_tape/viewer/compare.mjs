@@ -1,12 +1,17 @@
 // Two recordings side by side: the report of `diff`, embedded unchanged, and their calls as it aligned them.
 
 import { byId, duration, el, harmless, plural } from "./text.mjs";
+import { NONE } from "./store.mjs";
 
 const LEVELS = ["error", "warn", "info"];
 const AT_FIRST = 500; // calls in the list at first
+const MOST_CALLS = 20; // below a change
 
 // The row of a request; null without one.
-const rowOf = (store, session, seq) => (session === null ? null : (store.places.get(`${session}.${seq}`) ?? null));
+const rowOf = (store, session, seq) => {
+  const row = session === null ? NONE : store.rowOf(session, seq);
+  return row === NONE ? null : row;
+};
 
 // Pairs of requests, with the worst level and the fingerprints of their changes; the worst first.
 export function pairsOf(store) {
@@ -21,7 +26,7 @@ export function pairsOf(store) {
   return found.map((pair, order) => ({ ...pair, order })).sort((a, b) => a.level - b.level || a.order - b.order);
 }
 
-const printOf = (change) => change.querySelector("summary > code:last-child")?.textContent;
+const printsOf = (change) => (change.dataset.changes ?? "").split(" ");
 
 export class Compare {
   constructor(store, choose) {
@@ -39,7 +44,7 @@ export class Compare {
   // The changes of a request's call, from the report.
   changes(row) {
     const prints = new Set(this.byRow.get(row)?.prints);
-    const mine = [...byId("report").querySelectorAll("details.change")].filter((one) => prints.has(printOf(one))).map((one) => one.cloneNode(true));
+    const mine = [...byId("report").querySelectorAll("details.change")].filter((one) => printsOf(one).some((print) => prints.has(print))).map((one) => one.cloneNode(true));
     for (const one of mine) one.querySelector(".calls-of")?.remove();
     return mine.length ? [el("div", { class: "changes" }, ...mine)] : [el("p", { class: "facts" }, "No change was found in this call.")];
   }
@@ -47,13 +52,19 @@ export class Compare {
   // Link each change to its calls, and make the links of levels scroll within the page.
   furnish() {
     for (const link of byId("report").querySelectorAll("a")) {
-      link.addEventListener("click", (event) => (event.preventDefault(), byId(link.getAttribute("href").slice(1))?.scrollIntoView()));
+      link.addEventListener("click", (event) => {
+        event.preventDefault();
+        const change = byId(link.getAttribute("href").slice(1));
+        if (!change) return;
+        change.open = true;
+        change.scrollIntoView({ block: "start" });
+      });
     }
     for (const change of byId("report").querySelectorAll("details.change")) {
-      const print = printOf(change);
-      const mine = this.pairs.filter((pair) => pair.prints.includes(print)).sort((a, b) => a.order - b.order);
+      const prints = printsOf(change);
+      const mine = this.pairs.filter((pair) => pair.prints.some((print) => prints.includes(print))).sort((a, b) => a.order - b.order);
       if (!mine.length) continue;
-      change.append(el("p", { class: "calls-of" }, mine.length === 1 ? "its call: " : "its calls: ", ...mine.map((pair) => el("button", { type: "button", onclick: () => this.choose(pair.old ?? pair.new) }, this.title(pair)))));
+      change.append(el("p", { class: "calls-of" }, mine.length === 1 ? "the call that shows it: " : "the calls that show it: ", ...mine.slice(0, MOST_CALLS).map((pair) => el("button", { type: "button", onclick: () => this.choose(pair.old ?? pair.new) }, this.title(pair))), mine.length > MOST_CALLS ? ` and ${plural(mine.length - MOST_CALLS, "more call")}` : ""));
     }
     this.draw(AT_FIRST);
   }
@@ -81,15 +92,11 @@ export class Compare {
   }
 }
 
-// The choice of two sessions to compare. A served page asks its server to compare them.
-export function chooser(store, live) {
+// The choice of two sessions, which the page's server then compares.
+export function chooser(store) {
   const all = [...store.sessions.values()];
-  if (all.length < 2) return el("p", { class: "empty" }, "There is one session. To compare it with another: mcp-tape diff OLD NEW --format html");
+  if (all.length < 2) return el("p", { class: "empty" }, "There is one session so far. With a second one, they can be compared here.");
   const [old, other] = all.slice(-2).map((one) => one.id);
-  if (!live) {
-    const [before, after] = [old, other].map((id) => store.origin(id)).map(({ file, number }) => `${file}#${number}`);
-    return el("p", { class: "empty" }, "A page in a file has no server that compares. The page of two sessions: ", el("code", {}, harmless(`mcp-tape diff ${before} ${after} --format html`)));
-  }
   const select = (label, chosen) => el("select", { "aria-label": label }, ...all.map((one) => el("option", { value: one.id, selected: one.id === chosen }, harmless(`${one.id} · ${one.label ?? one.server}`).slice(0, 60))));
   const sides = [select("Old session", old), select("New session", other)];
   const go = () => (location.href = `compared?old=${sides[0].value}&new=${sides[1].value}`);

@@ -48,6 +48,7 @@ function block(one) {
 
 function said(words, type, uri) {
   const title = [uri, type].filter((word) => typeof word === "string").map(harmless).join(" · ");
+  if (/^ui:/i.test(uri ?? "") && /^text\/html\b/i.test(type ?? "")) return app(words, title);
   if (isTree(words) && isJson(words)) return titled(title || "JSON", tree(words));
   if (type === "text/markdown" || (!type && words.length < 100_000 && MARKDOWN.test(words))) {
     const [shown, source] = [el("div", { class: "markdown" }, ...markdown(words)), pre(words)];
@@ -56,6 +57,31 @@ function said(words, type, uri) {
     return el("figure", {}, el("figcaption", {}, title ? `${title} ` : "Markdown ", turn), shown, source);
   }
   return title ? titled(title, pre(words)) : pre(words);
+}
+
+// The page of an MCP App without its scripts and styles. Its frame runs no scripts, submits nothing and is of no origin; its
+// policy lets it load nothing; and what would try is left out, because a policy has no word for preconnections.
+const APP_POLICY = '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; img-src data:; form-action \'none\'; base-uri \'none\'">';
+const ACTIVE = "script, style, link, meta, base, iframe, frame, frameset, object, embed, audio, video, template, noscript";
+const ADDRESS = /^(?:xlink:)?(?:href|src|srcset|imagesrcset|action|formaction|background|poster|ping|data|style|on.*)$/i;
+function app(words, title) {
+  const frame = el("iframe", { sandbox: "", referrerpolicy: "no-referrer", title: "the page of the app, of which nothing runs or is loaded" });
+  frame.srcdoc = `<!doctype html>${APP_POLICY}${inert(words)}`;
+  const source = pre(words);
+  source.hidden = true;
+  const turn = el("button", { type: "button", onclick: () => ([frame.hidden, source.hidden] = [source.hidden, frame.hidden]) }, "source");
+  return el("figure", { class: "app" }, el("figcaption", {}, `${title} · without its scripts and styles `, turn), frame, source);
+}
+
+// A page without what runs and what loads. A document that is only parsed does neither:
+// https://html.spec.whatwg.org/multipage/dynamic-markup-insertion.html#dom-domparser-parsefromstring
+function inert(words) {
+  const page = new DOMParser().parseFromString(words, "text/html");
+  for (const one of page.querySelectorAll(ACTIVE)) one.remove();
+  for (const one of page.querySelectorAll("*")) {
+    for (const { name, value } of [...one.attributes]) if (ADDRESS.test(name) && !/^(?:data:image\/|#)/i.test(value)) one.removeAttribute(name);
+  }
+  return new XMLSerializer().serializeToString(page.body);
 }
 
 function isJson(said) {

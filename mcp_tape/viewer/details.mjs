@@ -1,9 +1,10 @@
 // Details of a row: its call with request and response side by side, the messages in between, and ways to copy it.
 
-import { byId, bytes, duration, el, harmless, plural, pre } from "./text.mjs";
+import { byId, bytes, duration, el, harmless, pre, visible } from "./text.mjs";
 import { contents } from "./content.mjs";
-import { isTree, tree, unfold } from "./tree.mjs";
+import { MOST_PLACES, isTree, placesOf, reveal, tree, unfold } from "./tree.mjs";
 import { decoded } from "./packed.mjs";
+import { NONE } from "./store.mjs";
 import { waysToCopy } from "./copying.mjs";
 import { findingsOf } from "./findings.mjs";
 
@@ -36,8 +37,8 @@ export class Details {
 
   // A row and its counterpart, in the order of time.
   call(row) {
-    const mate = this.store.mates[row];
-    return (mate === null ? [row] : [row, mate]).sort((a, b) => a - b);
+    const mate = this.store.columns.mate[row];
+    return (mate === NONE ? [row] : [row, mate]).sort((a, b) => a - b);
   }
 
   sides(rows, names = []) {
@@ -116,15 +117,18 @@ export class Details {
     const body = el("div", { class: "body" });
     const views = this.views(row, text, kind);
     const buttons = el("div", { class: "views", role: "group", "aria-label": "Shown as" });
+    let current = null;
     const show = (name) => {
+      current = name;
       body.replaceChildren(...views[name]());
       for (const button of buttons.querySelectorAll("[data-view]")) button.setAttribute("aria-pressed", button.dataset.view === name);
     };
+    const find = text.length < SMALL ? null : this.finder(text, (name) => (name === current && name === "tree" ? body : (show(name), body)));
     for (const name of Object.keys(views)) {
       buttons.append(el("button", { type: "button", "data-view": name, onclick: () => (show(name), (this.view = name)) }, name));
     }
     show(this.view in views ? this.view : Object.keys(views)[0]);
-    return el("article", { class: store.odd(row) ? "odd" : "" }, el("div", { class: "side-head" }, el("h3", {}, name ? `${name} ${kind}` : kind), buttons), el("p", { class: "facts" }, facts), body);
+    return el("article", { class: store.odd(row) ? "odd" : "" }, el("div", { class: "side-head" }, el("h3", {}, name ? `${name} ${kind}` : kind), buttons), el("p", { class: "facts" }, facts), find, body);
   }
 
   views(row, text, kind) {
@@ -146,22 +150,36 @@ export class Details {
   foldable(text) {
     const shown = tree(text, 3);
     if (text.length < SMALL) return [shown];
-    const found = el("span", { class: "facts", role: "status" });
-    const search = el("input", { type: "search", placeholder: "find in this", "aria-label": "Find in this message", oninput: () => (found.textContent = this.find(shown, text, search.value)) });
     const fold = (all) => el("button", { type: "button", onclick: () => unfold(shown, all) }, all ? "unfold" : "fold");
-    return [el("div", { class: "tools" }, search, found, fold(true), fold(false)), shown];
+    return [el("div", { class: "tools" }, fold(true), fold(false)), shown];
   }
 
-  find(shown, text, wanted) {
-    for (const one of shown.querySelectorAll(".hit")) one.classList.remove("hit");
-    if (!wanted) return "";
-    const pattern = wanted.toLowerCase();
-    if (!text.toLowerCase().includes(pattern)) return "nothing";
-    unfold(shown, true);
-    const hits = [...shown.querySelectorAll(".leaf, summary > .name")].filter((one) => one.textContent.toLowerCase().includes(pattern));
-    for (const one of hits) one.classList.add("hit");
-    hits[0]?.scrollIntoView({ block: "nearest" });
-    return plural(hits.length, "hit");
+  // A box that searches a whole text, shown or not, and leads from one place to the next.
+  finder(text, show) {
+    const found = el("span", { class: "facts", role: "status" });
+    let [pattern, places, at] = [null, [], -1];
+    const go = (step) => {
+      if (!places.length) return;
+      at = (at + step + places.length) % places.length;
+      found.textContent = `${(at + 1).toLocaleString("en")} of ${places.length < MOST_PLACES ? "" : "at least "}${places.length.toLocaleString("en")}`;
+      const body = show(Array.isArray(places[at]) ? "tree" : "text");
+      if (Array.isArray(places[at])) return reveal(body.querySelector(".tree"), places[at], pattern);
+      body.replaceChildren(excerpt(text, places[at], pattern));
+      body.querySelector(".hit").scrollIntoView({ block: "nearest" });
+    };
+    const look = () => {
+      const wanted = search.value.replace(/[\\^$.*+?()[\]{}|/-]/g, "\\$&");
+      pattern = new RegExp(wanted, "iu");
+      places = wanted && isTree(text) ? placesOf(text, pattern) : [];
+      // What is no member, as in text that only looks like JSON, or across members.
+      if (wanted && !places.length) for (const one of text.matchAll(new RegExp(wanted, "giu"))) if (places.push(one.index) >= MOST_PLACES) break;
+      at = -1;
+      found.textContent = wanted ? "not in this message" : "";
+      go(1);
+    };
+    const search = el("input", { type: "search", placeholder: "find in this", "aria-label": "Find in this message", oninput: look, onkeydown: (event) => event.key === "Enter" && go(event.shiftKey ? -1 : 1) });
+    const step = (by, name, shown) => el("button", { type: "button", "aria-label": name, title: name, onclick: () => go(by) }, shown);
+    return el("div", { class: "tools" }, search, found, step(-1, "Previous place", "↑"), step(1, "Next place", "↓"));
   }
 
   line(row) {
@@ -173,9 +191,10 @@ export class Details {
   // The requests of the same call: its rounds, and polls of its task.
   rounds([first]) {
     const { store } = this;
-    const work = store.work(first);
+    const { mate, root } = store.columns;
+    const work = store.work(root[first]);
     if (work.length < 2) return [];
-    const ends = work.map((row) => store.mates[row] ?? row);
+    const ends = work.map((row) => (mate[row] === NONE ? row : mate[row]));
     const took = store.columns.at[Math.max(...ends)] - store.columns.at[work[0]];
     const items = work.slice(0, MOST_BETWEEN).map((row) => this.item(row, row === first ? "true" : null));
     return [el("h3", {}, `One of ${work.length.toLocaleString("en")} requests `, el("span", { class: "facts" }, `that took ${duration(took)} together`)), el("ul", { class: "between rounds" }, ...items)];
@@ -184,14 +203,14 @@ export class Details {
   // Progress, nested requests and stderr, from the first to the last row of the call.
   between([first, last]) {
     const { store } = this;
-    const { session, seq } = store.columns;
-    const root = store.exchange(first) ?? seq[first];
+    const { session, caller, mate } = store.columns;
+    const root = caller[first] === NONE ? first : caller[first];
     const found = [];
     const end = last ?? Math.min(store.count, first + 2_000) - 1;
     for (let row = first + 1; row <= end && found.length < MOST_BETWEEN; row++) {
       if (row === last || session[row] !== session[first]) continue;
       const stderr = last !== undefined && ["stderr", "noise"].includes(store.word("frame", row));
-      if (stderr || (store.exchange(row) === root && store.mates[row] !== first)) found.push(row);
+      if (stderr || (caller[row] === root && mate[row] !== first)) found.push(row);
     }
     if (!found.length) return [];
     return [el("h3", {}, "In between"), el("ul", { class: "between" }, ...found.map((row) => this.item(row)))];
@@ -204,6 +223,13 @@ export class Details {
     const words = `${seq[row]} ${client[row] ? "→" : "←"} ${harmless(store.what(row))} ${said}`;
     return el("li", {}, el("button", { type: "button", class: store.odd(row) ? "odd" : "", "aria-current": current, onclick: () => this.choose(row) }, words), " ", this.line(row));
   }
+}
+
+// What surrounds a place in a text, and what is there.
+function excerpt(text, at, pattern) {
+  const [found] = pattern.exec(text.slice(at));
+  const [from, end] = [Math.max(0, at - 1_000), at + found.length];
+  return el("pre", { dir: "ltr" }, from ? "… " : "", visible(text.slice(from, at)), el("span", { class: "hit" }, visible(found)), visible(text.slice(end, end + 5_000)), end + 5_000 < text.length ? " …" : "");
 }
 
 function parsed(text) {

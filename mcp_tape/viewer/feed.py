@@ -20,7 +20,7 @@ from ..cassette import file as database
 from ..cassette.change.derive import hidden_keys
 from ..cassette.pages import BEFORE_ALL
 from ..cassette.query.filters import parse
-from ..cassette.query.timeline import ALL_PARTS, TimelineRow, first_underived, session_rows
+from ..cassette.query.timeline import ALL_PARTS, TimelineRow, first_underived, frame_count, session_rows
 from ..cassette.reader import Cassette
 from ..cassette.text.read import kind_of
 from ..compare.versions import compare, version_of_sessions
@@ -29,7 +29,7 @@ from .pack import Packer, encodable
 from .page import render_comparison
 from .tapes import SessionNumbers, findings
 
-_AT_ONCE = 20_000  # rows of one update
+_FIRST, _AT_ONCE = 2_000, 20_000  # rows of the first update, soon on the screen, and of each other
 _WITHDRAWN = parse("kind:request status:cancelled")
 Withdrawn = tuple[int, int, int, int | None]  # session, frame, part, and the word for it
 
@@ -48,6 +48,7 @@ class Feed:
         self._seen: dict[int, tuple[int, int]] = {}  # frame and part of the last row of each session
         self._heads: dict[int, dict[str, Any]] = {}
         self._updates: list[bytes] = []
+        self._total = 0  # rows to expect, once there are more than one update can hold
         self.blocks: list[bytes] = []
         self.generation += 1
 
@@ -62,7 +63,8 @@ class Feed:
             number = 0
         more = self._look() if number >= len(self._updates) else True
         found = self._updates[number : number + 1]
-        facts = {"generation": self.generation, "more": more and bool(found), "updates": len(found)}
+        more, facts = more and bool(found), {"generation": self.generation, "updates": len(found)}
+        facts |= {"more": more, "total": self._total}
         return orjson.dumps(facts) + b"\n" + b"".join(found)
 
     def findings(self) -> bytes:
@@ -84,7 +86,8 @@ class Feed:
 
     def _look(self) -> bool:
         """Make an update of new rows. Return whether there may be more."""
-        changed, withdrawn, left = list[dict[str, Any]](), list[Withdrawn](), _AT_ONCE
+        most = _AT_ONCE if self._updates else _FIRST
+        changed, withdrawn, left = list[dict[str, Any]](), list[Withdrawn](), most
         for place, path in enumerate(self.paths):
             with Cassette(path) as cassette:
                 heads = self._heads_of(place, cassette)
@@ -97,7 +100,9 @@ class Feed:
             changed += [facts | {"open": True} for facts in mine] if left == 0 else mine
             self._heads |= {facts["id"]: facts for facts in changed}
         self.blocks += self._packer.rest()
-        if left < _AT_ONCE or changed or not self._updates:
+        if left == 0:
+            self._total = sum(map(_frames, self.paths))
+        if left < most or changed or not self._updates:
             files = [encodable(os.path.basename(path)) for path in self.paths]
             self._updates.append(self._packer.index(files=files, sessions=changed, withdrawn=withdrawn))
         return left == 0
@@ -132,6 +137,11 @@ class Feed:
         found = (row for number in sorted(numbers) for row in session_rows(cassette, number, _WITHDRAWN))
         word, number_of = self._packer.word, self.numbers.of
         return [(number_of(place, row.session), row.seq, row.part or 0, word(row.status)) for row in found]
+
+
+def _frames(path: str) -> int:
+    with Cassette(path) as cassette:
+        return frame_count(cassette)
 
 
 def save(paths: Sequence[str], to: str, wanted: Mapping[int, set[int]], numbers: SessionNumbers) -> None:

@@ -1,6 +1,8 @@
 // The filter grammar of the command line, for rows of the store. mcp_tape/cassette/query/filters.py defines its
 // meaning; one table of cases tests both.
 
+import { NONE } from "./store.mjs";
+
 const SPACE = /[\s\x1c-\x1f\x85]/u;
 const TERM = /(?<minus>-?)(?:(?<field>[A-Za-z_]+):)?(?<value>"(?:[^"\\]|\\[^])*"(?=[\s\x1c-\x1f\x85]|$)|[^\s\x1c-\x1f\x85"][^\s\x1c-\x1f\x85]*|)/uy;
 const NUMBER = /^(\d+(?:\.\d+)?)([a-zA-Zµμ]*)$/u;
@@ -16,7 +18,7 @@ export const KINDS = [...OF_MESSAGES, "message", ...OF_FRAMES];
 const DURATIONS = { "": 1e3, us: 1, "µs": 1, "μs": 1, ms: 1e3, s: 1e6, m: 6e7 };
 const SIZES = { "": 1, b: 1, k: 1e3, kb: 1e3, m: 1e6, mb: 1e6, g: 1e9, gb: 1e9 };
 const MOST = 2 ** 62;
-const AHEAD = 8; // blocks to open ahead of the one being searched
+const AHEAD = 4; // blocks to open ahead of the one being searched
 
 export class FilterError extends Error {
   constructor(message, position) {
@@ -110,7 +112,7 @@ function like(name) {
     return {
       keeps: (store, row) => {
         const word = store.columns[name][row];
-        if (word === null) return false;
+        if (word === NONE) return false;
         if (!memory.has(word)) memory.set(word, fits(store.words[word]));
         return memory.get(word);
       },
@@ -121,7 +123,7 @@ function like(name) {
 function ofId(value) {
   const meant = [value, JSON.stringify(value)];
   return {
-    keeps: ({ columns: { id }, mates }, row) => meant.includes(id[row] ?? (mates[row] === null ? null : id[mates[row]])),
+    keeps: (store, row) => meant.includes(store.id(row) ?? (store.columns.mate[row] === NONE ? null : store.id(store.columns.mate[row]))),
   };
 }
 
@@ -136,7 +138,7 @@ function from(value, at) {
 
 function kind(value, at) {
   among(value, at, "kind", KINDS);
-  if (value === "message") return { keeps: (store, row) => store.columns.kind[row] !== null };
+  if (value === "message") return { keeps: (store, row) => store.columns.kind[row] !== NONE };
   return { keeps: (store, row) => store.word(OF_MESSAGES.includes(value) ? "kind" : "frame", row) === value };
 }
 
@@ -158,7 +160,7 @@ function measure(name, units, example) {
     return [Math.round(Math.min(Number(found[1]) * unit, MOST)), unit];
   };
   const compare = { ">=": (a, b) => a >= b, "<=": (a, b) => a <= b, ">": (a, b) => a > b, "<": (a, b) => a < b };
-  const on = (test) => ({ keeps: (store, row) => store.columns[name][row] !== null && test(store.columns[name][row]) });
+  const on = (test) => ({ keeps: (store, row) => test(store.columns[name][row]) }); // of no number, NaN, no test is true
   return (value, at) => {
     const sign = /^(?:>=|<=|>|<)/.exec(value)?.[0];
     if (sign) {
@@ -201,7 +203,7 @@ export function rowsByColumns(store, terms, rows) {
 export async function rowsByTexts(store, terms, rows, goesOn, progress) {
   const tests = terms.filter((term) => term.text);
   if (!tests.length) return rows;
-  const inBlocks = rows.every((row, at) => !at || rows[at - 1] < row) ? rows : Int32Array.from(rows).sort(); // merged by time
+  const inBlocks = rows.every((row, at) => !at || rows[at - 1] < row) ? rows : rows.slice().sort(); // merged by time
   const found = new Uint8Array(store.count);
   for (let at = 0; at < inBlocks.length; ) {
     const number = store.blockOf(inBlocks[at]);

@@ -1,12 +1,13 @@
 // Findings of `mcp-tape why` and `mcp-tape check --audit`, with line and evidence.
 
 import { el, harmless, plural, visible } from "./text.mjs";
+import { NONE } from "./store.mjs";
 
-// The findings by row; -1 for those without a row.
+// The findings by row; NONE for those without a row.
 export function byRow(store) {
   const found = new Map();
   for (const one of store.findings) {
-    const row = one.seq === null ? -1 : (store.places.get(`${one.session}.${one.seq}`) ?? -1);
+    const row = one.seq === null ? NONE : store.rowOf(one.session, one.seq);
     found.set(row, [...(found.get(row) ?? []), one]);
   }
   return found;

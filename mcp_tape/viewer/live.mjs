@@ -10,24 +10,28 @@ export class Live {
     Object.assign(this, { store, grown, say, taken: 0, generation: 0, paused: false });
   }
 
-  // Take all updates so far.
-  async first() {
-    while (await this.take());
-  }
-
   // Take one update; return whether there are more.
   async take() {
     const answer = await fetch(`updates?from=${this.taken}&generation=${this.generation}`);
     if (!answer.ok) throw new Error(await answer.text());
     const data = new Uint8Array(await answer.arrayBuffer());
     const behind = data.indexOf(10);
-    const { generation, more, updates } = JSON.parse(utf8(data.subarray(0, behind)));
+    const { generation, more, updates, total } = JSON.parse(utf8(data.subarray(0, behind)));
     if (this.generation && generation !== this.generation) return location.reload(), false; // another recording took its place
     this.generation = generation;
     this.taken += updates;
+    this.store.expect(total);
     if (updates) this.store.add(unpacked(data.subarray(behind + 1)));
+    this.progress(more ? this.store.count / Math.max(1, total) : 1);
     this.new = updates > 0;
-    return more;
+    return (this.more = more);
+  }
+
+  progress(share) {
+    const bar = byId("loading");
+    bar.hidden = share >= 1;
+    bar.value = share;
+    bar.textContent = `${Math.floor(share * 100)} %`;
   }
 
   goOn(shown) {
@@ -44,12 +48,21 @@ export class Live {
 
   async ask() {
     try {
-      let grown = false;
+      let grown = !this.begun, done = false;
+      this.begun = true;
       for (let more = !this.paused; more; ) {
+        const started = performance.now();
         more = await this.take();
         grown ||= this.new;
+        // What is new is shown as it comes, and takes no more time than loading does.
+        if (!grown || (more && started < (this.next ?? 0))) continue;
+        const before = performance.now();
+        await this.grown(!more);
+        this.next = 2 * performance.now() - before;
+        grown = false;
+        done = !more;
       }
-      if (grown) await this.grown();
+      if (grown && !done) await this.grown(true);
     } catch (error) {
       this.say(error instanceof TypeError ? "mcp-tape view has ended" : error.message);
       if (error instanceof TypeError) return; // the server is gone

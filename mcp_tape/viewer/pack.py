@@ -18,7 +18,6 @@ import orjson
 from ..cassette.query import timeline
 from ..cassette.query.timeline import TimelineRow
 from ..cassette.reader import Cassette
-from ..errors import replace_control_characters
 from ..formats.row_lines import is_left_out_by_default, line_of
 from ..wire import jsontext, protocol
 from ..wire.secret_names import MARK
@@ -169,8 +168,8 @@ def _storable(cassette: Cassette, row: TimelineRow) -> tuple[str, bool]:
 def _place(text: str, line: str, is_bytes: bool) -> LinePlace:
     """The position of a line in its text, and its length unless it is cut; or the line itself."""
     cut = line[:LONGEST_LINE]
-    if is_bytes or not cut.isprintable():
-        return encodable(replace_control_characters(cut))
+    if is_bytes:
+        return encodable(cut)
     at, length = text.find(cut, 0, _FAR), _units(cut)
     if at >= 0:
         start = _units(text[:at])

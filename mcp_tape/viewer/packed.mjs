@@ -17,21 +17,20 @@ export async function inflated(data) {
 
 export const utf8 = (data) => new TextDecoder("utf-8", { ignoreBOM: true }).decode(data);
 
-// Facts, and the columns of an index.
+// Facts, and the columns of an index; NaN is no number.
 export function unpacked(data) {
   let at = data.indexOf(10);
   const { rows, widths, ...facts } = JSON.parse(utf8(data.subarray(0, at++)));
   const columns = {};
   for (const [name, width] of Object.entries(widths)) {
-    const column = (columns[name] = new Array(rows));
+    const column = (columns[name] = new Float64Array(rows));
+    for (let plane = 0, one = 1; plane < width; plane++, one *= 256, at += rows) for (let row = 0; row < rows; row++) column[row] += data[at + row] * one;
     for (let row = 0; row < rows; row++) {
-      let coded = 0;
-      for (let plane = width - 1; plane >= 0; plane--) coded = coded * 256 + data[at + plane * rows + row];
-      column[row] = coded === 0 ? null : coded % 2 ? (coded - 1) / 2 : -coded / 2;
+      const coded = column[row];
+      column[row] = coded === 0 ? NaN : coded % 2 ? (coded - 1) / 2 : -coded / 2;
     }
-    at += width * rows;
   }
-  return { ...facts, columns };
+  return { ...facts, rows, columns };
 }
 
 // Texts of consecutive rows, and the line of each. Similar texts are adjacent: those of one side, kind, method and
@@ -42,7 +41,7 @@ export class Block {
     const { sizes, lines } = JSON.parse(whole.slice(0, behind));
     const order = Array.from({ length: rows }, (_, at) => first + at);
     const { client, kind, method, name, size } = columns;
-    order.sort((a, b) => client[a] - client[b] || (kind[a] ?? -1) - (kind[b] ?? -1) || (method[a] ?? -1) - (method[b] ?? -1) || (name[a] ?? -1) - (name[b] ?? -1) || a - b);
+    order.sort((a, b) => client[a] - client[b] || kind[a] - kind[b] || method[a] - method[b] || name[a] - name[b] || a - b);
     Object.assign(this, { whole, lines, first, places: new Uint32Array(rows), starts: [behind + 1] });
     order.forEach((row, place) => {
       this.places[row - first] = place;

@@ -26,8 +26,8 @@ from .pack import Packer, deflate, encodable
 from .tapes import PageTape, SessionNumbers, findings
 
 # In order of dependency. All share one scope, so a top-level name must be unique.
-MODULES = """text packed store filters tree content spans list copying findings details waterfall tables compare live
-    app""".split()
+MODULES = """text packed store filters tree content calls spans list copying findings details waterfall tables compare
+    live app""".split()
 _HERE = Path(__file__).parent
 _IMPORT = re.compile(r"^import .*?;\n", re.M | re.S)
 _AS_USUAL = View()

@@ -1,6 +1,7 @@
 // Tools, surface and sessions.
 
 import { bytes, duration, el, harmless, plural, visible } from "./text.mjs";
+import { NONE } from "./store.mjs";
 import { members, string, tree, isTree } from "./tree.mjs";
 
 const rank = (sorted, percent) => (sorted.length ? sorted[Math.max(0, Math.ceil((percent / 100) * sorted.length) - 1)] : null);
@@ -38,16 +39,17 @@ export async function tools(store, rows, choose) {
     const key = `${columns.client[row]} ${columns.method[row]} ${columns.name[row]}`;
     if (!groups.has(key)) groups.set(key, { row, client: columns.client[row], what: harmless(store.what(row)), calls: 0, errors: 0, unanswered: 0, took: [], asked: 0, answered: 0 });
     const group = groups.get(key);
-    const mate = store.mates[row];
+    const mate = columns.mate[row];
     group.calls++;
     group.asked += columns.size[row];
-    if (mate === null) group.unanswered += store.status(row) === "unanswered" ? 1 : 0;
+    if (mate === NONE) group.unanswered += store.status(row) === "unanswered" ? 1 : 0;
     else {
       group.answered += columns.size[mate];
       group.errors += store.odd(mate) ? 1 : 0;
-      if (columns.took[row] !== null) group.took.push(columns.took[row]);
+      if (columns.took[row] >= 0) group.took.push(columns.took[row]);
     }
   }
+  if (!groups.size) return el("p", { class: "empty" }, rows.length ? "No request is among the messages that are shown." : "There are no messages to show.");
   const definitions = new Map();
   for (const { name, item } of (await surface(store, rows)).items) definitions.set(name, size(item));
   for (const group of groups.values()) {
@@ -147,7 +149,7 @@ export function sessions(store, choose) {
   for (let row = 0; row < store.count; row++) {
     const count = counts.get(store.columns.session[row]) ?? { messages: 0, odd: 0, until: 0 };
     counts.set(store.columns.session[row], count);
-    if (store.columns.kind[row] !== null) count.messages++;
+    if (store.columns.kind[row] !== NONE) count.messages++;
     if (store.odd(row)) count.odd++;
     count.until = store.columns.at[row];
   }

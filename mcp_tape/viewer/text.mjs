@@ -1,7 +1,14 @@
 // Untrusted texts in a safe form, and elements made without markup.
 
-const ODD = /(?![ ])[\p{C}\p{Z}]/gu; // characters outside Python's str.isprintable(), as in mcp_tape.errors.harmless
-const ODD_IN_TEXT = /\[redacted:[^\]\r\n]{0,200}\]|(?![ \n\t])[\p{C}\p{Z}]/gu; // and placeholders, as in wire/secret_names.py
+// Characters that change how a text is read and that nobody sees: those outside Python's str.isprintable(), letters
+// without a shape, and selectors of variants. Emoji and scripts that need joiners are whole; a joiner elsewhere is odd.
+const WHOLE = "\\u{1f3f4}\\u{e0067}\\u{e0062}(?:\\u{e0065}\\u{e006e}\\u{e0067}|\\u{e0073}\\u{e0063}\\u{e0074}|\\u{e0077}\\u{e006c}\\u{e0073})\\u{e007f}"; // flags
+const JOINING = "[\\p{scx=Arab}\\p{scx=Syrc}\\p{scx=Mong}\\p{scx=Nko}\\p{scx=Deva}\\p{scx=Beng}\\p{scx=Guru}\\p{scx=Gujr}\\p{scx=Orya}\\p{scx=Taml}\\p{scx=Telu}\\p{scx=Knda}\\p{scx=Mlym}\\p{scx=Sinh}\\p{scx=Khmr}\\p{scx=Mymr}]";
+const JOINER = `(?<=\\p{Extended_Pictographic}[\\ufe0f\\u{1f3fb}-\\u{1f3ff}]?)\\u200d(?=\\p{Extended_Pictographic})|(?<=(?=${JOINING})[\\p{L}\\p{M}])[\\u200c\\u200d](?=(?=${JOINING})\\p{L})`;
+const UNSEEN = "[\\p{C}\\p{Z}\\u034f\\u115f\\u1160\\u17b4\\u17b5\\u3164\\uffa0\\ufe00-\\ufe0e\\u{e0100}-\\u{e01ef}]";
+const ODD = new RegExp(`${WHOLE}|(?! |${JOINER})${UNSEEN}`, "gu");
+const ODD_IN_TEXT = new RegExp(`\\[redacted:[^\\]\\r\\n]{0,200}\\]|${WHOLE}|(?![ \\n\\t]|${JOINER})${UNSEEN}`, "gu"); // and placeholders, as in wire/secret_names.py
+const FLAG = "\u{1f3f4}";
 
 export function el(name, attributes, ...children) {
   const element = document.createElement(name);
@@ -16,7 +23,7 @@ export function el(name, attributes, ...children) {
 export const byId = (id) => document.getElementById(id);
 
 export function harmless(text) {
-  return String(text).replace(ODD, "·");
+  return String(text).replace(ODD, (found) => (found.startsWith(FLAG) ? found : "·"));
 }
 
 // A text as nodes, in which invisible and bidirectional characters are shown as code points, and placeholders of
@@ -25,6 +32,7 @@ export function visible(text) {
   const nodes = document.createDocumentFragment();
   let from = 0;
   for (const found of text.matchAll(ODD_IN_TEXT)) {
+    if (found[0].startsWith(FLAG)) continue;
     nodes.append(text.slice(from, found.index), found[0][0] === "[" ? el("span", { class: "redacted", title: "hidden when it was recorded" }, harmless(found[0])) : unseen(found[0]));
     from = found.index + found[0].length;
   }
@@ -38,7 +46,7 @@ function unseen(character) {
 }
 
 export function duration(microseconds) {
-  if (microseconds === null || microseconds === undefined) return "";
+  if (!Number.isFinite(microseconds ?? NaN)) return "";
   if (microseconds < 1e3) return `${Math.round(microseconds)} µs`;
   return microseconds < 1e6 ? `${(microseconds / 1e3).toFixed(1)} ms` : `${(microseconds / 1e6).toFixed(2)} s`;
 }

@@ -31,9 +31,9 @@ def exported(tape: Path, file: Path, *more: str) -> Path:
 
 
 def show(page: Page, tape: Path, directory: Path, **state: Any) -> None:
-    """Open the page of a cassette, with its state in the URL fragment."""
+    """Open the page of a cassette, with its state in the URL fragment: by default, all messages."""
     file = exported(tape, directory / f"{tape.stem}.html")
-    page.goto(f"{file.as_uri()}#{urlencode(state)}")
+    page.goto(f"{file.as_uri()}#{urlencode({'rows': 'messages'} | state)}")
     page.wait_for_selector(READY)
 
 
@@ -48,12 +48,17 @@ def report_of(page: str) -> str:
     return page[page.index("<article>") : page.rindex("</article>")] + "</article>\n"
 
 
-def numbers(page: Page) -> list[int]:
-    """The numbers of the frames in the list."""
-    places = page.locator("#rows .row").evaluate_all(
+def places(page: Page) -> list[str]:
+    """Session and number of the rows in the list."""
+    found: list[str] = page.locator("#rows .row").evaluate_all(
         "rows => rows.sort((a, b) => a.dataset.at - b.dataset.at).map(row => row.dataset.place)"
     )
-    return [int(place.split(".")[1]) for place in places]
+    return found
+
+
+def numbers(page: Page) -> list[int]:
+    """The numbers of the frames in the list."""
+    return [int(place.split(".")[1]) for place in places(page)]
 
 
 def evaluated(module: str, expression: str) -> Any:

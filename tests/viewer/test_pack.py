@@ -168,25 +168,51 @@ def test_sessions_that_overlapped_do_so_on_the_page_and_the_time_between_others_
 
 @needs_node
 def test_rows_of_several_sessions_are_merged_by_time() -> None:
-    by_session, offsets = "new Map([[1, [0, 1, 2]], [2, [3, 4]]])", "new Map([[1, 0], [2, {}]])"
+    runs, offsets = "new Map([[1, [[0, 2]]], [2, [[3, 4]]]])", "new Map([[1, 0], [2, {}]])"
     at = "[0, 10, 20, 0, 5]"
-    assert evaluated("spans.mjs", f"m.merged({by_session}, {offsets.format(7)}, {at})") == [0, 3, 1, 4, 2]
-    assert evaluated("spans.mjs", f"m.merged({by_session}, {offsets.format(50)}, {at})") == [0, 1, 2, 3, 4]
+    assert evaluated("spans.mjs", f"[...m.merged({runs}, {offsets.format(7)}, {at})]") == [0, 3, 1, 4, 2]
+    assert evaluated("spans.mjs", f"[...m.merged({runs}, {offsets.format(50)}, {at})]") == [0, 1, 2, 3, 4]
+
+
+# Two overlapping calls, a second round of the first, a server request during the second, a notification, and a call
+# that is not answered before the session ends.
+STORE = """{
+  kinds: ["request", "request", "request", "response", "request", "response", "notification", "response", "request"],
+  columns: {
+    at: { length: 9 }, session: Array(9).fill(1), client: [1, 1, 0, 0, 1, 0, 0, 0, 1],
+    mate: [3, 7, -1, 0, 5, 4, -1, 1, -1],
+    root: [0, 1, 2, 3, 0, 5, 6, 7, 8], caller: [-1, -1, 1, 0, -1, 0, -1, 1, -1],
+  },
+  word(name, row) { return name === "kind" ? this.kinds[row] : "message"; },
+  odd: (row) => row === 8, duration: (row) => 100 - 10 * row,
+}"""
 
 
 @needs_node
-def test_calls_are_spans_and_requests_of_the_server_stand_below_their_call() -> None:
-    # Two overlapping calls, a second round of the first, a server request during the second, a notification.
-    store = """{
-      kinds: ["request", "request", "request", "response", "request", "response", "notification", "response"],
-      columns: { client: [1, 1, 0, 0, 1, 0, 0, 0] }, mates: [3, 7, null, 0, 5, 4, null, 1],
-      word(name, row) { return name === "kind" ? this.kinds[row] : "message"; },
-      root: (row) => (row === 4 ? 0 : row), caller: (row) => (row === 2 ? 1 : null),
-    }"""
-    spans = evaluated("spans.mjs", f"m.layout({store}, [0, 1, 2, 3, 4, 5, 6, 7], (row) => row * 10)")
-    brief = [(one["row"], one["lane"], one["start"], one["end"], one["deep"], one["rounds"]) for one in spans]
-    assert brief == [(0, 0, 0, 50, 0, [0, 4]), (1, 0, 10, 70, 1, [1]), (2, 0, 20, 20, 1, [2]), (6, 2, 60, 60, 0, [6])]
-    assert spans[2]["under"]["row"] == 1
+def test_calls_are_spans_in_lanes_and_requests_of_the_server_are_below_their_call() -> None:
+    columns = "row lane start end deep under bad".split()
+    wanted = ", ".join(f"{name}: [...s.{name}]" for name in columns)
+    expression = f"((s) => ({{ {wanted} }}))(m.layout({STORE}, [0, 1, 2, 3, 4, 5, 6, 7, 8], (row) => row * 10))"
+    spans = evaluated("spans.mjs", expression)
+    assert list(zip(*(spans[name] for name in columns), strict=True)) == [
+        (0, 0, 0, 50, 0, -1, 0),  # two rounds
+        (1, 0, 10, 70, 1, -1, 0),
+        (2, 1, 20, 100, 0, 1, 0),  # below the second call
+        (6, 2, 60, 60, 0, -1, 0),
+        (8, 0, 80, 100, 0, -1, 1),  # to the end
+    ]
+
+
+@needs_node
+def test_there_are_as_many_lanes_as_calls_that_overlap() -> None:
+    store = """((n) => ({
+      columns: { at: { length: n }, client: Array(n).fill(1), mate: Array(n).fill(-1), session: Array(n).fill(1),
+                 root: Array.from({ length: n }, (_, row) => row), caller: Array(n).fill(-1) },
+      word: (name) => name === "kind" ? "request" : "message", odd: () => false, duration: () => 100,
+    }))(300)"""
+    rows = "Array.from({ length: 300 }, (_, row) => row)"
+    deep = evaluated("spans.mjs", f"[...m.layout({store}, {rows}, (row) => row).deep]")
+    assert deep == [number % 100 for number in range(300)]  # a lane is taken again as soon as it is free
 
 
 # -- columns as bytes: every number survives

@@ -98,12 +98,6 @@ def test_a_side_is_no_page(tape: Path) -> None:
     assert result.exit_code == 2 and "--filter from:client" in result.stderr
 
 
-def test_its_files_are_small_enough_to_read() -> None:
-    for path in Path(page.__file__).parent.glob("*"):
-        if path.is_file():
-            assert len(path.read_text("utf-8").splitlines()) <= 400
-
-
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
 def test_a_call_is_copied_for_other_places() -> None:
     facts = {

@@ -65,12 +65,19 @@ class TimelineRow(NamedTuple):
 
     @property
     def is_odd(self) -> bool:
-        """True if it needs a person's attention."""
+        """True if it needs a person's attention. Servers may log to stderr; HTTP streams may begin empty."""
         if self.kind == "request":
             return self.status == "unanswered"
         if self.kind == "response":
             return self.status in FAILED
-        return self.frame_kind in ("noise", "stderr") and self.channel in PIPES
+        return self.frame_kind == "noise" and self.channel in PIPES
+
+    @property
+    def is_priming(self) -> bool:
+        """True for an event without data, which tells a client from where to resume its stream:
+        https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#sending-messages-to-the-server
+        """
+        return self.frame_kind == "noise" and not self.is_message and is_http(self.channel) and not self.excerpt
 
 
 _COLUMNS = f"""f.session, f.seq, m.part, f.elapsed, f.sender, f.channel, f.kind, m.kind,

@@ -206,7 +206,7 @@ def test_the_page_is_whole_and_asks_for_nothing() -> None:
     tags = Tags(page)
     names = [name for name, _ in tags.seen]
     assert not tags.open
-    assert {"header", "main", "footer", "h1", "h2", "h3", "title", "caption"} <= set(names)
+    assert {"header", "main", "footer", "h1", "h2", "h3", "title", "caption", "mark"} <= set(names)
     assert not {"script", "link", "img", "iframe", "object", "form", "base"} & set(names)
     assert ("html", {"lang": "en"}) in tags.seen
     assert all("scope" in attributes for name, attributes in tags.seen if name == "th")

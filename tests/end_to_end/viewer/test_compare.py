@@ -54,6 +54,8 @@ def compared(page: Page, file: Path) -> Page:
 def test_it_opens_with_the_report_and_the_calls_with_the_worst_change_first(compared: Page) -> None:
     assert compared.get_by_role("tab", selected=True).inner_text() == "Compare"
     assert compared.locator("#report h1").inner_text().startswith("5 changes: ")
+    first = compared.locator("#report .overview tbody tr").first.locator("td").all_inner_texts()
+    assert first == ["error", "A tool is gone.", "tool gone, tool other", "2"]
     levels = compared.locator("#report h2").evaluate_all("all => all.map(one => one.className)")
     assert levels == ["error", "info"]
     rows = compared.locator("#calls tbody tr").evaluate_all(
@@ -92,8 +94,8 @@ def test_nothing_of_a_stranger_runs_and_links_stay_within_the_page(compared: Pag
     assert compared.locator("img, iframe, form, [onerror]").count() == 0
     compared.set_viewport_size({"width": 360, "height": 300})
     assert compared.evaluate(WIDER) <= 0
-    compared.get_by_role("link", name="info").click()
-    compared.wait_for_function("() => document.querySelector('#info').getBoundingClientRect().top < innerHeight")
+    compared.get_by_role("link", name="call tools/call other").click()
+    compared.wait_for_function("() => document.querySelector('.change.info').getBoundingClientRect().top < innerHeight")
     assert compared.get_by_role("tab", selected=True).inner_text() == "Compare"
 
 

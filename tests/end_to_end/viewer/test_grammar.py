@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 FILTER = """(text) => {
   document.getElementById("count").textContent = "";
   document.getElementById("problem").hidden = true;
-  location.hash = new URLSearchParams({ q: text, session: "1" });
+  location.hash = new URLSearchParams({ q: text, session: "1", rows: "messages" });
 }"""
 SETTLED = """() => {
   const count = document.getElementById("count").textContent;

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.browser import WIDER
+from tests.support.browser import WIDER, as_new
 from tests.support.reading import Frames, call, make, message, said
 from tests.support.viewing import numbers, show
 
@@ -65,7 +66,7 @@ def test_nothing_of_it_runs_loads_or_becomes_markup(page: Page, tmp_path: Path, 
     show(page, tape, tmp_path, tab=tab)
     for place in numbers(page) if tab == "messages" else [1]:
         if tab == "messages":
-            page.evaluate("place => location.hash = `at=1.${place}`", place)
+            page.evaluate("place => location.hash = `rows=messages&at=1.${place}`", place)
             page.wait_for_selector(f"[data-place='1.{place}'].selected")
             page.locator("#details article").first.wait_for()
             for name in ("tree", "text"):
@@ -85,6 +86,27 @@ def test_what_nobody_sees_is_marked(page: Page, tmp_path: Path, tape: Path) -> N
     assert marks == ["ESC", "U+202E", "U+200B", "U+2066", "U+0000"]
     assert "·[31mred·esrever" in page.locator("[data-place='1.13'] .line").inner_text()
     assert "\u202e" not in page.locator("body").inner_text()
+
+
+# A family, a heart on fire, a flag of Wales; words of Persian, Hindi and Sinhala. All have joiners or tags.
+WHOLE = ["👨\u200d👩\u200d👧", "❤\ufe0f\u200d🔥", "🏴\U000e0067\U000e0062\U000e0077\U000e006c\U000e0073\U000e007f",
+         "می\u200cخواهم", "क्\u200dष", "ශ්\u200dරී"]  # fmt: skip
+STRAY = ["ab\u200dcd", "12\u200c34", "👍\u200d ok", "🏴\U000e0068\U000e0069\U000e007f", "x\ufe0ey", "\u3164"]
+
+
+@pytest.mark.slow
+def test_emoji_and_joined_scripts_are_whole_and_stray_characters_are_marked(page: Page, tmp_path: Path) -> None:
+    talk = Frames().client(call(1, "x")).server(said(1, " / ".join(WHOLE))).client(call(2, "x"))
+    talk.server(said(2, " / ".join(STRAY)))
+    show(page, make(tmp_path / "tape.db", talk), tmp_path, at="1.2")
+    page.locator("#details pre").wait_for()
+    assert page.locator("#details pre").text_content() == " / ".join(WHOLE)
+    assert page.locator("[data-place='1.2'] .line").text_content() == " / ".join(WHOLE)
+    page.evaluate("location.hash = 'rows=messages&at=1.4'")
+    page.locator("#details .unseen").first.wait_for()
+    marks = page.locator("#details .unseen").all_text_contents()
+    assert marks == ["U+200D", "U+200C", "U+200D", "U+E0068", "U+E0069", "U+E007F", "U+FE0E", "U+3164"]
+    assert page.locator("[data-place='1.4'] .line").inner_text() == "ab·cd / 12·34 / 👍· ok / 🏴··· / x·y / ·"
 
 
 @pytest.mark.slow
@@ -114,3 +136,40 @@ def test_the_whole_text_is_in_the_file(page: Page, tmp_path: Path, tape: Path) -
     show(page, tape, tmp_path, at="1.3", q=json.dumps("x" * 300))
     page.get_by_text("1 of 14", exact=True).wait_for()
     assert numbers(page) == [10]
+
+
+APP = """<style>@import "{0}import.css"; body {{ background: url({0}back.png) rgb(1, 2, 3) }}</style>
+<link rel="stylesheet" href="{0}link.css"><link rel="preconnect" href="{0}"><base href="{0}">
+<meta http-equiv="refresh" content="0;url={0}refresh">
+<body onload="parent.postMessage('ran', '*')"><h1 style="color: rgb(4, 5, 6)">An app</h1>
+<script>parent.postMessage("ran", "*"); fetch("{0}fetch")</script><img src="{0}pixel.png" srcset="{0}set.png 2x">
+<img src="x" onerror="parent.postMessage('ran', '*')"><iframe src="{0}frame"></iframe><video poster="{0}poster"></video>
+<svg><image href="{0}svg.png"/><script href="{0}svg.js"></script></svg><a href="{0}link">a link</a>
+<form action="{0}form"><button>send</button></form><object data="{0}object"></object>
+<math><style><img src="{0}math.png"></style></math><noscript><img src="{0}noscript.png"></noscript>"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stored", ["text", "blob"])
+def test_the_page_of_an_app_is_shown_and_neither_runs_nor_loads(shared_page: Page, tmp_path: Path, stored: str) -> None:
+    html = APP.format("http://127.0.0.1:9/")
+    content = {"text": html} if stored == "text" else {"blob": b64encode(html.encode()).decode()}
+    found = [{"uri": "ui://app/page", "mimeType": "text/html;profile=mcp-app"} | content]
+    talk = Frames().client(message(id=1, method="resources/read", params={"uri": "ui://app/page"}))
+    talk.server(message(id=1, result={"contents": found}))
+    asked: list[str] = []
+    # The console has words about what the policy blocks, so this is not the page that allows none.
+    with as_new(shared_page, request=lambda one: asked.append(one.url)) as page:
+        show(page, make(tmp_path / "tape.db", talk), tmp_path, at="1.2")
+        page.evaluate("addEventListener('message', () => (window.ran = true))")
+        assert page.locator("#details iframe").get_attribute("sandbox") == ""
+        app = page.frame_locator("#details iframe")
+        app.get_by_role("heading", name="An app").wait_for()
+        assert app.locator("script, style, link, meta[http-equiv=refresh], iframe, [onerror], [onload]").count() == 0
+        app.get_by_text("a link").click()
+        app.get_by_role("button", name="send").click()
+        page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        assert page.evaluate("window.ran") is None
+        page.locator("#details .app").get_by_role("button", name="source").click()
+        assert page.locator("#details .app pre").text_content() == html
+    assert [one for one in asked if not one.startswith(("file:", "about:"))] == []

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,6 +33,12 @@ def tape(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def url(tape: Path) -> Iterator[str]:
+    with viewed(tape) as found:
+        yield found
+
+
+@contextmanager
+def viewed(tape: Path) -> Iterator[str]:
     """The URL of a cassette's viewer, ended with Ctrl-C."""
     command = [*MCP_TAPE, "view", str(tape), "--no-open"]
     with forked.start(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
@@ -52,7 +58,7 @@ def page(shared_page: Page, url: str) -> Iterator[Page]:
         pageerror=lambda error: wrong.append(str(error)),
         request=lambda asked: None if asked.url.startswith((url, "data:", "blob:")) else wrong.append(asked.url),
     ):
-        shared_page.goto(url)
+        shared_page.goto(f"{url}#rows=messages")
         shared_page.wait_for_selector(READY)
         yield shared_page
     assert [one for one in wrong if not one.endswith("/favicon.ico")] == [], wrong
@@ -63,6 +69,25 @@ def test_it_shows_what_was_recorded(page: Page) -> None:
     assert numbers(page) == list(range(1, 19))
     page.locator("[data-place='1.3']").click()
     page.locator("#details article").nth(1).get_by_text("no such city").wait_for()
+
+
+@pytest.mark.slow
+def test_rows_are_there_before_all_have_arrived(shared_page: Page, tmp_path: Path) -> None:
+    talk = Frames()
+    for number in range(3_000):
+        talk.client(call(number, "x"), at=number).server(said(number, f"answer {number}"), at=number)
+    waiting: list[Route] = []
+    with viewed(make(tmp_path / "tape.db", talk)) as url, as_new(shared_page) as page:
+        page.route("**/updates?from=1&*", lambda route: waiting.append(route))
+        with page.expect_request("**/updates?from=1&*"):
+            page.goto(f"{url}#rows=messages")
+        page.wait_for_selector("[data-place='1.1']")
+        assert page.get_by_role("progressbar", name="Loading").is_visible()
+        page.get_by_text("2,000 messages", exact=True).wait_for()
+        for route in waiting:
+            route.continue_()
+        page.get_by_text("6,000 messages", exact=True).wait_for()
+        page.get_by_role("progressbar", name="Loading").wait_for(state="hidden")
 
 
 @pytest.mark.slow

@@ -11,20 +11,12 @@ import pytest
 from tests.support import provision
 from tests.support.reading import GOLDEN, Frames, call, make, message, said
 from tests.support.running import WAIT
-from tests.support.viewing import READY, exported, numbers, show
+from tests.support.viewing import READY, exported, numbers, places, show
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 TAPES = {path.stem: path for path in GOLDEN}
-
-
-def places(page: Page) -> list[str]:
-    """Session and number of the frames in the list."""
-    found: list[str] = page.locator("#rows .row").evaluate_all(
-        "rows => rows.sort((a, b) => a.dataset.at - b.dataset.at).map(row => row.dataset.place)"
-    )
-    return found
 
 
 @pytest.mark.slow
@@ -37,7 +29,7 @@ def test_cassettes_are_merged_by_time(page: Page, tmp_path: Path) -> None:
         make(tmp_path / "b.db", second, started_at=start.format(1)),
     ]
     file = exported(tapes[0], tmp_path / "both.html", str(tapes[1]))
-    page.goto(file.as_uri())
+    page.goto(f"{file.as_uri()}#rows=messages")
     page.wait_for_selector(READY)
     assert page.locator("#file").inner_text() == "a.db, b.db"
     assert places(page) == ["1.1", "2.1", "2.2", "1.2"]
@@ -99,10 +91,10 @@ def test_what_a_server_asks_stands_below_the_call_that_it_belongs_to(page: Page,
     show(page, make(tmp_path / "tape.db", talk), tmp_path)
     box = page.locator("#waterfall").bounding_box()
     assert box
-    middle = 82 + (box["width"] - 82 - 8) / 2
-    page.locator("#waterfall").click(position={"x": middle, "y": 22})
+    middle = 86 + (box["width"] - 86 - 10) / 2
+    page.locator("#waterfall").click(position={"x": middle, "y": 27})
     page.wait_for_selector("[data-place='1.1'].selected")
-    page.locator("#waterfall").click(position={"x": middle, "y": 29})  # directly below the bar
+    page.locator("#waterfall").click(position={"x": middle, "y": 39})  # directly below the bar
     page.wait_for_selector("[data-place='1.2'].selected")
     label = page.locator("#waterfall").get_attribute("aria-label") or ""
     assert label == "Waterfall of 1.00 s: 1 calls, 1 stderr, 1 HTTP"
