@@ -6,7 +6,7 @@ know SQL or click.
     tapes      cassettes on one page: their sessions with their numbers, and the findings of `why` and `check --audit`
     pack       rows of a cassette as an index and blocks of texts; requests that belong to one call
     feed       updates of a growing cassette, and saving some of its frames
-    serve      the page on a loopback address, for a browser on this machine
+    page_server  the page on a loopback address, for a browser on this machine
     page       the page, joined from the files beside it, with its Content-Security-Policy; calls of two recordings side
                by side, as `diff` aligns them
     page.html  app.css  loader.js  *.mjs

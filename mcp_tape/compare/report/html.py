@@ -140,7 +140,7 @@ def _subjects(group: ChangeGroup) -> Iterator[str]:
 
 def _sides(before: object, after: object, found: Sequence[DiffRow]) -> Iterator[str]:
     """Side by side, or stacked if there is no room; only the values that exist, with the words that differ marked."""
-    marked = list(_marked(found))
+    marked = list(_mark_words(found))
     yield '<div class="pair">'
     yield from _side("Before", "-", marked) if before is not ABSENT else ()
     yield from _side("After", "+", marked) if after is not ABSENT else ()
@@ -155,7 +155,7 @@ def _side(title: str, sign: Literal["-", "+"], marked: Sequence[tuple[DiffRow, s
     yield f"<pre>{chr(10).join(lines)}</pre></div>"
 
 
-def _marked(found: Sequence[DiffRow]) -> Iterator[tuple[DiffRow, str]]:
+def _mark_words(found: Sequence[DiffRow]) -> Iterator[tuple[DiffRow, str]]:
     """Rows as markup. Old lines are compared word by word with the new ones that follow them."""
     at = 0
     while at < len(found):
