@@ -178,6 +178,7 @@ def test_without_places_outside_of_a_project_it_reads_what_record_keeps(
     assert [one["file"] for one in found["cassettes"]] == [str(data / "demo.db")]
 
 
+@pytest.mark.slow(quick=1)
 @pytest.mark.parametrize("sql", [ENDLESS, AT_WORK])
 def test_a_call_that_takes_too_long_is_stopped_and_others_are_answered_meanwhile(sql: str) -> None:
     from mcp import Client
@@ -198,6 +199,7 @@ def test_a_call_that_takes_too_long_is_stopped_and_others_are_answered_meanwhile
     until(lambda: children(os.getpid()).keys() <= before, "the query ends, too")
 
 
+@pytest.mark.slow(quick=1)
 @pytest.mark.parametrize("sql", [ENDLESS, AT_WORK])
 def test_it_ends_with_its_client_even_amid_a_call(sql: str) -> None:
     query = asked(id=1, method="tools/call", params={"name": "query", "arguments": {"sql": sql}})

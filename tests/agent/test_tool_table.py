@@ -286,6 +286,7 @@ def test_a_huge_search_goes_on_where_it_stopped(huge: Path) -> None:
     assert [one["seq"] for one in found] == list(range(2, 2 * MANY + 1, 2))
 
 
+@pytest.mark.slow
 def test_a_huge_query_goes_on_where_it_stopped_and_cuts_long_values_with_a_word(huge: Path) -> None:
     rows = all_values("query", "rows", huge, sql="SELECT seq FROM tool_calls WHERE seq > 3000 ORDER BY seq")
     assert len(rows) == MANY // 2 + 1 + 300

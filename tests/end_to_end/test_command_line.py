@@ -254,7 +254,7 @@ def test_show_says_in_words_what_happened_besides_messages(tape: Path) -> None:
     assert " ←      closes stderr" in lines
     assert lines[-1] == "!←      exits 3"
     assert any(re.match(r"!←      noise +15  Hello on stdout", line) for line in lines)
-    assert any(re.match(r"!←      stderr +\d+  ·\]0;title· warning", line) for line in lines)
+    assert any(re.match(r" ←      stderr +\d+  ·\]0;title· warning", line) for line in lines)
 
 
 def test_show_as_json_has_every_line_with_its_times(tape: Path) -> None:

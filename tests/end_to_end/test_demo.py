@@ -77,11 +77,13 @@ def test_the_demos_own_lines_fit_a_small_terminal(shown: str) -> None:
     assert max(map(len, told)) <= 80
 
 
+@pytest.mark.slow
 def test_the_demo_leaves_nothing_behind(tmp_path: Path) -> None:
     demo(tmp_path)
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_the_demo_keeps_its_cassettes_where_it_is_told_to(tmp_path: Path) -> None:
     place = tmp_path / "new" / "place"
     done = run([*MCP_TAPE, "demo", "-o", str(place)])

@@ -173,6 +173,7 @@ def test_a_bucket_that_fails_every_third_request_is_read(demo: Bucket, url: str)
         assert read(url) == DEMO
 
 
+@pytest.mark.slow
 def test_a_connection_that_breaks_off_leaves_nothing_half(demo: Bucket, url: str, tmp_path: Path) -> None:
     def cut(request: Request, answer: Answer) -> None:
         answer.cut = 1000

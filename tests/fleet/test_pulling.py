@@ -182,6 +182,7 @@ def test_one_that_is_denied_does_not_stop_the_others(tapes: Bucket, tmp_path: Pa
     assert [*files(tmp_path)] and set(files(tmp_path)) == set(OTHERS)
 
 
+@pytest.mark.slow
 def test_a_connection_that_breaks_off_leaves_nothing_half(
     tapes: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

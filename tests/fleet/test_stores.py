@@ -146,6 +146,7 @@ def test_a_server_that_does_not_say_how_much_it_sends(bucket: Bucket) -> None:
     assert "does not say how large it is" in refused(f"{bucket.url}/team/a.db")
 
 
+@pytest.mark.slow
 def test_nobody_at_the_address() -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))

@@ -87,12 +87,14 @@ def test_a_server_that_redirects_for_ever_is_not_asked_for_ever(site: Bucket, tm
     assert "redirects more than" in by_cache(f"{site.url}/a.db", tmp_path)
 
 
+@pytest.mark.slow
 def test_a_server_that_fails_is_asked_again_but_not_for_ever(site: Bucket, tmp_path: Path) -> None:
     site.faults.append(fail)
     assert "status 500" in by_cache(f"{site.url}/a.db", tmp_path)
     assert site.verbs() == ["GET"] * 5
 
 
+@pytest.mark.slow
 def test_the_time_for_all_of_an_object_is_bounded(
     site: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -148,6 +148,7 @@ def test_half_a_character_in_what_a_file_says_of_itself_is_replaced(member: str,
     assert session.server_name == "odd"
 
 
+@pytest.mark.slow
 def test_what_is_held_at_once_does_not_grow_with_the_lines_of_a_file(tmp_path: Path) -> None:
     first, *_, last = (RECORDINGS / "mcp-rec" / "odd.jsonl").read_text("utf-8").splitlines()
 

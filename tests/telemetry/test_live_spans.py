@@ -122,6 +122,7 @@ def test_in_each_cassette_of_a_row_a_call_is_one_span(tmp_path: Path) -> None:
     assert ordered(collector.spans) == ordered([span for path in cassettes(tmp_path) for span in exported(path)])
 
 
+@pytest.mark.slow
 def test_a_collector_that_hangs_is_not_waited_for(tmp_path: Path) -> None:
     with hanging() as url:  # hangs until the recording has ended
         assert record(tmp_path / "t.db", TALK, otlp=url) == ["0 spans sent, 8 dropped"]

@@ -172,6 +172,7 @@ def is_named(file: str, names: set[str]) -> bool:
     return file in names or any(name.endswith("/") and file.startswith(name) for name in names)
 
 
+@pytest.mark.slow(quick=3)
 @pytest.mark.parametrize("title", WALKS)
 def test_a_walk_crosses_the_files_that_it_names_and_no_others(tmp_path: Path, title: str) -> None:
     everywhere = named(PLAN.partition("\nAll walks also cross ")[2].partition("\n\n")[0])

@@ -73,6 +73,7 @@ def test_a_head_that_does_not_end_is_not_waited_for(start: str, before: bool, ha
         assert client.how_it_ends() == "closed"
 
 
+@pytest.mark.slow
 def test_a_request_that_waits_for_its_answer_is_not_a_slow_one(hasty: Running) -> None:
     own = begin(hasty.url)
     with Client(hasty.url) as listener, Client(hasty.url) as slow:

@@ -257,6 +257,7 @@ sys.exit(db.execute("SELECT 1 FROM sessions WHERE pending IS NOT NULL").fetchone
     assert number > 3 and f"--on-rotate: {number} done, 0 failed".encode() in said, said
 
 
+@pytest.mark.slow
 def test_traffic_goes_on_while_hooks_hang_and_a_client_that_insists_does_not_wait(tmp_path: Path) -> None:
     pids = tmp_path / "pids"
     hook = f"sh -c 'echo $$ >> {pids}; exec sleep 1000 # {{}}'"
@@ -394,6 +395,7 @@ def test_spans_are_sent_while_it_records(tmp_path: Path) -> None:
     assert FILLING[:50].encode() not in b"".join(one.SerializeToString() for one in collector.taken)
 
 
+@pytest.mark.slow
 def test_a_collector_that_hangs_delays_neither_the_traffic_nor_the_end(tmp_path: Path) -> None:
     with hanging() as url, started(record(tmp_path / "t.db", SERVER, "--otlp", url)) as process:
         talk(process, 300)  # all of them were answered

@@ -194,6 +194,7 @@ def test_the_corpus_is_large() -> None:
     assert len({secret for case in SECRETS for secret in case.secrets}) >= 150
 
 
+@pytest.mark.slow
 def test_a_secret_is_nowhere_on_disk_not_even_while_recording(tape: Recording) -> None:
     places = {"meanwhile": tape.meanwhile, "afterwards": tape.afterwards, "tables": tape.tables.encode()}
     parts = [(case.about, trace) for case in SECRETS for secret in case.secrets for trace in traces(secret)]

@@ -156,6 +156,7 @@ def test_requests_that_nobody_made_are_a_finding_if_asked_for(place: Place) -> N
     assert strict.returncode == 1 and b"unplayed: git: #" in strict.stderr
 
 
+@pytest.mark.slow
 def test_answers_that_are_not_exact_are_said_and_are_a_finding_if_asked_for(place: Place) -> None:
     program = PROGRAM.replace('"params": params', '"params": params | {"arguments": {"q": os.environ["Q"]}}')
     place.run(PLACE="Bern", Q="the weather in Bern", program=program)

@@ -130,6 +130,7 @@ def test_a_server_that_cannot_be_started_is_told_with_exit_code_4(tape: Path, tm
     assert "there is no command" in err
 
 
+@pytest.mark.slow
 def test_a_call_that_is_not_answered_is_given_up_and_the_play_goes_on(tape: Path, tmp_path: Path) -> None:
     done = play(tape, tmp_path / "new", moody("stuck"), timeout=SOON)
     (failure,) = done.failures

@@ -61,6 +61,7 @@ def test_what_another_run_has_put_meanwhile_stays(
     assert everything(fetched(bucket, tmp_path / "got")) == right
 
 
+@pytest.mark.slow
 def test_a_bucket_that_fails_every_third_request_gets_every_row(
     bucket: Bucket, tapes: list[str], right: object, tmp_path: Path
 ) -> None:

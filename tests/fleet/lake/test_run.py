@@ -86,6 +86,7 @@ def test_a_copy_under_another_name_is_the_same_source(dest: Path, tmp_path: Path
     assert statuses(lake([str(path_of("demo")), str(tmp_path / "copy.db")], str(dest))) == ["added", "there"]
 
 
+@pytest.mark.slow
 def test_runs_at_once_add_each_source_once(dest: Path, tmp_path: Path) -> None:
     tapes = [str(path) for path in (*GOLDEN, of_two_days(tmp_path / "tape.db"))]
     with ThreadPoolExecutor(4) as pool:  # each begins with a different cassette
