@@ -35,6 +35,24 @@ class SectionedCommand(click.Command):
             formatter.write_dl([*left.values()])
 
 
+class DestinationCommand(click.Command):
+    """A command whose last argument is where the others go. One argument alone is taken for that."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, list(args))
+        except click.MissingParameter:
+            *_, last = (one for one in self.params if isinstance(one, click.Argument))
+            alone = self.make_parser(ctx).parse_args(list(args))[0].get(last.name)
+            if not alone:
+                raise
+            from ..redaction.diagnostics import hide_secrets  # only where something went wrong
+
+            usage = " ".join(self.collect_usage_pieces(ctx)).removeprefix("[OPTIONS] ")
+            hint = f"the last argument is {last.metavar}: mcp-tape {self.name} {usage}"
+            raise click.UsageError(f"only {hide_secrets(alone)} was given; {hint}", ctx) from None
+
+
 SECRETS = (
     "--redact-key --redact-path --redact-value --redact-with --env-file --redact-env-from --max-decoded --no-redact"
 )

@@ -140,7 +140,8 @@ def _show(result: Result) -> None:
             "" if finding.seq is None else f" #{finding.seq}",
             "" if finding.path is None else f" {finding.path}",
         ))  # fmt: skip
-        message = finding.message.removeprefix(f"{result.cassette} ")
         colour = {"audit": "yellow", "import": None}.get(finding.what, "red")
-        where = f"{result.cassette}:{place}" if place else result.cassette
-        echo(writable_text(replace_control_characters(f"{where}: {message}")), fg=colour)
+        where = f"{result.cassette}:{place}: " if place else f"{result.cassette}: "
+        where = "" if not place and result.cassette in finding.message else where
+        for line in f"{where}{finding.message}".splitlines():
+            echo(writable_text(replace_control_characters(line)), fg=colour)

@@ -148,7 +148,7 @@ def _read(paths: Sequence[str], form: str | None) -> tuple[str, list[str], str |
     if form is None:
         _expect_place(output or "")
         raise click.UsageError(
-            f"what is {output} to be? Let its name end in .db, .jsonl, .html and so on, or add --to FORM"
+            f"the name {output} does not tell the format: end it in .db, .jsonl or .html, or add --to FORMAT"
         )
     read = [source if source == _STREAM else read_place(source) for source in sources]
     return form, cassettes(read) if form in OF_MANY else read, output

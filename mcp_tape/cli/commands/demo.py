@@ -57,7 +57,9 @@ def _new_directory(directory: str) -> Iterator[str]:
     try:
         os.makedirs(directory, exist_ok=True)
     except OSError as error:
-        raise CassetteError(f"cannot write to {directory}: {error.strerror}") from None
+        raise CassetteError(
+            f"cannot write to {directory}: {error.strerror}; name a directory that you can write to"
+        ) from None
     yield directory
 
 

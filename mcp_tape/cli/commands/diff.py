@@ -49,8 +49,12 @@ def new_side(
     if is_live(old):
         hint = f"mcp-tape diff CASSETTE {hide_secrets(old)}; the URL of a cassette ends in .db or .jsonl"
         raise click.UsageError(f"OLD is a recording, and a URL can only be NEW: {hint}")
-    if bool(new) == bool(command):
-        raise click.UsageError("give what to compare with: another cassette, a URL, or -- and a server's command")
+    if new and command:
+        raise click.UsageError(
+            f"compare {old} either with {hide_secrets(new)} or with the command {command[0]}, not both"
+        )
+    if not new and not command:
+        raise click.UsageError(f"compare {old} with what? Add another cassette, a URL, or -- and a server's command")
     if not new:
         return LiveTarget(command, timeout=timeout)
     if is_live(new):
@@ -122,7 +126,7 @@ def command(
         list_rules(options.format == "json")
         return
     if old is None:
-        raise click.UsageError("what is to be compared? mcp-tape diff OLD NEW, or OLD -- and a server's command")
+        raise click.UsageError("which recordings? Write: mcp-tape diff OLD NEW, or OLD -- and a server's command")
     judging = options.judging()
     project = judging.project()
     parts = [part for part, chosen in zip(PARTS, (surface, calls), strict=True) if chosen] or PARTS

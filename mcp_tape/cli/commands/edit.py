@@ -134,7 +134,9 @@ def _run(editor: str, text: str) -> None:
             except KeyboardInterrupt:
                 continue
     if process.returncode:
-        raise TapeError(f"the editor ({editor}) ended with {process.returncode}; nothing was changed")
+        raise TapeError(
+            f"the editor ({editor}) ended with {process.returncode}; nothing was changed. To use another: --editor CMD"
+        )
 
 
 def _editor() -> str:

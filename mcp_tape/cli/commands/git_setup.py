@@ -177,5 +177,7 @@ def _git(directory: str, *words: str, fails: bool = False) -> str:
         raise TapeError("git was not found; install it, or run this where it is") from None
     if done.returncode and not fails:
         why = done.stderr.strip().removeprefix("fatal: ").partition("\n")[0]
+        if "not a git repository" in why:
+            raise TapeError(f"{directory} is in no git repository; run this in one, or make one with: git init")
         raise TapeError(f"git says of {directory}: {why}")
     return done.stdout.removesuffix("\n")

@@ -12,7 +12,7 @@ import click
 from ...console import say
 from ...errors import count, replace_control_characters
 from ...values import size_text
-from ..click_options import cassettes_argument, files, json_option, many_options
+from ..click_options import DestinationCommand, cassettes_argument, files, json_option, many_options
 from ..running import CommandRun, Found, report
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 @click.command(
     "lake",
+    cls=DestinationCommand,
     epilog="\b\nExamples:\n"
     "  mcp-tape lake tapes/ lake/\n"
     "  mcp-tape lake 'tapes/*.db' lake/ --jobs auto\n"

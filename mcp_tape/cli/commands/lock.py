@@ -14,6 +14,7 @@ from ...console import say
 from ...diff.surveys import CAPABILITIES
 from ...errors import count, quote_path
 from ...options import AROUND, CWD, HEADER_ENV, REDACT, UPSTREAM, URL, OptionValues, is_given
+from ...redaction.diagnostics import hide_secrets
 from ...start.server_values import rules_from
 from ..click_options import files, option_reader, read_place, table_options
 from ..compare import AfterDashes, ComparisonOptions, judging_options, report
@@ -98,8 +99,7 @@ def command(
     from ...transports.process import Around
     from ...transports.signals import exit_on_signal
 
-    if sum(map(bool, (cassette, config, command, values.url))) != 1:
-        raise click.UsageError("which server? Give one of: -- and its command, --url URL, --config FILE, a CASSETTE")
+    _expect_one_server(cassette, config, command, values.url)
     _expect_of_server(values, command)
     if update and check is None:
         raise click.UsageError("--update goes with --check: mcp-tape lock --check mcp.lock --update -- SERVER")
@@ -185,6 +185,20 @@ def _new_lock(servers: Servers, values: OptionValues, keep: Mapping[str, Version
     return lock_of(wanted, rules_from(values), keep)
 
 
+def _expect_one_server(cassette: str | None, config: str | None, command: Sequence[str], url: str | None) -> None:
+    """Refuse none, and more than one."""
+    given = [
+        *([f"the cassette {cassette}"] if cassette else ()),
+        *([f"--config {config}"] if config else ()),
+        *([f"the command {command[0]}"] if command else ()),
+        *([f"--url {hide_secrets(url)}"] if url else ()),
+    ]
+    if not given:
+        raise click.UsageError("which server? Give one of: -- and its command, --url URL, --config FILE, a CASSETTE")
+    if len(given) > 1:
+        raise click.UsageError(f"give one server, not {len(given)}: {', '.join(given)}")
+
+
 def _put(made: NewLock, output: str | None) -> None:
     if output is None or not os.path.lexists(output):
         return _write(made, output)
@@ -192,6 +206,10 @@ def _put(made: NewLock, output: str | None) -> None:
         with open(output, "rb") as file:
             if file.read() == made.text.encode():
                 return say(f"{output} is up to date")
+    if os.path.isdir(output):
+        raise OutputExistsError(
+            f"{output} is a directory; name a file in it: -o {quote_path(os.path.join(output, 'mcp.lock'))}"
+        )
     place = quote_path(output)
     raise OutputExistsError(
         f"{output} already exists, and was not changed\n"

@@ -5,12 +5,13 @@ from __future__ import annotations
 import click
 
 from ...transports.signals import exit_on_signal
-from ..click_options import changed_place, files, json_option
+from ..click_options import DestinationCommand, changed_place, files, json_option
 from .push import OutcomePrinter
 
 
 @click.command(
     "pull",
+    cls=DestinationCommand,
     epilog="\b\nExamples:\n"
     "  mcp-tape pull s3://team/tapes cassettes/\n"
     "  mcp-tape pull s3://team/tapes cassettes/ --date 2026-11 --server github\n"

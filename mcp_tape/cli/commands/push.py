@@ -16,11 +16,12 @@ from ...fleet.many.checking import redactor_here
 from ...options import REDACT, SECRET_SOURCES, OptionValues
 from ...start.server_values import rules_from
 from .. import set_least_exit_code
-from ..click_options import cassettes_argument, json_option, table_options
+from ..click_options import DestinationCommand, cassettes_argument, json_option, table_options
 
 
 @click.command(
     "push",
+    cls=DestinationCommand,
     epilog="\b\nExamples:\n"
     "  mcp-tape push cassettes/*.db s3://team/tapes\n"
     "  mcp-tape push cassettes/ gs://team/tapes --json\n"

@@ -89,7 +89,7 @@ def command(
     verified.
     """
     if accept_all and reject_all:
-        raise click.UsageError("--accept-all and --reject-all cannot both be meant")
+        raise click.UsageError("either --accept-all or --reject-all, not both")
     rest: Decision | None = "accept" if accept_all else "reject" if reject_all else None
     chosen = _read_decisions({"accept": accept, "reject": reject, "ignore": ignore_path})
     project = load(working_directory(), category=category)

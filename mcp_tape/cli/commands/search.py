@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from contextlib import closing
@@ -12,9 +13,11 @@ import click
 from ...cassette.query import word_search as searching
 from ...cassette.query.inventory import select_sessions
 from ...cassette.reader import Cassette
+from ...cassette.schema import is_remote
 from ...console import say
 from ...console.progress import Progress, frames_of
 from ...console.terminal import can_write, columns, display_width, echo, echo_json, fit, shows_colours, writable_text
+from ...errors import quote_path
 from ...formats.row_lines import line_of
 from ..click_options import cassette_argument, json_option
 from ..message_lines import text_of
@@ -45,6 +48,11 @@ def command(file: str, words: tuple[str, ...], session: int | None, limit: int |
     its own on a narrow terminal.
     """
     terms = searching.parse(" ".join(words))
+    if os.path.isfile(words[-1]) and not (os.path.lexists(file) or is_remote(file)):
+        words_first = " ".join(map(quote_path, (words[-1], file, *words[:-1])))
+        raise click.UsageError(
+            f"there is no cassette at {file}; the cassette comes first: mcp-tape search {words_first}"
+        )
     with Cassette(file) as cassette:
         sessions = select_sessions(cassette, session)
         with Progress(f"searching {file}", frames_of(cassette, sessions)) as progress:

@@ -61,7 +61,7 @@ def command(file: str, session: int | None, kept: Filter, context: bool, sort: s
         show_context(file, session, sort or _ORDERS[0], as_json)
         return
     if sort:
-        raise click.UsageError("--sort is for --context")
+        raise click.UsageError("--sort needs --context")
     with Cassette(file) as cassette:
         sessions = select_sessions(cassette, session)
         found = totals.tallies(cassette, sessions, kept)

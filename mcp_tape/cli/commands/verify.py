@@ -12,6 +12,7 @@ import click
 
 from ...cassette.schema import expect_local
 from ...options import RECORDING, WEB, OptionValues, words_for
+from ...redaction.diagnostics import hide_secrets
 from ...values import check_session
 from ..click_options import SECRETS, cassettes_argument, many_options, table_options
 from ..compare import AfterDashes, ComparisonOptions, diff_options, report
@@ -136,7 +137,9 @@ def _verify_group(group: tuple[str, ...], task: VerifyTask) -> Result:
 def _server(command: tuple[str, ...], values: OptionValues) -> VerifyTarget:
     from ...verify.plan import VerifyTarget
 
-    if bool(command) == bool(values.url):
+    if command and values.url:
+        raise click.UsageError(f"either --url {hide_secrets(values.url)} or the command {command[0]}, not both")
+    if not command and not values.url:
         raise click.UsageError("which server should be verified? Add -- and the server's command, or --url URL")
     if command and (values.headers or values.cacert):
         raise click.UsageError("--header and --cacert go with --url; a command talks on stdin and stdout")

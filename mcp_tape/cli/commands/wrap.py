@@ -62,12 +62,11 @@ def choose_servers(
 ) -> list[ServerChoice]:
     """Return the servers that are meant; at a terminal, a person is asked if no name was given."""
     chosen = choose(there, names, several=everything)
-    if names or everything:
-        return chosen
-    due = [choice for choice in chosen if is_due(choice)]
+    due = chosen if names or everything else [choice for choice in chosen if is_due(choice)]
     if not due:
-        say(f"there is nothing to {verb}; mcp-tape wrap --list shows what is here")
-        return []
+        say(f"there is nothing to {verb}; to see the servers here: mcp-tape wrap --list")
+    if not due or names or everything:
+        return due
     if not is_attended():
         raise click.UsageError(f"which servers to {verb}? Name them, or give --all; only at a terminal, you are asked")
     return [due[number] for number in pick_several(f"Which to {verb}?", [server_line(choice) for choice in due])]
