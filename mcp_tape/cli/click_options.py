@@ -112,7 +112,9 @@ def expand_cassettes(ctx: click.Context, param: click.Parameter, value: tuple[st
 
 
 def session_option(function: F) -> F:
-    return click.option("--session", type=int, metavar="N", help="Which session; default: the newest.")(function)
+    return click.option("--session", type=int, metavar="N", help="The number of a session. Default: the newest.")(
+        function
+    )
 
 
 def json_option(function: F) -> F:
@@ -127,7 +129,7 @@ def format_option(function: F) -> F:
         type=click.Choice(("text", "json", "junit")),
         default="text",
         show_default=True,
-        help="For people, programs and CI; --json is the same as --format json.",
+        help="The format of the report; --json is the same as --format json.",
     )
     return form(json_option(function))
 
@@ -143,13 +145,13 @@ def many_options(function: F) -> F:
         default="1",
         show_default=True,
         callback=option_reader(parse_jobs),
-        help="How many processes work on the cassettes; auto: one a core.",
+        help="Work with N processes; auto: one for each core.",
     )
     shard = click.option(
         "--shard",
         metavar="I/N",
         callback=option_reader(parse_shard),
-        help="Only the I-th of N shares of the cassettes, by their content: the same for everyone.",
+        help="Take only the I-th of N shares of the cassettes. Shares are by content: the same on every machine.",
     )
     return jobs(shard(function))
 

@@ -49,23 +49,24 @@ def _check_rules(ctx: click.Context, param: click.Parameter, rules: tuple[str, .
 
 _OPTIONS = (
     click.option("--category", type=click.Choice(CATEGORIES),
-                 help="wire: only what the protocol needs. call: the contract (default). model: what a model reads "
-                 "counts more. security: only what may turn a model against its user, and all new text, as errors."),
+                 help="wire: the protocol only. call: the contract (default). model: text that a model reads "
+                 "counts more. security: only text that may turn a model against its user; new text is an error."),
     click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True,
-                 help="For people, programs, pull requests, browsers and CI."),
+                 help="The format of the report."),
     click.option("--json", "as_json", is_flag=True, help="The same as --format json."),
     click.option("--level", type=click.Choice(LEVELS),
-                 help="Show no lesser changes; the exit code is the same. Default: info; in text of breaking, error."),
+                 help="Show changes of this level and above; the exit code is the same. Default: info; for the text of "
+                 "breaking, error."),
     click.option("--only", metavar="RULE", multiple=True, callback=_check_rules,
-                 help="Look for changes of this rule only. May be repeated."),
-    click.option("--full", is_flag=True, help="Leave nothing out of long values in text."),
-    click_option(Option("ignore_paths", "--ignore-path", "Leave out what changed at this place, e.g. "
+                 help="Report only changes of this rule. May be repeated."),
+    click.option("--full", is_flag=True, help="Show long values in full, in text."),
+    click_option(Option("ignore_paths", "--ignore-path", "Ignore changes at this path, e.g. "
                     "'$.result.structuredContent.uptime'.", "JSONPATH", multiple=True, check=JSON_PATH)),
 )  # fmt: skip
 _FAIL_ON = click.option("--fail-on", type=click.Choice([*LEVELS, "never"]),
-                        help="Exit with 1 at changes of this level or above; default: error.")  # fmt: skip
+                        help="Exit with 1 at changes of this level or above. Default: error.")  # fmt: skip
 _SLOWER = click.option("--slower-than", type=click.FloatRange(min=1), metavar="RATIO", callback=check_finite,
-                       help="Tell of calls that take this many times as long.")  # fmt: skip
+                       help="Report calls that take this many times as long.")  # fmt: skip
 
 
 class AfterDashes(SectionedCommand):

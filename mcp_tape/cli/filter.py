@@ -19,7 +19,7 @@ def filter_option(function: F) -> F:
     """`--filter TEXT`, given to the command as `kept`."""
     return click.option(
         "--filter", "kept", metavar="FILTER", default="", callback=_parse_filter,
-        help="Only what this keeps, e.g. 'tool:search status:error -method:ping dur:>50'.",
+        help="Only messages that match, e.g. 'tool:search status:error -method:ping dur:>50'.",
     )(function)  # fmt: skip
 
 

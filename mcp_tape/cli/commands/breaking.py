@@ -44,9 +44,9 @@ _FINE = "It breaks no client"
     "places", metavar="OLD [NEW] | PATH...", nargs=-1, required=True, shell_complete=files, callback=references
 )
 @click.option(
-    "--base", metavar="REVISION", help="Compare every cassette at PATH with what it was at a revision of git."
+    "--base", metavar="REVISION", help="Compare every cassette at PATH with its version at this git revision."
 )
-@click.option("--allow-gone", is_flag=True, help="Cassettes that are no longer there are no failure.")
+@click.option("--allow-gone", is_flag=True, help="Do not fail if a cassette is gone.")
 @judging_options
 @table_options(*UPSTREAM, *REDACT)
 @_TIMEOUT
@@ -65,14 +65,15 @@ def command(
     options: ComparisonOptions,
     values: OptionValues,
 ) -> None:
-    """The gate for CI: exit with 1 if NEW can break a client of OLD.
+    """Fail if NEW can break a client of OLD: the gate for CI, with exit code 1.
 
-    As mcp-tape diff, surface and calls, but it always fails at errors, whatever fail-on the project has set, and what
-    cannot be known does not pass either: without a list of tools on both sides nothing is called compatible.
+    Works like mcp-tape diff, but always fails at errors, whatever fail-on the project has set. It also fails if it
+    cannot know: without a list of tools on both sides, nothing is called compatible.
 
-    With --base, each PATH is a cassette or a directory of cassettes. OLD and NEW can be directories, too: cassettes of
-    the same name are compared. Those that are new or renamed are named; one that is gone fails, as does a run that
-    compared nothing. One that cannot be read does not stop the others; the exit code is the highest of all.
+    With --base, each PATH is a cassette or a directory of cassettes. OLD and NEW can also be directories: cassettes of
+    the same name are compared. New and renamed cassettes are listed; a cassette that is gone is a failure, and so is a
+    run that compares nothing. A cassette that cannot be read does not stop the others. The exit code is the highest
+    of all.
     """
     from ...fleet.many.diffing import DiffTask, compare_pair, files_of, name_of, pairs
     from ...transports.signals import exit_on_signal

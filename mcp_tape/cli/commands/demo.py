@@ -30,13 +30,13 @@ _NEXT = """\
     "-o",
     "--output",
     metavar="DIR",
-    help=f"Keep {' and '.join(_CASSETTES)} here, to try the examples of the manual with.",
+    help=f"Keep {' and '.join(_CASSETTES)} here, to try the examples of the manual.",
 )
 def command(output: str | None) -> None:
-    """Record a small session, replay it, ask for something that is not on the tape, and find a breaking change.
+    """Watch mcp-tape record, replay, miss a call and find a breaking change.
 
-    Everything is real and local: a bundled client talks to a bundled server through the recorder, to the tape
-    alone, and to the server's next version, in a temporary directory.
+    Everything is real and local: in a temporary directory, a bundled client talks to a bundled server through the
+    recorder, then to the tape alone, then to the server's next version.
     """
     with _new_directory(output) if output else tempfile.TemporaryDirectory(prefix="mcp-tape-demo-") as directory:
         _replay(directory, _record(directory))

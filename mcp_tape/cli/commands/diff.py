@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _TIMEOUT = click.option("--timeout", type=click.FloatRange(min=0, min_open=True), default=30.0, show_default=True,
                         metavar="SECONDS", callback=check_finite,
-                        help="How long to wait for each answer of a live server.")  # fmt: skip
+                        help="The time limit for each answer of a live server.")  # fmt: skip
 
 
 def references(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
@@ -84,10 +84,10 @@ def redact_new(new: str | None, values: OptionValues) -> str | None:
 )
 @click.argument("old", metavar="OLD", required=False, shell_complete=files, callback=references)
 @click.argument("new", metavar="[NEW]", required=False, shell_complete=files, callback=references)
-@click.option("--surface", is_flag=True, help="Only what the server says it offers.")
-@click.option("--calls", is_flag=True, help="Only what the recorded calls came to.")
-@click.option("--rules", "lists_rules", is_flag=True, help="Only list every rule of diff, breaking and verify: its "
-              "level († one higher with --category model), its category, and what it means.")  # fmt: skip
+@click.option("--surface", is_flag=True, help="Compare only tools, prompts, resources and capabilities.")
+@click.option("--calls", is_flag=True, help="Compare only the results of the recorded calls.")
+@click.option("--rules", "lists_rules", is_flag=True, help="List the rules of diff, breaking and verify, each "
+              "with its level († one higher with --category model), category and meaning.")  # fmt: skip
 @diff_options
 @table_options(*UPSTREAM, *REDACT)
 @_TIMEOUT
@@ -108,15 +108,15 @@ def command(
     options: ComparisonOptions,
     values: OptionValues,
 ) -> None:
-    """What changed between two recordings of a server, and what of it breaks clients.
+    """Show what changed between two recordings of a server, and which changes break clients.
 
-    OLD and NEW are cassettes; with #N one of their sessions, with git:REVISION: before the path as it was then. NEW can
-    be a live server, too: a URL that does not end in .db or .jsonl, or -- and a command. It is only asked what it
-    offers, and is not recorded; to play the recorded calls at it, see mcp-tape verify.
+    OLD and NEW are cassettes. FILE#N is one session; git:REVISION:FILE is the file at a revision. NEW can also be a
+    live server: a URL that does not end in .db or .jsonl, or -- and a command. It is asked only for its lists,
+    and is not recorded; to make the recorded calls, use mcp-tape verify.
 
-    OLD and NEW can be directories: cassettes of the same name are compared, and one that is only in OLD is a finding. A
-    directory can be compared with a live server, too. The exit code is the highest of all. --json is one row a
-    cassette, with its comparison.
+    OLD and NEW can be directories: cassettes of the same name are compared, and a cassette that is only in OLD is a
+    finding. A directory can also be compared with a live server. The exit code is the highest of all. --json prints a
+    row for each cassette, with its comparison.
     """
     from ...compare.versions import PARTS
     from ...fleet.many.diffing import DiffTask, compare_pair, files_of, name_of, pairs

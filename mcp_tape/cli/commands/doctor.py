@@ -62,16 +62,15 @@ class Diagnosis(NamedTuple):
 )
 @click.argument("about", metavar="[CLIENT|CASSETTE]", required=False, callback=changed_place)
 @click.option("--timeout", type=click.FloatRange(min=0, min_open=True), default=15.0, show_default=True,
-              metavar="SECONDS", help="How long a server may take to start and answer.")  # fmt: skip
+              metavar="SECONDS", help="The time limit for a server to start and answer.")  # fmt: skip
 @json_option
 def command(about: str | None, timeout: float, as_json: bool) -> None:
     """Find out why a client or a recording does not work, and what to do about it.
 
-    Without a name: can recordings be written, can each client's file be read, do the commands in it exist?
-    With the name of a client, each of its servers is also started, or reached at its URL, and asked who it
-    is: does it answer, how long does that take, does it write anything else to stdout? With a cassette: can
-    it be read and written, can its file system hold it, and what does mcp-tape why find? The exit code is 1
-    if something is wrong.
+    Without a name, checks that recordings can be written, that each client's file can be read, and that its commands
+    exist. With the name of a client, also starts each of its servers, or connects to its URL, and checks that it
+    answers, how soon, and that it writes nothing else to stdout. With a cassette, checks that it can be read and
+    written, that its file system can hold it, and runs mcp-tape why. The exit code is 1 if something is wrong.
     """
     if about in BY_NAME:
         seen = _check_clients(about, timeout)

@@ -31,15 +31,17 @@ from ..click_options import changed_cassette_argument, session_option
 )
 @changed_cassette_argument
 @session_option
-@click.option("--editor", metavar="CMD", help="Instead of $VISUAL or $EDITOR; the file's name is appended.")
-@click.option("--json", "as_json", is_flag=True, help="Say what changed as a JSON object.")
+@click.option(
+    "--editor", metavar="CMD", help="Run this editor, with the file's name appended. Default: $VISUAL, then $EDITOR."
+)
+@click.option("--json", "as_json", is_flag=True, help="Report the changes as a JSON object.")
 def command(file: str, session: int | None, editor: str | None, as_json: bool) -> None:
-    """Change one session in your editor, and put it back.
+    """Change a recorded session in your editor.
 
-    Each frame is shown with its text laid out. What you do not touch stays as it was, byte for byte; what
-    follows from the frames is worked out again. The session is put back as a whole or not at all, and only
-    if you changed it. Edited text is not redacted. A session that is still being recorded goes on meanwhile:
-    its frames can be changed and deleted, but not added or moved.
+    Each frame is shown with its text laid out. Frames that you do not touch stay the same, byte for byte; derived
+    values are computed again. The session is put back as a whole or not at all, and only if you changed it. Edited
+    text is not redacted. You can edit a session while it is being recorded: change and delete its frames, but not
+    add or move any.
     """
     chosen = editor or _editor()
     directory = tempfile.mkdtemp(prefix="mcp-tape-")  # nobody else may look into it

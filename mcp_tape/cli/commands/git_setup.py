@@ -33,16 +33,16 @@ _LEFT_NOTE = "# What mcp-tape verify leaves for mcp-tape review"
 )
 @click.argument("directory", metavar="[DIR]", default=".", type=click.Path(exists=True, file_okay=False))
 @click.option("--path", "paths", metavar="PATTERN", multiple=True, default=("*.db",), show_default=True,
-              help="Which files are cassettes, as a pattern of .gitattributes.")  # fmt: skip
-@click.option("--undo", is_flag=True, help="Undo all of this.")
-@click.option("--json", "as_json", is_flag=True, help="Say what was done as a JSON object.")
+              help="The files that are cassettes, as a pattern of .gitattributes.")  # fmt: skip
+@click.option("--undo", is_flag=True, help="Remove both settings again.")
+@click.option("--json", "as_json", is_flag=True, help="Report the changes as a JSON object.")
 def command(directory: str, paths: tuple[str, ...], undo: bool, as_json: bool) -> None:
-    """Let git diff, git show and git log -p show in words what changed in cassettes.
+    """Make git diff, git show and git log -p show cassettes as text.
 
-    It writes `*.db diff=mcp-tape` into .gitattributes at the top of the repository, for you to commit, and
-    the command that git runs (mcp-tape convert --to txt) into the configuration of this clone. Git never takes commands
-    from a repository, so run this once in every clone. Other .db files are shown as before. What verify
-    leaves for review, as *.db.new, is kept out of git status.
+    Writes `*.db diff=mcp-tape` into .gitattributes at the top of the repository, for you to commit, and the command
+    that git runs (mcp-tape convert --to txt) into the configuration of this clone. Git never takes commands from a
+    repository, so run this once in every clone. Other .db files are shown as before. The recordings that verify
+    leaves for review, *.db.new, are kept out of git status.
     """
     if any(set(path) & set(" \t\n#\"'!") or not path for path in paths):
         raise click.UsageError("a pattern has no spaces, quotes, # or !; e.g. --path 'cassettes/*.db'")

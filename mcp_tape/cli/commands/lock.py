@@ -86,14 +86,15 @@ def command(
     options: ComparisonOptions,
     values: OptionValues,
 ) -> None:
-    """A gate without a client: commit what a server offers, and fail when a change breaks clients.
+    """Lock a server's tools, prompts and resources in a file, and fail when a change breaks clients.
 
-    Asks a live server for everything that it declares (no tool is called) and writes it as text to review: a fact a
-    line, sorted, without times. The same offer gives the same bytes. CASSETTE: a recording, instead of a live server.
+    Asks a live server for everything that it declares, calls no tool, and writes the answers as text to review and
+    commit: one fact a line, sorted, without times. Equal answers give equal bytes. CASSETTE: a recording instead of a
+    live server.
 
-    With --check, the server is asked again, as it was when it was locked, and compared. Exit codes: 0, nothing breaks;
-    1, something does, or that cannot be known; 2, wrong usage; 3, the lock cannot be read; 4, a server could not be
-    started or reached. mcp-tape diff, breaking and verify take a lock as OLD, too.
+    With --check, asks the server again, in the same way, and compares. Exit codes: 0, nothing breaks; 1, something
+    does, or mcp-tape cannot know; 2, wrong usage; 3, the lock cannot be read; 4, a server could not be started or
+    reached. mcp-tape diff, breaking and verify also take a lock as OLD.
     """
     from ...diff.surveys import LiveTarget
     from ...transports.process import Around

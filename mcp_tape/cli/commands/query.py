@@ -33,17 +33,17 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what begins one: https://owasp.or
 @click.argument("sql", metavar="SQL")
 @click.option("-p", "--param", "params", type=(str, str), multiple=True, metavar="NAME VALUE",
               help="The value of :NAME in the query.")  # fmt: skip
-@click.option("--csv", "form", flag_value="csv", help="Comma-separated values, with a line of names.")
+@click.option("--csv", "form", flag_value="csv", help="Comma-separated values, with a header line.")
 @click.option("--spreadsheet", "form", flag_value="spreadsheet",
-              help="CSV for a spreadsheet: no text is a formula there, whoever said it.")  # fmt: skip
+              help="CSV for a spreadsheet, with recorded text escaped so that none of it is a formula.")  # fmt: skip
 @click.option("--json", "form", flag_value="json", help="One JSON array of objects.")
 @click.option("--nl", "form", flag_value="nl", help="One JSON object per line.")
 def command(file: str, sql: str, params: tuple[tuple[str, str], ...], form: str | None) -> None:
     """Run SQL on a cassette; `-` reads the query from stdin.
 
-    Tables: sessions, frames, messages. Views: exchanges, tool_calls, notifications, stderr. All columns are
-    in docs/cassette-format.md. A query can only read. In a table, long values are cut, and bytes that are
-    not text are shown as their size; JSON has them as base64: {"$base64": true, "encoded": "…"}.
+    Tables: sessions, frames, messages. Views: exchanges, tool_calls, notifications, stderr. docs/cassette-format.md
+    lists the columns. Queries are read-only. A table cuts long values, and shows only the size of bytes that are
+    not text; JSON has them as base64: {"$base64": true, "encoded": "…"}.
     """
     from ...cassette.query.sql import ask
     from ...cassette.reader import Cassette

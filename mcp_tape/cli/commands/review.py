@@ -57,12 +57,12 @@ def _fingerprints(name: str, what: str) -> Callable[[F], F]:
     "  mcp-tape review --accept a3f8c21b9d04 --reject 77c10e5512ab",
 )
 @click.argument("paths", metavar="[CASSETTE]...", nargs=-1, shell_complete=files, callback=expand_cassettes)
-@_fingerprints("--accept", "Accept this change: it is meant.")
+@_fingerprints("--accept", "Accept this change: it is intended.")
 @_fingerprints("--reject", "Reject this change: it is a fault of the server.")
-@_fingerprints("--ignore-path", "Never report changes at the path of this one: adds a line to .mcp-tape-ignore.")
-@click.option("--accept-all", is_flag=True, help="Accept everything that is not decided otherwise.")
-@click.option("--reject-all", is_flag=True, help="Reject everything that is not decided otherwise.")
-@click.option("--list", "only_list", is_flag=True, help="Show what is pending, and decide nothing.")
+@_fingerprints("--ignore-path", "Never again report changes at the path of this one; adds a line to .mcp-tape-ignore.")
+@click.option("--accept-all", is_flag=True, help="Accept all other changes.")
+@click.option("--reject-all", is_flag=True, help="Reject all other changes.")
+@click.option("--list", "only_list", is_flag=True, help="Only list the pending changes.")
 @json_option
 @click.option("--category", type=click.Choice(CATEGORIES), help="As for mcp-tape verify.")
 @click.pass_context
@@ -79,14 +79,13 @@ def command(
     as_json: bool,
     category: Category | None,
 ) -> None:
-    """Decide on the changes that verify has found, equal ones together.
+    """Accept or reject the changes that verify found, with equal changes together.
 
-    verify keeps the new recording beside the cassette, as CASSETTE.new. Without CASSETTE, all of them in and below this
-    directory are shown. If all changes are accepted or ignored, the new recording replaces the sessions that were
-    verified, and accepted errors are written to .mcp-tape-ignore, for mcp-tape breaking. If one is rejected, the
-    cassette stays, and all accepted changes are written to that file. What you skip stays pending. Without a terminal,
-    use the options. The exit code is 1 if something is pending or rejected, or if the cassette is no longer what was
-    verified.
+    verify keeps the new recording beside the cassette, as CASSETTE.new. Without CASSETTE, review shows all of them in
+    and below this directory. If you accept or ignore all changes, the new recording replaces the verified sessions,
+    and accepted errors are written to .mcp-tape-ignore, for mcp-tape breaking. If you reject one, the cassette stays,
+    and all accepted changes are written to that file. Skipped changes stay pending. Without a terminal, use the
+    options. The exit code is 1 if a change is pending or rejected, or if the cassette has changed since verify.
     """
     if accept_all and reject_all:
         raise click.UsageError("either --accept-all or --reject-all, not both")

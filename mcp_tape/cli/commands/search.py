@@ -35,17 +35,17 @@ _LEAST_EXCERPT = 60  # columns; where there are fewer, it has a line of its own
 )
 @cassette_argument
 @click.argument("words", metavar="WORDS...", nargs=-1, required=True)
-@click.option("--session", type=int, metavar="N", help="Only this session; default: all.")
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Stop after so many.")
+@click.option("--session", type=int, metavar="N", help="Search this session only. Default: all.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Stop after N messages.")
 @json_option
 def command(file: str, words: tuple[str, ...], session: int | None, limit: int | None, as_json: bool) -> None:
-    """Find messages by their words, in everything that was said: params, results, errors, noise, stderr.
+    """Find messages by words: in params, results, errors, noise and stderr.
 
-    All words must be there, in any order and in any case. '"two words"' in quotes must follow each other;
-    'tool*' is any word that starts like this. get_weather is two words: weather finds it.
+    A message must have all words, in any order and in any case. Quote words that follow each other: '"two words"'.
+    'tool*' is any word that starts with tool. get_weather is two words: weather finds it.
 
-    A line is as in show, after the number of the session, with the text around the hit, which has a line of
-    its own on a narrow terminal.
+    A line has the session's number, the line of show, and the text around the hit; on a narrow terminal, that
+    text has its own line.
     """
     terms = searching.parse(" ".join(words))
     if os.path.isfile(words[-1]) and not (os.path.lexists(file) or is_remote(file)):

@@ -49,11 +49,14 @@ _RECORDING = tuple(row._replace(check=row.parse or row.check, parse=None) for ro
 )
 @cassettes_argument
 @click.option("--session", default="latest", show_default=True, metavar="N",
-              help="latest, all or a number; latest: the newest that is not a probe, and what extends it.")  # fmt: skip
+              help="latest, all or a number. latest: the newest session that is not a probe, and those that extend "
+              "it.")  # fmt: skip
 @click.option("--allow-writes", is_flag=True, help="Also call tools that are not annotated as read-only.")
-@click.option("--skip-writes", is_flag=True, help="Leave such tools out, and say which.")
+@click.option("--skip-writes", is_flag=True, help="Skip those tools, and list them.")
 @click.option("--update", is_flag=True, help="Show the changes, then replace the recording with the new one.")
-@click.option("--no-keep", is_flag=True, help="Leave no CASSETTE.new for mcp-tape review; so it is if CI is set.")
+@click.option(
+    "--no-keep", is_flag=True, help="Leave no CASSETTE.new for mcp-tape review. This is the default if $CI is set."
+)
 @_TIMEOUT
 @table_options(*WEB)
 @diff_options
@@ -80,13 +83,13 @@ def command(
 ) -> None:
     """Play the recorded client against a live server, and report what changed.
 
-    The server's own requests get the recorded answers. Values that it generates, such as cursors and ids, are sent
-    back as a client would; secrets that the recording hides are taken from the environment. What happens is recorded,
-    and compared as mcp-tape diff does.
+    The server's own requests get the recorded answers. Generated values, such as cursors and ids, are sent back
+    as a client would; secrets that the recording hides are taken from the environment. The run is recorded, and
+    compared as by mcp-tape diff.
 
-    CASSETTE can be a file, a directory, a quoted pattern or a URL. Each has a server of its own. One that cannot be
-    read or verified does not stop the others; the exit code is the highest of all. --json is one row
-    a cassette, with a comparison for each session.
+    CASSETTE can be a file, a directory, a quoted pattern or a URL. Each gets its own server. A cassette that cannot
+    be read or verified does not stop the others. The exit code is the highest of all. --json prints a row for each
+    cassette, with a comparison for each session.
     """
     from ...fleet.many.verifying import VerifyTask, by_file, verify_cassette
     from ...transports.signals import exit_on_signal

@@ -32,12 +32,13 @@ def options(function: F) -> F:
     for option in reversed((
         click.argument("names", metavar="[SERVER]...", nargs=-1),
         click.option("--client", type=click.Choice(sorted(BY_NAME)), metavar="NAME",
-                     help="Only of this client; see --list."),
-        click.option("--user", "scope", flag_value=USER, help="Only in the user's own files."),
-        click.option("--project", "scope", flag_value=PROJECT, help="Only in files of this directory."),
-        click.option("--config", "file", metavar="FILE", type=click.Path(dir_okay=False), help="Only in this file."),
-        click.option("--all", "everything", is_flag=True, help="All servers, or all of that name."),
-        click.option("--dry-run", is_flag=True, help="Show the change, and make none."),
+                     help="Only servers of this client; see --list."),
+        click.option("--user", "scope", flag_value=USER, help="Only servers in your own files."),
+        click.option("--project", "scope", flag_value=PROJECT, help="Only servers in files of this directory."),
+        click.option("--config", "file", metavar="FILE", type=click.Path(dir_okay=False),
+                     help="Only servers in this file."),
+        click.option("--all", "everything", is_flag=True, help="All servers, or all servers of that name."),
+        click.option("--dry-run", is_flag=True, help="Show the change, but do not make it."),
     )):  # fmt: skip
         function = option(function)
     return function
@@ -169,25 +170,27 @@ def report_restarts(changed: Sequence[ServerChoice]) -> None:
               help="record: every session. use: the first one, and replay it from then on.")  # fmt: skip
 @click.option("-o", "--output", metavar="CASSETTE", type=click.Path(dir_okay=False),
               help="The cassette. Default: one for each client and server, in your data directory.")  # fmt: skip
-@click.option("--undo", is_flag=True, help="Take the tape out again.")
-@click.option("--list", "only_list", is_flag=True, help="Only list the clients on this machine, and their servers.")
-@click.option("--json", "as_json", is_flag=True, help="--list: one JSON object per client.")
+@click.option("--undo", is_flag=True, help="Remove mcp-tape from the configuration again.")
+@click.option(
+    "--list", "only_list", is_flag=True, help="List the clients on this machine and their servers, and change nothing."
+)
+@click.option("--json", "as_json", is_flag=True, help="With --list, one JSON object per client.")
 @click.pass_context
 def command(
     ctx: click.Context, names: tuple[str, ...], client: str | None, scope: str | None, file: str | None,
     everything: bool, dry_run: bool, mode: str, output: str | None, undo: bool, only_list: bool, as_json: bool,
 ) -> None:  # fmt: skip
-    """Put the tape into the clients you use: their servers are recorded from then on.
+    """Record a client's servers by changing its configuration, and undo it.
 
-    In the client's own configuration, mcp-tape goes in front of the server's command. Everything else in
-    the file stays, to the byte. --undo removes only what was added, even after you have changed other
-    things; until then, a copy of the original file is kept beside it, readable only by you.
+    wrap puts mcp-tape in front of the server's command in the client's own configuration, and leaves every other byte
+    of the file alone. --undo removes only that, even after you have changed other things; until then, a copy of the
+    original file is kept beside it, readable only by you.
 
-    --list looks where each client keeps the user's servers, and in the current directory for a project's. It
-    changes nothing.
+    --list shows your servers in the files of each client, and those of a project in the current directory. It changes
+    nothing.
 
-    Without names it lists what it found, and asks. Restart the client afterwards, or let it read its file
-    again. What cannot be changed safely is left alone, with the reason, and the exit code is 1.
+    Without names, wrap lists the servers, and asks. Then restart the client, or let it reload its file. If a server
+    cannot be changed safely, wrap leaves it alone, gives the reason, and exits with 1.
     """
     _check(undo, only_list, as_json, output, mode)
     there = find_files(client, scope, file, reports=not only_list)
