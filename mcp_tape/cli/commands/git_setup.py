@@ -21,7 +21,7 @@ from ...errors import TapeError
 _DRIVER = "diff=mcp-tape"
 _KEY = "diff.mcp-tape.textconv"
 _NOTE = "# Cassettes in git diff; every clone runs once: mcp-tape git-setup"
-_LEFT_NOTE = "# What mcp-tape verify leaves for mcp-tape review"
+_LEFT_NOTE = "# Recordings that mcp-tape verify leaves for mcp-tape review"
 
 
 @click.command(
@@ -63,7 +63,7 @@ def command(directory: str, paths: tuple[str, ...], undo: bool, as_json: bool) -
 
 def _report_setup(attributes: str, changed: bool, configured: bool, undo: bool) -> None:
     if not changed and not configured:
-        say("there was nothing to take back" if undo else "git already shows cassettes in words here")
+        say("nothing to remove" if undo else "git already shows cassettes as text here")
         return
     if changed:
         say(f"{'took it out of' if undo else 'wrote'} {attributes}{'' if undo else '; commit it'}")
@@ -87,7 +87,7 @@ def _write(file: str, note: str, lines: Sequence[str]) -> bool:
 
 
 def _ignore(top: str, paths: Sequence[str]) -> bool:
-    """Keep what verify leaves beside cassettes out of git status, in this clone."""
+    """Keep the *.db.new files of verify out of git status, in this clone."""
     file = _exclude_file(top)
     os.makedirs(os.path.dirname(file), exist_ok=True)
     return _write(file, _LEFT_NOTE, [f"{path}{ENDING}" for path in paths])
@@ -108,7 +108,7 @@ def _exclude_file(top: str) -> str:
 
 
 def _append_lines(text: str, lines: Sequence[str]) -> str:
-    """Append lines with the line ends of those before, and a newline behind the last one only if there was one."""
+    """Append lines with the existing line ends, and end with a newline only if the text did."""
     end = "\r\n" if "\r\n" in text else "\n"
     if text and not text.endswith("\n"):
         return text + "".join(f"{end}{line}" for line in lines)

@@ -34,13 +34,13 @@ def command(file: str, more: list[str], no_open: bool) -> None:
 
     for one in (file, *more):
         with Cassette(one):
-            pass  # errors now, and not in the browser
+            pass  # report errors here, not in the browser
     viewer = Viewer(file, *more, report=say)
     click.echo(viewer.url)
     if not no_open:
         import webbrowser
 
         if not webbrowser.open(viewer.url):
-            say("no browser could be opened: open the address above in one")
+            say("cannot open a browser; open the URL above yourself")
     say("serving the page; Ctrl-C to stop")
     viewer.serve()
