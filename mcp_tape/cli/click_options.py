@@ -16,7 +16,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class SectionedCommand(click.Command):
-    """A command with so many options that its help lists them under headings; those without one come last."""
+    """A command whose help lists its options under headings; options without a heading come last."""
 
     def __init__(self, *arguments: Any, sections: Mapping[str, str] | None = None, **named: Any) -> None:
         super().__init__(*arguments, **named)
@@ -36,7 +36,7 @@ class SectionedCommand(click.Command):
 
 
 class DestinationCommand(click.Command):
-    """A command whose last argument is where the others go. One argument alone is taken for that."""
+    """A command whose last argument is the destination. Click takes a lone argument for it."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         try:
@@ -66,12 +66,12 @@ def files(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[A
 
 
 def read_places(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
-    """A callback of cassettes that are read: a URL gets the name by which it is shown, without its signature."""
+    """A callback of cassettes to read: a URL is replaced by its display name, without its signature."""
     return tuple(map(read_place, value)) if isinstance(value, tuple) else value and read_place(value)
 
 
 def read_place(place: str) -> str:
-    """A path; or the name of a URL, of which there is a copy: processes that we start know only the name."""
+    """Return a path, or the display name of a URL after copying it: child processes get only that name."""
     if not is_url(place):
         return place
     from ..fleet.cache import local, safe_name  # only where it is remote
@@ -83,7 +83,7 @@ def read_place(place: str) -> str:
 
 
 def changed_place(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
-    """A callback of a cassette that is changed, which must be on this machine."""
+    """A callback of a cassette to change, which must be on this machine."""
     if value:
         expect_local(value)
     return value
@@ -105,7 +105,7 @@ def cassettes_argument(function: F) -> F:
 
 
 def expand_cassettes(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> list[str]:
-    """A callback of places, which are replaced by the cassettes that are meant."""
+    """A callback that replaces places by their cassettes."""
     from ..fleet.cassette_paths import cassettes
 
     return [] if ctx.resilient_parsing else cassettes(map(read_place, value))
@@ -122,7 +122,7 @@ def json_option(function: F) -> F:
 
 
 def format_option(function: F) -> F:
-    """`--format` of a command that finds something, and its short form `--json`."""
+    """`--format` of a command with findings, and its short form `--json`."""
     form = click.option(
         "--format",
         "form",
@@ -167,7 +167,7 @@ _TYPES: dict[str, Any] = {
 def table_options(*rows: Option) -> Callable[[F], F]:
     """Decorator of a command: rows of the table as its options, in this order.
 
-    The command is given all their values as one, `values`.
+    The command gets all their values as one argument, `values`.
     """
 
     def decorate(function: F) -> F:
@@ -185,7 +185,7 @@ def table_options(*rows: Option) -> Callable[[F], F]:
 
 
 def option_reader(read: Callable[[Any], Any]) -> Callable[[click.Context, click.Parameter, Any], Any]:
-    """A callback that reads the value of an option, and reports what is wrong with it."""
+    """A callback that reads the value of an option, and reports its errors."""
 
     def take(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
         try:
@@ -197,7 +197,7 @@ def option_reader(read: Callable[[Any], Any]) -> Callable[[click.Context, click.
 
 
 def click_option(row: Option) -> Callable[[F], F]:
-    """A row as an option of click's."""
+    """Make a click option of a row."""
     names = (row.short, row.flag, row.name) if row.short else (row.flag, row.name)
     more: dict[str, Any] = {"is_flag": True} if row.kind == "flag" else {"multiple": row.multiple}
     if row.default is not None:

@@ -70,7 +70,7 @@ _SLOWER = click.option("--slower-than", type=click.FloatRange(min=1), metavar="R
 
 
 class AfterDashes(SectionedCommand):
-    """A command with words behind `--`, which it is given apart from those before."""
+    """A command that gets the words after `--` as `command`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         at = args.index("--") if "--" in args else len(args)
@@ -83,7 +83,7 @@ class AfterDashes(SectionedCommand):
 
 
 class ComparisonOptions(NamedTuple):
-    """How changes are judged and shown, as the command line has it."""
+    """How changes are judged and shown: options of the command line."""
 
     category: Category | None
     form: str
@@ -100,7 +100,7 @@ class ComparisonOptions(NamedTuple):
         return "json" if self.as_json else self.form
 
     def judging(self) -> JudgingOptions:
-        """How changes are judged, as plain values."""
+        """Return how changes are judged, as plain values."""
         from ..diff.project import working_directory
         from ..fleet.many.diffing import JudgingOptions
 
@@ -110,7 +110,7 @@ class ComparisonOptions(NamedTuple):
 
 
 def judging_options(function: F) -> F:
-    """Options of a command, which is given their values as one, `options`."""
+    """Options of a command, which gets their values as one argument, `options`."""
     return _collect(function, _OPTIONS)
 
 
@@ -178,16 +178,16 @@ def _echo(text: str | bytes) -> None:
     try:
         click.echo(text, nl=False, color=True)
     except BrokenPipeError:
-        discard_output()  # its reader has seen enough, as with `| head`; the exit code still counts
+        discard_output()  # the reader has closed it, as with `| head`; the exit code still counts
 
 
 def unused_in_all(comparisons: Sequence[Comparison]) -> tuple[str, ...]:
-    """The lines of the ignore file that fit none of several comparisons."""
+    """Return the lines of the ignore file that match no comparison."""
     return tuple(line for line in comparisons[0].unused if all(line in one.unused for one in comparisons))
 
 
 def from_top(path: str) -> str:
-    """A path from the top of the repository, as GitHub wants it; others, and what is no path, as they are."""
+    """Return a path relative to the top of its repository, as GitHub wants it; other text is unchanged."""
     place = os.path.dirname(os.path.abspath(path))
     while not os.path.exists(os.path.join(place, ".git")):
         if place == os.path.dirname(place):
@@ -214,10 +214,10 @@ def report(
 ) -> list[Result]:
     """Print results: for people at once, rows, too, and all else together.
 
-    `alone`: there is one cassette; `names`: its report says which. `file`, `verdict` and `page`: as `show` takes them.
+    `alone`: there is one cassette; `names`: its report names it. `file`, `verdict` and `page`: as `show` takes them.
     """
     form, done = options.format, list[tuple[Result, Row]]()
-    with closing(found):  # whoever reads our output may leave early
+    with closing(found):  # the reader of stdout may close it early
         for result, row in found:
             shown = result if names else _drop_name(result)
             if form == "text":
@@ -240,7 +240,7 @@ def report(
 
 
 def _at_least(level: Level | None, result: Result, row: Row) -> Row:
-    """A row without lesser changes; its counts and its status are those of all."""
+    """Drop lesser changes from a row; its counts and status still include them."""
     if level is None:
         return row
     comparisons = [one._replace(changes=one.at_least(level)).as_dict() for one in result.comparisons]
@@ -258,7 +258,7 @@ def _show(
 
 
 def _drop_name(result: Result) -> Result:
-    """The result of the only pair, whose report needs no name to tell it from others."""
+    """Drop the name from the result of the only pair, whose report needs none."""
     if len(result.comparisons) > 1:
         return result
     return result._replace(comparisons=tuple(one._replace(cassette="") for one in result.comparisons))

@@ -122,7 +122,7 @@ def command(
 
 
 def _pairs_at(revision: str, places: tuple[str, ...]) -> list[CassettePair]:
-    """Cassettes, and what they were at a revision."""
+    """Pair cassettes with their versions at a revision."""
     from ...diff import base
     from ...fleet.many.diffing import pairs_with_revision
 
@@ -144,7 +144,7 @@ def give_verdict(comparison: Comparison) -> str:
 
 
 def _failing_verdicts(results: list[Result]) -> Iterator[str]:
-    """The verdicts on those that failed, of several."""
+    """Print the verdicts on the cassettes that failed."""
     for one in (one for result in results for one in comparisons_of(result)):
         if (verdict := give_verdict(one)) != _FINE:
             yield f"{clip(one.cassette, _LONGEST)}: {verdict}"

@@ -129,7 +129,7 @@ def command(
 
 
 def _contract_of(terms: Terms) -> Contract:
-    """Terms as they were written, for other processes."""
+    """Return terms as text, for other processes."""
     limits = tuple((limit.term.text, limit.most) for limit in terms.limits)
     duration = None if terms.duration is None else terms.duration / 1e6
     expect, forbid = (tuple(term.text for term in several) for several in (terms.expect, terms.forbid))
@@ -137,7 +137,7 @@ def _contract_of(terms: Terms) -> Contract:
 
 
 def _show(result: Result) -> None:
-    """Print what was found on one cassette, a line each."""
+    """Print the findings of one cassette, a line each."""
     for finding in result.findings:
         place = "".join((
             "" if finding.session is None else f" session {finding.session}",

@@ -138,7 +138,7 @@ def command(
 
 
 def _read(paths: Sequence[str], form: str | None) -> tuple[str, list[str], str | None]:
-    """The form, what is read, and where it goes; None is stdout."""
+    """Return the form, the sources and the output; None is stdout."""
     *sources, last = paths if len(paths) > 1 else (*paths, _STREAM)
     output = None if last == _STREAM else last
     if output is None:
@@ -201,7 +201,7 @@ def _expect_place(output: str) -> None:
 
 @contextmanager
 def _source(source: str) -> Iterator[str]:
-    """A recording as a file that can be opened; stdin is read into one."""
+    """Yield a recording as a file; stdin is copied into one."""
     if source != _STREAM:
         yield source
         return
@@ -219,7 +219,7 @@ def _source(source: str) -> Iterator[str]:
 
 
 def _open_extract(stack: ExitStack, place: str, form: str, session: str | None, kept: Filter) -> Extract:
-    """A cassette, and those of its sessions that are meant."""
+    """Open a cassette, and choose its sessions."""
     cassette = stack.enter_context(Cassette(place))
     session = session or ("latest" if form in OF_ONE or kept.names_sessions else "all")
     return Extract(cassette, _sessions(cassette, session, kept), kept)
@@ -233,7 +233,7 @@ def _sessions(cassette: Cassette, which: str, kept: Filter) -> list[Session]:
 
 
 def _write(chosen: list[Extract], form: str, kept: Filter, output: str | None, force: bool) -> ConversionCounts:
-    """Write what is chosen; count it."""
+    """Write the chosen sessions, and count them."""
     made = ConversionCounts(0, 0)
     for one in chosen:
         some = count_converted(one.cassette, [session.id for session in one.sessions])
@@ -263,7 +263,7 @@ def _expect_other(path: str, output: str, form: str) -> None:
 
 
 def write_out(data: Iterable[bytes], output: str | None) -> None:
-    """Write to stdout, or to a file that is whole once it is there."""
+    """Write to stdout, or to a file that appears once it is whole."""
     if output is None:
         _print(data)
         return

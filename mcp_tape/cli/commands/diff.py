@@ -30,7 +30,7 @@ _TIMEOUT = click.option("--timeout", type=click.FloatRange(min=0, min_open=True)
 
 
 def references(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
-    """A callback of recordings and live servers: the former get the names by which they are shown."""
+    """A callback of recordings and live servers: the URL of a recording is replaced by its display name."""
     from ...diff.sources import is_live
 
     if isinstance(value, tuple):
@@ -63,7 +63,7 @@ def new_side(
 
 
 def redact_new(new: str | None, values: OptionValues) -> str | None:
-    """NEW as it is shown: a URL may hold a password."""
+    """Redact NEW for display: a URL may hold a password."""
     from ...diff.sources import is_live
     from ...redaction.diagnostics import DiagnosticRedactor
 
@@ -148,7 +148,7 @@ def command(
 
 
 class PairPage:
-    """The page of a comparison, if that is asked for: the report, and both recordings to look through."""
+    """The page of a comparison for `--format html`: the report, and both recordings to browse."""
 
     def __init__(self, project: Project, options: ComparisonOptions) -> None:
         self._project = project
@@ -157,7 +157,7 @@ class PairPage:
         self.html: bytes | None = None
 
     def render(self, before: Version, after: Version, comparison: Comparison) -> None:
-        """Make the page, as long as both sides are open."""
+        """Make the page while both sides are open."""
         if not self._is_asked:
             return
         from ...compare.report.wording import View
@@ -173,9 +173,9 @@ class PairPage:
 
 
 def list_rules(as_json: bool) -> None:
-    """Print each rule: its level, its category, and what it means.
+    """Print each rule: its level, category and meaning.
 
-    † With --category model, the level is one higher. Of two levels, the sentence says when the second counts.
+    † With --category model, the level is one higher. If a rule has two levels, the meaning explains the second.
     """
     if as_json:
         for rule in RULES.values():

@@ -44,12 +44,12 @@ def command(file: str, session: int | None, editor: str | None, as_json: bool) -
     add or move any.
     """
     chosen = editor or _editor()
-    directory = tempfile.mkdtemp(prefix="mcp-tape-")  # nobody else may look into it
+    directory = tempfile.mkdtemp(prefix="mcp-tape-")  # readable by this user only
     try:
         stem = os.path.splitext(os.path.basename(file))[0]
         number, edit = _edit_session(file, session, chosen, os.path.join(directory, f"{stem}.txt"))
     except _UnfinishedError:
-        raise  # somebody's work is in there
+        raise  # keep the edited text
     except BaseException:
         shutil.rmtree(directory, ignore_errors=True)
         raise
@@ -120,7 +120,7 @@ def _wants_to_go_on() -> bool:
 
 
 def _retry(file: str, written: WrittenSession, text: str) -> str:
-    if written.is_open:  # put back later, it would lack what comes meanwhile
+    if written.is_open:  # put back later, it would lack the messages recorded since
         return f"Your text is in {text}"
     session = written.session.id
     again = f"mcp-tape edit {shlex.quote(file)} --session {session} --editor {shlex.quote('cp ' + shlex.quote(text))}"
@@ -128,7 +128,7 @@ def _retry(file: str, written: WrittenSession, text: str) -> str:
 
 
 def _run(editor: str, text: str) -> None:
-    """Run the editor, which may be a whole command line, as for git. Ctrl-C is for it, not for us."""
+    """Run the editor, which may be a whole command line, as for git. Only the editor handles Ctrl-C."""
     with subprocess.Popen(["sh", "-c", f'{editor} "$@"', editor, text]) as process:
         while process.returncode is None:
             try:

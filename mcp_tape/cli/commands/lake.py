@@ -62,7 +62,7 @@ def command(paths: list[str], dest: str, bare: bool, jobs: int, shard: Shard | N
 
 
 def _count_results(results: Found, done: Counter[str]) -> Found:
-    """The results, counted, up to one after which no other can be."""
+    """Yield results and count them; stop when the lake cannot be written."""
     from ...fleet.lake.run import UNWRITTEN
 
     with closing(results):

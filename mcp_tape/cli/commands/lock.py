@@ -129,7 +129,7 @@ def command(
 
 
 def _expect_of_server(values: OptionValues, command: tuple[str, ...]) -> None:
-    """Refuse options of a server at a URL, or of a command, where there is none."""
+    """Refuse options that need a URL or a command without one."""
     for row in (*UPSTREAM, HEADER_ENV):
         if is_given(row, values) and not values.url:
             raise click.UsageError(f"{row.flag} goes with --url")
@@ -139,7 +139,7 @@ def _expect_of_server(values: OptionValues, command: tuple[str, ...]) -> None:
 
 
 def _servers(cassette: str | None, config: str | None, name: str | None, live: LiveTarget) -> Servers:
-    """The servers to ask, by name, or recordings of them; the empty name stands for one that has none."""
+    """Return the servers to ask, or their recordings, by name; the name is empty if it is not known yet."""
     if cassette:
         from ...diff.locking import references_in
 
@@ -164,7 +164,7 @@ def _servers(cassette: str | None, config: str | None, name: str | None, live: L
 
 
 def _locked_name(check: str, locked: Mapping[str, Version], name: str | None) -> str:
-    """The name in a lock of the one server that is asked."""
+    """Return the name in a lock of the only server to ask."""
     if name is None and len(locked) == 1:
         return next(iter(locked))
     if name in locked:
@@ -230,7 +230,7 @@ def _write(made: NewLock, output: str | None) -> None:
 def _check(
     check: str, names: Sequence[str], of: int, now: Servers, options: ComparisonOptions, values: OptionValues
 ) -> int:
-    """Compare servers of a lock that holds `of` with the ones of the same name now. Return the exit code."""
+    """Compare servers of a lock, which holds `of`, with today's servers of the same names. Return the exit code."""
     from ...compare.versions import PARTS
     from ...fleet.many.diffing import CassettePair, DiffTask, compare_pair, files_of, name_of
 

@@ -63,7 +63,7 @@ def _list_all(directory: str, paths: Iterable[str], as_json: bool) -> int:
         try:
             _list(path, as_json, heading=True)
         except EmptyError:
-            found -= 1  # an empty file may be anybody's
+            found -= 1  # an empty file need not be a cassette
         except CassetteError as error:
             failed += 1
             say(str(error))

@@ -66,7 +66,7 @@ def _write(output: str, data: bytes) -> None:
 
 
 def _show(merged: MergedReport) -> None:
-    """A table of how many passed, and a line for each cassette that did not."""
+    """Print a table of counts, and a line for each cassette that did not pass."""
     from ...fleet.many.merging import statuses
     from ...fleet.many.results import CODES
 
@@ -87,7 +87,7 @@ def _show(merged: MergedReport) -> None:
 
 
 def _report_unmerged(merged: MergedReport) -> None:
-    """Say what was not merged as it was, or not there."""
+    """Report repeated, differing and missing results."""
     if merged.repeats:
         say(f"{count(merged.repeats, 'result')} there twice, and counted once")
     for entry in merged.differing:

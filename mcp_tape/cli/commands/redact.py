@@ -63,7 +63,7 @@ def command(
 
 
 def _show(result: Result) -> None:
-    """Print what was hidden on one cassette, by kind."""
+    """Print the number of hidden values of one cassette, by kind."""
     hidden: Mapping[str, int] = result.details.get("hidden", {})
     for kind, number in sorted(hidden.items()):
         click.echo(f"{number:>7}  {placeholder(replace_control_characters(kind))}")

@@ -115,7 +115,7 @@ def command(
 
 
 def _read_decisions(fingerprints: dict[Decision, tuple[str, ...]]) -> Decisions:
-    """The decisions of the command line, by fingerprint."""
+    """Return the decisions of the command line, by fingerprint."""
     chosen: dict[str, Decision] = {}
     for decision, several in fingerprints.items():
         for fingerprint in several:
@@ -150,7 +150,7 @@ def _list(pending: list[PendingReview], as_json: bool, view: View) -> None:
 
 
 def _ask_for_decisions(pending: list[PendingReview], ignore_path: str, view: View) -> list[ReviewResult]:
-    """Ask for each change, and settle each cassette as soon as all of its are decided."""
+    """Ask about each change, and settle a cassette as soon as all of its changes are decided."""
     decisions: Decisions = {}
     settled = []
     left = False
@@ -167,10 +167,10 @@ def _ask_for_decisions(pending: list[PendingReview], ignore_path: str, view: Vie
 
 
 def _ask_each(one: PendingReview, decisions: Decisions, view: View) -> tuple[Decisions, bool]:
-    """Ask on each group of equal changes. Return all decisions, and whether the person has left."""
+    """Ask about each group of equal changes. Return all decisions, and whether the user has quit."""
     changes, known, at, key = one.comparison.changes, decisions, 0, ""
     groups = group_changes(changes)
-    past: list[tuple[int, Decisions]] = []  # what was asked, and what had been decided by then
+    past: list[tuple[int, Decisions]] = []  # earlier questions, with the decisions before each
     while at < len(groups) or past:
         if at >= len(groups):
             _print(["", *_describe_plan(foresee(one, spread(changes, decisions)), view)])
@@ -205,7 +205,7 @@ def _ask_each(one: PendingReview, decisions: Decisions, view: View) -> tuple[Dec
 
 
 def _open_changes(group: Sequence[Change], changes: tuple[Change, ...], decisions: Decisions) -> list[Change]:
-    """The changes of a group that are still to be decided."""
+    """Return the undecided changes of a group."""
     left = remaining_changes(changes, decisions)
     return [change for change in group if change.fingerprint not in decisions and change in left]
 
@@ -220,7 +220,7 @@ def _ask_group(group: Sequence[Change], number: str, view: View) -> str:
 
 
 def _describe_plan(one: ReviewResult, view: View) -> list[str]:
-    """What carrying out the decisions will do."""
+    """Describe the effects of the decisions."""
     cassette, new = clip(one.cassette, view.width), clip(one.cassette + ENDING, view.width)
     if one.outcome == "replaced":
         said = [f"The new recording will replace the verified sessions of {cassette}."]
@@ -241,9 +241,9 @@ def _all_accepted(one: PendingReview, decisions: Decisions) -> bool:
 
 
 def _key(question: str, keys: str) -> str:
-    """Wait for one of some keys, and ignore others."""
+    """Wait for one of these keys, and ignore others."""
     click.echo(question, nl=False)
-    while len(key := click.getchar().lower()) != 1 or key not in keys:  # what is pasted is no decision
+    while len(key := click.getchar().lower()) != 1 or key not in keys:  # pasted text is ignored
         pass
     click.echo(key)
     return key
@@ -255,7 +255,7 @@ def _format_counts(one: ReviewResult) -> str:
 
 
 def _describe_outcome(one: ReviewResult, view: View) -> str:
-    """Describe what became of a cassette's changes, in one line."""
+    """Describe the outcome of a cassette's review, in one line."""
     cassette = clip(one.cassette, view.width)
     counted = _format_counts(one)
     noted = f"; {count(one.noted, 'accepted change')} noted in {view.ignore_file}" if one.noted else ""

@@ -23,7 +23,7 @@ from ..click_options import cassette_argument, json_option
 from ..message_lines import text_of
 
 _NO_LIMIT = 1_000
-_LEAST_EXCERPT = 60  # columns; where there are fewer, it has a line of its own
+_LEAST_EXCERPT = 60  # columns; with fewer, it gets its own line
 
 
 @click.command(
@@ -80,7 +80,7 @@ def _print(cassette: Cassette, hit: searching.Hit, terms: list[searching.SearchT
 
 
 def _shorten_lead(hit: searching.Hit, room: int) -> searching.Hit:
-    """The excerpt, with less before the hit where that would be cut off."""
+    """Shorten the text before a hit that would be cut off."""
     start, end = hit.spans[0] if hit.spans else (0, 0)
     less = start - room // 4
     if display_width(hit.excerpt[:end]) + 3 <= room or less <= 1:
@@ -90,7 +90,7 @@ def _shorten_lead(hit: searching.Hit, room: int) -> searching.Hit:
 
 
 def _mark_hits(hit: searching.Hit, room: int) -> str:
-    """The excerpt cut to the room there is; hits are bold, or within « » without colours."""
+    """Cut the excerpt to the room; hits are bold, or within « » without colours."""
     if shows_colours():
         return writable_text(_wrap_hits(fit(hit.excerpt, room), hit.spans, lambda word: click.style(word, bold=True)))
     before, after = "«»" if can_write("«»") else "[]"

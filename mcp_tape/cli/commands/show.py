@@ -132,7 +132,7 @@ def _hint_at_stderr() -> None:
 
 def _echo_whole(cassette: Cassette, row: TimelineRow, width: int) -> None:
     line = line_of(cassette, row)
-    if row.frame_kind == "control" or row.method == protocol.PROGRESS:  # of which there may be thousands
+    if row.frame_kind == "control" or row.method == protocol.PROGRESS:  # there may be thousands
         return echo_line(line, width)
     echo_line(line._replace(detail=""), width, bold=True)
     text = whole_text(cassette, row)
@@ -149,4 +149,4 @@ def _write(pieces: Iterable[str]) -> None:
     for piece in pieces:
         sys.stdout.write(writable_text(f"\n{_MARGIN}".join(map(replace_control_characters, piece.split("\n")))))
     sys.stdout.write("\n")
-    sys.stdout.flush()  # lines for a terminal take another way there
+    sys.stdout.flush()  # click writes lines for a terminal to another stream

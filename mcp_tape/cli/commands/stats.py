@@ -86,7 +86,7 @@ def _line(row: Figures, width: int) -> str:
     what = replace_control_characters(" ".join(filter(None, (row.method, row.name))))
     counts = f"{row.calls:>7}  {row.errors or '-':>6}  {row.unanswered or '-':>5}"
     left = f"{counts}  {times}  {size_text(row.bytes):>7}  {arrow}  "
-    # Where there is no room for both, the name says more than the method.
+    # Without room for both, show the name rather than the method.
     return left + (what if display_width(left + what) <= width else replace_control_characters(row.name or what))
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ...fleet.shards import Shard
     from ...verify.plan import VerifyOptions, VerifyTarget
 
-# Read here only to refuse what cannot be read: the recorder is given the words.
+# Read here only to refuse invalid values: the recorder gets the words.
 _RECORDING = tuple(row._replace(check=row.parse or row.check, parse=None) for row in RECORDING)
 
 

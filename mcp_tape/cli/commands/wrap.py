@@ -28,7 +28,7 @@ Edit = Callable[[files.Config, files.ServerEntry], str]
 
 
 def options(function: F) -> F:
-    """Decorator of a command: the options that say which servers are meant."""
+    """Decorator of a command: the options that choose servers."""
     for option in reversed((
         click.argument("names", metavar="[SERVER]...", nargs=-1),
         click.option("--client", type=click.Choice(sorted(BY_NAME)), metavar="NAME",
@@ -45,7 +45,7 @@ def options(function: F) -> F:
 
 
 def find_files(client: str | None, scope: str | None, file: str | None, reports: bool) -> list[ClientFile]:
-    """Return the files that are meant. `reports`: what is wrong with one of them, too."""
+    """Return the chosen files. `reports`: print their problems."""
     here = os.getcwd()
     there = [find_file(file, here, os.environ, client)] if file else list(find(here, os.environ, client, scope))
     for one in there if reports else ():
@@ -61,7 +61,7 @@ def choose_servers(
     verb: str,
     is_due: Callable[[ServerChoice], bool],
 ) -> list[ServerChoice]:
-    """Return the servers that are meant; at a terminal, a person is asked if no name was given."""
+    """Return the chosen servers; at a terminal, ask if no name was given."""
     chosen = choose(there, names, several=everything)
     due = chosen if names or everything else [choice for choice in chosen if is_due(choice)]
     if not due:
@@ -83,9 +83,9 @@ def server_line(choice: ServerChoice) -> list[str]:
 
 
 def change(chosen: Sequence[ServerChoice], edit: Edit, *, dry_run: bool) -> tuple[list[ServerChoice], int]:
-    """Change the files of servers, each once; return the servers changed, and how many were refused, which is printed.
+    """Change the files of servers, each once. Print refusals; return the servers changed, and the number of refusals.
 
-    A file is read anew: a person may have been asked meanwhile, and several places may be in one file.
+    A file is read again: the user may have edited it before answering, and several places may be in one file.
     """
     changed: list[ServerChoice] = []
     refused = 0
@@ -132,8 +132,8 @@ def _show(old: files.Config, new: files.Config) -> None:
 def program(is_shared: bool) -> str:
     """Return our command for a client's file.
 
-    Desktop programs have not the PATH of a shell, so a user's file names it with its directory. A project's file is
-    also read where that is another.
+    Desktop programs lack the PATH of a shell, so a user's file gets the full path. A project's file is also read on
+    other machines, and gets the name.
     """
     if is_shared:
         return PROGRAM
@@ -149,7 +149,7 @@ def is_yaml(choice: ServerChoice) -> bool:
 
 
 def report_restarts(changed: Sequence[ServerChoice]) -> None:
-    """Say which clients have to read their files again."""
+    """Print which clients must read their files again."""
     titles = dict.fromkeys(choice.found.place.client.title for choice in changed)
     if titles:
         say(f"{', '.join(titles)}: restart it, or let it read its configuration again")
@@ -235,7 +235,7 @@ def _check(undo: bool, only_list: bool, as_json: bool, output: str | None, mode:
 
 
 def _undo(there: Sequence[ClientFile], names: Sequence[str], everything: bool, dry_run: bool) -> int:
-    """Take the tape out of servers; return the exit code."""
+    """Unwrap servers; return the exit code."""
     chosen = choose_servers(there, names, everything, "unwrap", lambda choice: choice.server.is_wrapped)
     if everything and not names:
         chosen = [choice for choice in chosen if choice.server.is_wrapped]
@@ -252,7 +252,7 @@ def _undo(there: Sequence[ClientFile], names: Sequence[str], everything: bool, d
 
 
 def _list(there: Sequence[ClientFile], names: Sequence[str], as_json: bool) -> None:
-    """List files of clients, and their servers; only those of these names, if there are some."""
+    """List the files of clients with their servers; if names are given, only servers of these names."""
     for one in there:
         if as_json:
             echo_json(_facts(one, names))
@@ -287,7 +287,7 @@ def _facts(one: ClientFile, names: Sequence[str]) -> dict[str, object]:
 
 
 def _words(choice: ServerChoice, mode: str, output: str | None) -> list[str]:
-    """The words that go in front of a server's command."""
+    """Return the words to put in front of a server's command."""
     server, place = choice.server, choice.found.place
     if server.problem:
         raise TapeError(f"{server.name} in {place.path} was not changed: {server.problem}")
