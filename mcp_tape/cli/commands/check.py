@@ -146,6 +146,7 @@ def _show(result: Result) -> None:
         ))  # fmt: skip
         colour = {"audit": "yellow", "import": None}.get(finding.what, "red")
         where = f"{result.cassette}:{place}: " if place else f"{result.cassette}: "
-        where = "" if not place and result.cassette in finding.message else where
+        if not place and finding.message.startswith(f"{result.cassette} "):
+            where = ""  # the message names it
         for line in f"{where}{finding.message}".splitlines():
             echo(writable_text(replace_control_characters(line)), fg=colour)
