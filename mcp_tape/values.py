@@ -65,7 +65,10 @@ def named_function(name: str) -> Callable[..., Any]:
         for step in path.split("."):
             found = getattr(found, step)
     except (ImportError, AttributeError, ValueError) as error:
-        raise ValueError(f"{name!r} is not a function that can be imported: {error}") from None
+        raise ValueError(
+            f"{name!r} is not a function that can be imported: {error}; "
+            "write MODULE:FUNCTION, with PYTHONPATH=. for a module in this directory"
+        ) from None
     if not callable(found):
         raise ValueError(f"{name!r} is not a function")
     return found  # type: ignore[no-any-return]

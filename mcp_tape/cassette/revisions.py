@@ -54,6 +54,10 @@ def _blob(revision: str, path: str) -> bytes:
         if done.returncode == 0:
             return _read_lfs_file(name, revision) if done.stdout.startswith(_LFS) else done.stdout
         whys.append(done.stderr.decode("utf-8", "replace").strip().partition("\n")[0])
+    if "not a git repository" in whys[0]:
+        raise CassetteError(
+            f"{GIT}{revision}:{path} needs a git repository, and this directory is in none; cd into one"
+        )
     raise CassetteError(
         f"git has no {path} at {revision}: {whys[0]}\nTry: git ls-tree -r --name-only {revision} | grep db"
     )

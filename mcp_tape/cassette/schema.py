@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import stat
 
-from ..errors import CassetteError
+from ..errors import CassetteError, quote_path
 
 APPLICATION_ID = 0x4D435054  # "MCPT"
 VERSION = 1
@@ -18,7 +18,7 @@ GIT = "git:"  # prefix of cassettes in git, read through a copy: see `revisions`
 LEFT = ".db"  # second suffix of a text's working database: see `text.working`
 TABLES = frozenset(("sessions", "facts", "derived"))
 MAGIC = b"SQLite format 3\0"
-_TRY = "A cassette is made by: mcp-tape record -o FILE -- CMD"
+_TRY = "Record into a new file with: mcp-tape record -o FILE -- SERVER"
 
 # One number identifies a row: its session, followed by its number in the session. So neither needs its own column or
 # index, and the rows of a session are adjacent.
@@ -234,7 +234,8 @@ def first_bytes(path: str) -> bytes:
     except FileNotFoundError:
         return b""
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
-        raise CassetteError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
+        hint = f"; to see its permissions: ls -l {quote_path(path)}" if isinstance(error, PermissionError) else ""
+        raise CassetteError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}{hint}") from None
 
 
 def check_version(path: str, version: int) -> None:

@@ -1,15 +1,15 @@
 """The command line: parse, call the API, print.
 
-It owns click and the words of commands; it must not know SQL, the wire or processes, which are below it.
+It owns click and the wording of commands. SQL, the wire and processes belong to the layers below.
 
     click_options  click's options, made from the table (mcp_tape/options.py)
     message_lines  a row of a session as one line
     follow         `show -f`: a session that is being recorded
     filter         the option --filter
     compare        options and output of diff, breaking and verify
-    forms          what convert writes besides cassettes
+    forms          the formats that convert writes besides cassettes
     running        runs over many cassettes, in processes and shares: results in order, rows, a summary
-    newest         the newest cassettes, where no file is named
+    newest         the newest cassettes, to choose from if no file is named
     commands/      a module for each command, loaded when it runs
 """
 
@@ -91,9 +91,9 @@ _COMMANDS = [name for commands in _SECTIONS.values() for name in commands]
 
 
 class _LazyGroup(click.Group):
-    """Loads a command's module only when that command runs: start-up is the feature.
+    """Load a command's module only when that command runs: start-up is the feature.
 
-    A name that is not a command here, and the help text, also look for commands of other packages.
+    Unknown names and the help text also look for commands of other packages.
     """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -159,7 +159,7 @@ def _origin(name: str, extension: Extension) -> str:
 
 
 def set_least_exit_code(code: int) -> None:
-    """Set the least exit code, which holds even if the reader of our output leaves early."""
+    """Set the least exit code, which counts even if the reader of stdout closes it early."""
     meta = click.get_current_context().meta
     meta[_FOUND] = max(code, meta.get(_FOUND, 0))
 

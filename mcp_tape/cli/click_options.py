@@ -16,7 +16,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class SectionedCommand(click.Command):
-    """A command with so many options that its help lists them under headings; those without one come last."""
+    """A command whose help lists its options under headings; options without a heading come last."""
 
     def __init__(self, *arguments: Any, sections: Mapping[str, str] | None = None, **named: Any) -> None:
         super().__init__(*arguments, **named)
@@ -35,6 +35,24 @@ class SectionedCommand(click.Command):
             formatter.write_dl([*left.values()])
 
 
+class DestinationCommand(click.Command):
+    """A command whose last argument is the destination. Click takes a lone argument for it."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, list(args))
+        except click.MissingParameter:
+            *_, last = (one for one in self.params if isinstance(one, click.Argument))
+            alone = self.make_parser(ctx).parse_args(list(args))[0].get(last.name)
+            if not alone:
+                raise
+            from ..redaction.diagnostics import hide_secrets  # only where something went wrong
+
+            usage = " ".join(self.collect_usage_pieces(ctx)).removeprefix("[OPTIONS] ")
+            hint = f"the last argument is {last.metavar}: mcp-tape {self.name} {usage}"
+            raise click.UsageError(f"only {hide_secrets(alone)} was given; {hint}", ctx) from None
+
+
 SECRETS = (
     "--redact-key --redact-path --redact-value --redact-with --env-file --redact-env-from --max-decoded --no-redact"
 )
@@ -48,12 +66,12 @@ def files(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[A
 
 
 def read_places(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
-    """A callback of cassettes that are read: a URL gets the name by which it is shown, without its signature."""
+    """A callback of cassettes to read: a URL is replaced by its display name, without its signature."""
     return tuple(map(read_place, value)) if isinstance(value, tuple) else value and read_place(value)
 
 
 def read_place(place: str) -> str:
-    """A path; or the name of a URL, of which there is a copy: processes that we start know only the name."""
+    """Return a path, or the display name of a URL after copying it: child processes get only that name."""
     if not is_url(place):
         return place
     from ..fleet.cache import local, safe_name  # only where it is remote
@@ -65,7 +83,7 @@ def read_place(place: str) -> str:
 
 
 def changed_place(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
-    """A callback of a cassette that is changed, which must be on this machine."""
+    """A callback of a cassette to change, which must be on this machine."""
     if value:
         expect_local(value)
     return value
@@ -87,14 +105,16 @@ def cassettes_argument(function: F) -> F:
 
 
 def expand_cassettes(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> list[str]:
-    """A callback of places, which are replaced by the cassettes that are meant."""
+    """A callback that replaces places by their cassettes."""
     from ..fleet.cassette_paths import cassettes
 
     return [] if ctx.resilient_parsing else cassettes(map(read_place, value))
 
 
 def session_option(function: F) -> F:
-    return click.option("--session", type=int, metavar="N", help="Which session; default: the newest.")(function)
+    return click.option("--session", type=int, metavar="N", help="The number of a session. Default: the newest.")(
+        function
+    )
 
 
 def json_option(function: F) -> F:
@@ -102,14 +122,14 @@ def json_option(function: F) -> F:
 
 
 def format_option(function: F) -> F:
-    """`--format` of a command that finds something, and its short form `--json`."""
+    """`--format` of a command with findings, and its short form `--json`."""
     form = click.option(
         "--format",
         "form",
         type=click.Choice(("text", "json", "junit")),
         default="text",
         show_default=True,
-        help="For people, programs and CI; --json is the same as --format json.",
+        help="The format of the report; --json is the same as --format json.",
     )
     return form(json_option(function))
 
@@ -125,13 +145,13 @@ def many_options(function: F) -> F:
         default="1",
         show_default=True,
         callback=option_reader(parse_jobs),
-        help="How many processes work on the cassettes; auto: one a core.",
+        help="Work with N processes; auto: one for each core.",
     )
     shard = click.option(
         "--shard",
         metavar="I/N",
         callback=option_reader(parse_shard),
-        help="Only the I-th of N shares of the cassettes, by their content: the same for everyone.",
+        help="Take only the I-th of N shares of the cassettes. Shares are by content: the same on every machine.",
     )
     return jobs(shard(function))
 
@@ -147,7 +167,7 @@ _TYPES: dict[str, Any] = {
 def table_options(*rows: Option) -> Callable[[F], F]:
     """Decorator of a command: rows of the table as its options, in this order.
 
-    The command is given all their values as one, `values`.
+    The command gets all their values as one argument, `values`.
     """
 
     def decorate(function: F) -> F:
@@ -165,7 +185,7 @@ def table_options(*rows: Option) -> Callable[[F], F]:
 
 
 def option_reader(read: Callable[[Any], Any]) -> Callable[[click.Context, click.Parameter, Any], Any]:
-    """A callback that reads the value of an option, and reports what is wrong with it."""
+    """A callback that reads the value of an option, and reports its errors."""
 
     def take(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
         try:
@@ -177,7 +197,7 @@ def option_reader(read: Callable[[Any], Any]) -> Callable[[click.Context, click.
 
 
 def click_option(row: Option) -> Callable[[F], F]:
-    """A row as an option of click's."""
+    """Make a click option of a row."""
     names = (row.short, row.flag, row.name) if row.short else (row.flag, row.name)
     more: dict[str, Any] = {"is_flag": True} if row.kind == "flag" else {"multiple": row.multiple}
     if row.default is not None:

@@ -49,27 +49,28 @@ def _check_rules(ctx: click.Context, param: click.Parameter, rules: tuple[str, .
 
 _OPTIONS = (
     click.option("--category", type=click.Choice(CATEGORIES),
-                 help="wire: only what the protocol needs. call: the contract (default). model: what a model reads "
-                 "counts more. security: only what may turn a model against its user, and all new text, as errors."),
+                 help="wire: the protocol only. call: the contract (default). model: text that a model reads "
+                 "counts more. security: only text that may turn a model against its user; new text is an error."),
     click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True,
-                 help="For people, programs, pull requests, browsers and CI."),
+                 help="The format of the report."),
     click.option("--json", "as_json", is_flag=True, help="The same as --format json."),
     click.option("--level", type=click.Choice(LEVELS),
-                 help="Show no lesser changes; the exit code is the same. Default: info; in text of breaking, error."),
+                 help="Show changes of this level and above; the exit code is the same. Default: info; for the text of "
+                 "breaking, error."),
     click.option("--only", metavar="RULE", multiple=True, callback=_check_rules,
-                 help="Look for changes of this rule only. May be repeated."),
-    click.option("--full", is_flag=True, help="Leave nothing out of long values in text."),
-    click_option(Option("ignore_paths", "--ignore-path", "Leave out what changed at this place, e.g. "
+                 help="Report only changes of this rule. May be repeated."),
+    click.option("--full", is_flag=True, help="Show long values in full, in text."),
+    click_option(Option("ignore_paths", "--ignore-path", "Ignore changes at this path, e.g. "
                     "'$.result.structuredContent.uptime'.", "JSONPATH", multiple=True, check=JSON_PATH)),
 )  # fmt: skip
 _FAIL_ON = click.option("--fail-on", type=click.Choice([*LEVELS, "never"]),
-                        help="Exit with 1 at changes of this level or above; default: error.")  # fmt: skip
+                        help="Exit with 1 at changes of this level or above. Default: error.")  # fmt: skip
 _SLOWER = click.option("--slower-than", type=click.FloatRange(min=1), metavar="RATIO", callback=check_finite,
-                       help="Tell of calls that take this many times as long.")  # fmt: skip
+                       help="Report calls that take this many times as long.")  # fmt: skip
 
 
 class AfterDashes(SectionedCommand):
-    """A command with words behind `--`, which it is given apart from those before."""
+    """A command that gets the words after `--` as `command`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         at = args.index("--") if "--" in args else len(args)
@@ -82,7 +83,7 @@ class AfterDashes(SectionedCommand):
 
 
 class ComparisonOptions(NamedTuple):
-    """How changes are judged and shown, as the command line has it."""
+    """How changes are judged and shown: options of the command line."""
 
     category: Category | None
     form: str
@@ -99,7 +100,7 @@ class ComparisonOptions(NamedTuple):
         return "json" if self.as_json else self.form
 
     def judging(self) -> JudgingOptions:
-        """How changes are judged, as plain values."""
+        """Return how changes are judged, as plain values."""
         from ..diff.project import working_directory
         from ..fleet.many.diffing import JudgingOptions
 
@@ -109,7 +110,7 @@ class ComparisonOptions(NamedTuple):
 
 
 def judging_options(function: F) -> F:
-    """Options of a command, which is given their values as one, `options`."""
+    """Options of a command, which gets their values as one argument, `options`."""
     return _collect(function, _OPTIONS)
 
 
@@ -177,16 +178,16 @@ def _echo(text: str | bytes) -> None:
     try:
         click.echo(text, nl=False, color=True)
     except BrokenPipeError:
-        discard_output()  # its reader has seen enough, as with `| head`; the exit code still counts
+        discard_output()  # the reader has closed it, as with `| head`; the exit code still counts
 
 
 def unused_in_all(comparisons: Sequence[Comparison]) -> tuple[str, ...]:
-    """The lines of the ignore file that fit none of several comparisons."""
+    """Return the lines of the ignore file that match no comparison."""
     return tuple(line for line in comparisons[0].unused if all(line in one.unused for one in comparisons))
 
 
 def from_top(path: str) -> str:
-    """A path from the top of the repository, as GitHub wants it; others, and what is no path, as they are."""
+    """Return a path relative to the top of its repository, as GitHub wants it; other text is unchanged."""
     place = os.path.dirname(os.path.abspath(path))
     while not os.path.exists(os.path.join(place, ".git")):
         if place == os.path.dirname(place):
@@ -213,10 +214,10 @@ def report(
 ) -> list[Result]:
     """Print results: for people at once, rows, too, and all else together.
 
-    `alone`: there is one cassette; `names`: its report says which. `file`, `verdict` and `page`: as `show` takes them.
+    `alone`: there is one cassette; `names`: its report names it. `file`, `verdict` and `page`: as `show` takes them.
     """
     form, done = options.format, list[tuple[Result, Row]]()
-    with closing(found):  # whoever reads our output may leave early
+    with closing(found):  # the reader of stdout may close it early
         for result, row in found:
             shown = result if names else _drop_name(result)
             if form == "text":
@@ -239,7 +240,7 @@ def report(
 
 
 def _at_least(level: Level | None, result: Result, row: Row) -> Row:
-    """A row without lesser changes; its counts and its status are those of all."""
+    """Drop lesser changes from a row; its counts and status still include them."""
     if level is None:
         return row
     comparisons = [one._replace(changes=one.at_least(level)).as_dict() for one in result.comparisons]
@@ -257,7 +258,7 @@ def _show(
 
 
 def _drop_name(result: Result) -> Result:
-    """The result of the only pair, whose report needs no name to tell it from others."""
+    """Drop the name from the result of the only pair, whose report needs none."""
     if len(result.comparisons) > 1:
         return result
     return result._replace(comparisons=tuple(one._replace(cassette="") for one in result.comparisons))

@@ -19,7 +19,7 @@ def filter_option(function: F) -> F:
     """`--filter TEXT`, given to the command as `kept`."""
     return click.option(
         "--filter", "kept", metavar="FILTER", default="", callback=_parse_filter,
-        help="Only what this keeps, e.g. 'tool:search status:error -method:ping dur:>50'.",
+        help="Only messages that match, e.g. 'tool:search status:error -method:ping dur:>50'.",
     )(function)  # fmt: skip
 
 
@@ -43,7 +43,7 @@ def each(make: Callable[[str], T]) -> Callable[[click.Context, click.Parameter, 
 
 
 def point_at_error(text: str, error: FilterError) -> str:
-    """The message for a filter that does not parse, with a mark at the place."""
-    start = max(0, error.position - 60)  # a long one is cut around the place
+    """Return the message for a filter that does not parse, with a mark at the place."""
+    start = max(0, error.position - 60)  # a long filter is cut around the place
     shown = "".join(" " if c.isspace() else replace_control_characters(c) for c in text[start : error.position + 20])
     return f"{error}\n  {shown}\n  {' ' * display_width(shown[: error.position - start])}^"

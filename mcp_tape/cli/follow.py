@@ -1,4 +1,4 @@
-"""`show -f`: the newest session on a cassette, and then whatever is recorded onto it."""
+"""`show -f`: print the newest session of a cassette, and then each new message."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ _PAUSE = 0.1  # seconds; a recorder writes as often
 
 def follow(file: str, session: int | None, kept: Filter, everything: bool, as_json: bool) -> None:
     """Print until the recording has ended, or Ctrl-C."""
-    expect_local(file)  # nobody records into another
+    expect_local(file)  # remote cassettes are read-only
     try:
         followed = _FollowedSessions(file, session, kept, everything, as_json, _wait_for(file))
         while followed.look():
             time.sleep(_PAUSE)
     except KeyboardInterrupt:
-        pass  # that is how to stop it
+        pass  # the usual way to stop
 
 
 def _wait_for(file: str) -> bool:
-    """Wait until a recorder has made the file. Return whether that took any waiting."""
+    """Wait until a recorder has made the file. Return whether it was missing."""
     waited = False
     while not os.path.exists(file) or (os.path.isfile(file) and not os.path.getsize(file)):
         if not waited:
@@ -46,39 +46,39 @@ def _wait_for(file: str) -> bool:
 
 
 class _FollowedSessions:
-    """The sessions that are followed, and how far each was printed."""
+    """The followed sessions, and the last printed frame of each."""
 
     def __init__(
         self, file: str, session: int | None, kept: Filter, everything: bool, as_json: bool, waited: bool
     ) -> None:
         self._file, self._only, self._kept = file, session, kept
         self._everything, self._as_json = everything, as_json
-        self._seen_one = waited  # whether something was recorded while we looked
+        self._seen_one = waited  # whether a session was recorded since the start
         self._identity = database.identity(file)
         self._told = False
         self._forget()
 
     def _forget(self) -> None:
-        self._first: int | None = None  # the newest session when we came
+        self._first: int | None = None  # the newest session at the start
         self._printed: dict[int, int] = {}  # the last frame of each session
         self._ended: set[int] = set()
         self._shown: int | None = None  # the session of the last line
 
     def look(self) -> bool:
-        """Print what is new, again and again. Return whether the file must be opened once more."""
+        """Print new messages until the recording ends. Return whether the file must be opened again."""
         if database.identity(self._file) != self._identity:
             self._identity = database.identity(self._file)
-            self._forget()  # a recording was put in its place
+            self._forget()  # another recording replaced the file
         with Cassette(self._file) as cassette:
             while self._look(cassette):
-                # A copy does not go on.
+                # A copy gets no new messages.
                 if cassette.source != cassette.path or database.identity(self._file) != self._identity:
                     return True
                 time.sleep(_PAUSE)
         return False
 
     def _look(self, cassette: Cassette) -> bool:
-        """Print what is new. Return whether there is more to wait for."""
+        """Print new messages. Return whether more may come."""
         # Whether a session has ended is read before its frames: then they are all there.
         sessions = self._chosen_sessions(cassette)
         for session in sessions:
@@ -94,7 +94,7 @@ class _FollowedSessions:
         return True
 
     def _chosen_sessions(self, cassette: Cassette) -> list[Session]:
-        """The session asked for; or the newest when following began, and all since."""
+        """Return the chosen session; or the newest one at the start, and all later ones."""
         if self._only is not None:
             return [cassette.session(self._only)]
         sessions = cassette.sessions()

@@ -129,7 +129,7 @@ OF_FRAMES = ("jsonl", "raw")  # which --side can halve
 OF_ONE = ("raw", "pytest", "vitest")  # of the newest session, unless others are named
 OF_MANY = (PAGE,)
 
-# Names of files that say what is in them; any other by its ending, such as tape.har.
+# File names that name a format; other files go by their suffix, such as tape.har.
 _NAMES = {
     "otlp": ("*.otlp.json",), "perfetto": ("*.perfetto.json",), "pytest": ("test_*.py", "*_test.py"),
     "vitest": ("*.test.ts", "*.test.js", "*.test.mjs"),
@@ -145,7 +145,7 @@ def form_of(path: str) -> str | None:
 
 
 def pieces(form: str, chosen: Extract) -> Iterator[bytes]:
-    """Yield what a form makes of a cassette."""
+    """Yield a cassette in a format, in pieces."""
     for piece in _FORMS[form](chosen):
         yield piece if isinstance(piece, bytes) else piece.encode("utf-8", "replace")
 

@@ -11,12 +11,12 @@ _NARROW = 160
 
 
 def is_narrow(width: int) -> bool:
-    """Return whether a line has little room beside its fixed columns."""
+    """Return whether a line has little room for its content."""
     return width <= _NARROW
 
 
 def text_of(line: Line, width: int) -> str:
-    """Lay out a line in columns: number, seconds, direction, id, what it is, bytes, content."""
+    """Lay out a line in columns: number, seconds, direction, id, method and name, bytes, content."""
     row = line.row
     arrow = "→" if row.sender == "client" else "←"
     number = fit(f"#{row.rpc_id}", _ID if is_narrow(width) else 80) if row.rpc_id and row.is_message else ""
@@ -31,6 +31,6 @@ def text_of(line: Line, width: int) -> str:
 
 
 def echo_line(line: Line, width: int, *, bold: bool = False) -> None:
-    """Print a line, in the colour of what it is."""
+    """Print a line in its colour."""
     colour = "red" if line.odd else None
     echo_one_of_many(writable_text(text_of(line, width)), fg=colour, dim=line.dim or None, bold=bold or None)

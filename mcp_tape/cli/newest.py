@@ -21,7 +21,7 @@ _OFFERED = 10
 
 
 class _Offer(NamedTuple):
-    """A cassette to choose, and what is on it; nothing, where it cannot be read."""
+    """A cassette to choose, with its summary; empty if it cannot be read."""
 
     path: str
     about: tuple[str, ...]
@@ -61,7 +61,7 @@ def _offer(path: str) -> _Offer:
 
 
 def _changed_at(path: str) -> float:
-    """When a cassette was written to; that may be in its journal only."""
+    """Return when a cassette was last written, perhaps only in its journal."""
     times = [os.path.getmtime(one) for one in (path, f"{path}-wal") if os.path.exists(one)]
     return max(times, default=0.0)
 
@@ -77,7 +77,7 @@ def _choose_cassette(ctx: click.Context, param: click.Parameter, value: str | No
     if not offered:
         raise click.UsageError("which cassette? There is none here yet; to make one: mcp-tape record -o FILE -- SERVER")
     if len(offered) == 1:
-        say(f"the only cassette there is: {offered[0].path}")
+        say(f"the only cassette: {offered[0].path}")
         return offered[0].path
     if not is_attended():
         newest_ones = "\n".join(f"  {lay_out_line(_parts(one))}" for one in offered)

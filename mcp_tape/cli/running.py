@@ -26,7 +26,7 @@ Found = Generator[tuple[Result, Row], None, None]  # results, each with its row
 
 
 class CommandRun(NamedTuple):
-    """A run of a command. `verb`: what it is doing, for progress."""
+    """A run of a command. `verb`: its activity, for progress."""
 
     command: str
     verb: str
@@ -36,7 +36,7 @@ class CommandRun(NamedTuple):
 
     @property
     def watch(self) -> Watch:
-        """Progress within one cassette, where only one at a time is worked on, in this process."""
+        """Progress within one cassette, if this process works on one at a time."""
         if self.jobs > 1:
             return watch_nothing
         return lambda cassette: Progress(f"{self.verb} {printable_place(cassette.path)}", _weight(cassette))
@@ -48,7 +48,7 @@ class CommandRun(NamedTuple):
         named: Callable[[T], str],
         files: Callable[[T], Sequence[str]],
     ) -> Found:
-        """Work on those in our share; yield what came of each, and its row. At the end, report how many passed."""
+        """Work on the cassettes of our share; yield the result and row of each. Then print a summary."""
         chosen, statuses = list(share(things, self.shard, files)), Counter[Status]()
         of = len(set(map(named, things)))
         title = f"{self.verb} {count(len(chosen), 'cassette')}"
@@ -67,7 +67,7 @@ class CommandRun(NamedTuple):
 
 
 def _weight(cassette: Cassette) -> int:
-    return 2 * frames_of(cassette)  # each is looked at twice
+    return 2 * frames_of(cassette)  # each is read twice
 
 
 def summary(statuses: Counter[Status]) -> str:
@@ -83,7 +83,7 @@ def worst_exit_code(results: Sequence[Result]) -> int:
 def report(found: Found, form: str, show: Callable[[Result], None]) -> int:
     """Print results, each with its row, in a format; `show` is for people. Return the exit code."""
     done = []
-    with closing(found):  # whoever reads our output may leave early
+    with closing(found):  # the reader of stdout may close it early
         for result, facts in found:
             if form == "json":
                 echo_json(facts)

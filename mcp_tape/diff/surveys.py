@@ -101,7 +101,13 @@ def _ask(live: LiveTarget, greeting: Greeting, rules: Rules) -> Version:
     title = discreet.text(live.url) if live.url else discreet.command(live.command)
     try:
         with _connection(live, rules) as connection:
-            return listed_version(list(Survey(connection, live.timeout, discreet, greeting).answers()), title)
+            try:
+                return listed_version(list(Survey(connection, live.timeout, discreet, greeting).answers()), title)
+            except ServerError as error:
+                if live.url:
+                    raise
+                hint = "Run it alone to see why, or give it longer with --timeout"
+                raise ServerError(f"{error}\n{hint}: {title}") from None
     except ServerError as error:
         raise ServerError(discreet.text(f"{live.name}: {error}" if live.name else str(error))) from None
 

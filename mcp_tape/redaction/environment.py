@@ -45,7 +45,7 @@ def read_env_file(path: str) -> Pairs:
         with open(path, encoding="utf-8-sig", errors="surrogateescape") as file:
             text = file.read()
     except OSError as error:
-        raise TapeError(f"cannot read the secrets to hide from {path}: {error.strerror}") from None
+        raise TapeError(f"cannot read the secrets to hide from {path}: {error.strerror}; name a .env file") from None
     return tuple(_parse_assignments(text))
 
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ..testing.used import UsedCassette
 
 VARIABLE = "MCP_TAPE_CONFIG"
+_SHAPE = 'it must be JSON, as in {"mcpServers": {"time": {"command": "uvx", "args": ["mcp-server-time"]}}}'
 _PLACE = "{config}"
 _OURS = {"mode", "config", "strict", "fail_on", "quiet"}  # accepted here, though they have no keyword
 
@@ -101,7 +102,7 @@ def read_config(path: str) -> tuple[dict[str, Any], str]:
             text = source.read()
         settings = json.loads(jsonc.plain(text))
     except (OSError, ValueError) as error:
-        raise SettingsError(f"cannot read the configuration {path}: {error}") from None
+        raise SettingsError(f"cannot read the configuration {path}: {error}; {_SHAPE}") from None
     keys = [key for key in KEYS if isinstance(settings, dict) and isinstance(settings.get(key), dict)]
     if len(keys) != 1:
         raise SettingsError(f"{path} is not a configuration: it must be a JSON object with one of {', '.join(KEYS)}")

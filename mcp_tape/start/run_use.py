@@ -5,7 +5,7 @@ from __future__ import annotations
 from .. import modes
 from ..api import replay_options
 from ..console import announce, report, say
-from ..errors import TapeError, count
+from ..errors import MisuseError, TapeError, count
 from .server_values import around_from, check_faults, check_server, complete_values, record_from, rules_from, web_from
 
 TYPE_CHECKING = False  # as in the package's __init__
@@ -23,6 +23,9 @@ def use(file: str, command: tuple[str, ...], values: OptionValues) -> int:
     mode, quiet = values.mode, values.quiet
     by_web = bool(values.url or values.listen)
     if mode != "none":
+        if not command and not values.url:
+            hint = "add -- and its command, or --url URL; to only replay: --mode none"
+            raise MisuseError(f"mode {mode} can record {file}, and so needs the server: {hint}")
         check_server(command, values)
     values, missing = complete_values(values)
     replaying = replay_options(values)

@@ -63,7 +63,7 @@ def _post_document(client: Any, url: str, body: bytes, wait: Callable[[float], o
         try:
             response = client.post(url, content=body, headers={"content-type": "application/x-protobuf"})
         except httpx2.HTTPError as error:
-            why = str(error) or type(error).__name__
+            why = f"{str(error) or type(error).__name__}; check that a collector listens there"
             continue
         if response.status_code < 300:
             return bytes(response.content)

@@ -39,7 +39,9 @@ class Around(NamedTuple):
             which = ", ".join(self.missing)
             raise ServerError(f"cannot start the server: it needs {which}, which is not set; set it, then try again")
         if self.cwd is not None and not os.path.isdir(self.cwd):
-            raise ServerError(f"cannot start the server: {self.cwd!r}, where it should start, is not a directory")
+            raise ServerError(
+                f"cannot start the server: {self.cwd!r}, where it should start, is not a directory; give one that is"
+            )
 
 
 AS_WE_ARE = Around()

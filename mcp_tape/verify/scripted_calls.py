@@ -24,6 +24,7 @@ from .play import Play, connect_through_recorder
 from .play_findings import Failure, SkippedRequest
 from .recorded_client import RecordedClient
 
+_SHAPE = 'a line is e.g. {"tool": "search", "arguments": {"q": "x"}}'
 _INFO = {"name": "mcp-tape", "version": __version__}
 _KINDS = {kind.method: kind for kind in protocol.KINDS}
 _REQUESTS = frozenset({
@@ -91,7 +92,7 @@ def _line(line: str, where: str) -> ScriptedCall:
     try:
         value = jsontext.loads(line)
     except (ValueError, RecursionError) as error:
-        raise ScriptError(f"{where} is not JSON: {error}") from None
+        raise ScriptError(f"{where} is not JSON: {error}; {_SHAPE}") from None
     tool, method = protocol.member(value, "tool"), protocol.member(value, "method")
     given = protocol.member(value, "params" if tool is None else "arguments")
     if isinstance(tool, str) == isinstance(method, str) or not isinstance(given, dict | None):

@@ -231,7 +231,7 @@ def test_a_query_can_only_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     before = Path(tape).read_bytes()
     with pytest.raises(QueryError) as caught:
         answer("query", tape, sql="VACUUM INTO 'copy.db'")
-    assert words_of(caught.value).endswith("a query may only read, and this one does more")
+    assert words_of(caught.value).endswith("a query can only read, and this one would write")
     assert Path(tape).read_bytes() == before and [path.name for path in tmp_path.iterdir()] == ["demo.db"]
 
 

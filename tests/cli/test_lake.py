@@ -71,7 +71,7 @@ def test_a_place_that_cannot_be_written_is_said_once(tmp_path: Path) -> None:
     done = invoke("lake", path_of("demo"), path_of("time"), tmp_path / "file")
     assert done.exit_code == 1
     assert done.stderr == (
-        f"mcp-tape: cannot write the lake {tmp_path / 'file'}: File exists; what is in it is whole: try again\n"
+        f"mcp-tape: cannot write the lake {tmp_path / 'file'}: File exists; name a directory that you can write to\n"
     )
 
 

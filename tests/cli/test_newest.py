@@ -58,7 +58,7 @@ def test_one_that_cannot_be_read_comes_last_and_is_named_so(data: Path) -> None:
 def test_the_only_one_is_taken_and_named(data: Path, command: str) -> None:
     put(data / "only.db", 1000)
     done = invoke(command)
-    assert done.exit_code == 0 and f"the only cassette there is: {data / 'only.db'}\n" in done.stderr
+    assert done.exit_code == 0 and f"the only cassette: {data / 'only.db'}\n" in done.stderr
 
 
 def test_where_there_is_none_it_says_how_to_record(data: Path) -> None:

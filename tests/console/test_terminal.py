@@ -120,7 +120,7 @@ def test_a_narrow_terminal_has_the_name_of_a_tool_rather_than_its_method(desk: P
 def test_a_filter_that_nothing_fits_is_told(original: Path, tmp_path: Path) -> None:
     shown = invoke("show", original / "tape.db", "--filter", "tool:nobody")
     assert (shown.exit_code, shown.stdout) == (0, "")
-    assert shown.stderr.endswith("tape.db fits the filter\n")
+    assert shown.stderr.endswith("tape.db matches the filter\n")
     tape = make(tmp_path / "http.db", Frames().posts("post-1", call(1, "find"), said(1, "x")), transport="http")
     assert "add --all" in invoke("show", tape, "--filter", "kind:control").stderr
     assert invoke("show", tape, "--filter", "kind:control", "--all").stderr == ""

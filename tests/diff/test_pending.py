@@ -281,7 +281,7 @@ def test_all_can_be_accepted_but_one(place: Path) -> None:
     [
         (["--accept", "0123456789ab"], 2, "'0123456789ab' is not pending; these are:\n"),
         (["--accept", "0123456789ab", "--reject", "0123456789ab"], 2, "decided twice"),
-        (["--accept-all", "--reject-all"], 2, "cannot both be meant"),
+        (["--accept-all", "--reject-all"], 2, "either --accept-all or --reject-all, not both"),
         (["none.db"], 3, "there is no cassette at none.db"),
     ],
 )

@@ -113,11 +113,16 @@ def connect_private(path: str) -> Iterator[sqlite3.Connection]:
         db.execute("VACUUM")
 
 
+def _read_only_error(path: str) -> CassetteError:
+    places = f"{quote_path(path)} {quote_path(os.path.dirname(path) or '.')}"
+    return CassetteError(f"{path} cannot be changed: it or its directory is read-only; to see which: ls -ld {places}")
+
+
 @contextmanager
 def _connect_text(path: str) -> Iterator[sqlite3.Connection]:
     """Connect to a database made from a text. On success, it is written back as text."""
     if os.path.exists(path) and not file.may_write(path):
-        raise CassetteError(f"{path} cannot be changed: it, or its directory, may not be written")
+        raise _read_only_error(path)
     try:
         with working.lock_out_recorders(path) as is_alone, beside(path) as part:
             if not is_alone:
@@ -136,7 +141,7 @@ def _connect_text(path: str) -> Iterator[sqlite3.Connection]:
 def _connect_copy(path: str, check: Check) -> Iterator[sqlite3.Connection]:
     """Connect to a copy. On success, it replaces the cassette."""
     if not file.may_write(path):
-        raise CassetteError(f"{path} cannot be changed: it, or its directory, may not be written")
+        raise _read_only_error(path)
     try:
         if os.path.exists(f"{path}-journal"):
             with suppress(sqlite3.Error):  # another process is writing

@@ -134,7 +134,7 @@ def _error(path: str, error: sqlite3.Error | sqlite3.Warning) -> BaseException:
         return KeyboardInterrupt()
     if any(word in text for word in _REFUSED):
         return QueryError(
-            "a query may only read, and this one does more", "; what changes a cassette: mcp-tape edit, redact, rm"
+            "a query can only read, and this one would write", "; to change a cassette: mcp-tape edit, redact or rm"
         )
     # Mistakes in the SQL have their own class.
     if isinstance(error, sqlite3.Error) and (type(error) is sqlite3.DatabaseError or "I/O" in text):

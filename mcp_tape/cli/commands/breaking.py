@@ -44,9 +44,9 @@ _FINE = "It breaks no client"
     "places", metavar="OLD [NEW] | PATH...", nargs=-1, required=True, shell_complete=files, callback=references
 )
 @click.option(
-    "--base", metavar="REVISION", help="Compare every cassette at PATH with what it was at a revision of git."
+    "--base", metavar="REVISION", help="Compare every cassette at PATH with its version at this git revision."
 )
-@click.option("--allow-gone", is_flag=True, help="Cassettes that are no longer there are no failure.")
+@click.option("--allow-gone", is_flag=True, help="Do not fail if a cassette is gone.")
 @judging_options
 @table_options(*UPSTREAM, *REDACT)
 @_TIMEOUT
@@ -65,14 +65,15 @@ def command(
     options: ComparisonOptions,
     values: OptionValues,
 ) -> None:
-    """The gate for CI: exit with 1 if NEW can break a client of OLD.
+    """Fail if NEW can break a client of OLD: the gate for CI, with exit code 1.
 
-    As mcp-tape diff, surface and calls, but it always fails at errors, whatever fail-on the project has set, and what
-    cannot be known does not pass either: without a list of tools on both sides nothing is called compatible.
+    Works like mcp-tape diff, but always fails at errors, whatever fail-on the project has set. It also fails if it
+    cannot know: without a list of tools on both sides, nothing is called compatible.
 
-    With --base, each PATH is a cassette or a directory of cassettes. OLD and NEW can be directories, too: cassettes of
-    the same name are compared. Those that are new or renamed are named; one that is gone fails, as does a run that
-    compared nothing. One that cannot be read does not stop the others; the exit code is the highest of all.
+    With --base, each PATH is a cassette or a directory of cassettes. OLD and NEW can also be directories: cassettes of
+    the same name are compared. New and renamed cassettes are listed; a cassette that is gone is a failure, and so is a
+    run that compares nothing. A cassette that cannot be read does not stop the others. The exit code is the highest
+    of all.
     """
     from ...fleet.many.diffing import DiffTask, compare_pair, files_of, name_of, pairs
     from ...transports.signals import exit_on_signal
@@ -121,7 +122,7 @@ def command(
 
 
 def _pairs_at(revision: str, places: tuple[str, ...]) -> list[CassettePair]:
-    """Cassettes, and what they were at a revision."""
+    """Pair cassettes with their versions at a revision."""
     from ...diff import base
     from ...fleet.many.diffing import pairs_with_revision
 
@@ -143,7 +144,7 @@ def give_verdict(comparison: Comparison) -> str:
 
 
 def _failing_verdicts(results: list[Result]) -> Iterator[str]:
-    """The verdicts on those that failed, of several."""
+    """Print the verdicts on the cassettes that failed."""
     for one in (one for result in results for one in comparisons_of(result)):
         if (verdict := give_verdict(one)) != _FINE:
             yield f"{clip(one.cassette, _LONGEST)}: {verdict}"

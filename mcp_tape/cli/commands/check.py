@@ -38,10 +38,14 @@ def _session(text: str) -> str:
 )
 @cassettes_argument
 @click.option(
-    "--expect", metavar="FILTER", multiple=True, callback=each(term), help="Something must fit this; may be repeated."
+    "--expect",
+    metavar="FILTER",
+    multiple=True,
+    callback=each(term),
+    help="At least one message must match this. May be repeated.",
 )
 @click.option(
-    "--forbid", metavar="FILTER", multiple=True, callback=each(term), help="Nothing may fit this; may be repeated."
+    "--forbid", metavar="FILTER", multiple=True, callback=each(term), help="No message may match this. May be repeated."
 )
 @click.option(
     "--max",
@@ -49,28 +53,28 @@ def _session(text: str) -> str:
     metavar="'FILTER<=N'",
     multiple=True,
     callback=each(limit),
-    help="At most so many calls of the client may fit this; may be repeated.",
+    help="At most N calls of the client may match FILTER. May be repeated.",
 )
 @click.option(
     "--max-duration",
     "duration",
     metavar="TIME",
     callback=option_reader(parse_duration),
-    help="How long each call may take: 500ms, 2s.",
+    help="The time limit for each call: 500ms, 2s.",
 )
 @click.option(
     "--max-definition-bytes",
     "definitions",
     metavar="SIZE",
     callback=option_reader(parse_size),
-    help="How large the definitions of all tools may be together: 40k.",
+    help="The size limit for the definitions of all tools together: 40k.",
 )
-@click.option("--audit", "audited", is_flag=True, help="Also find text of the server that tries to steer a model.")
+@click.option("--audit", "audited", is_flag=True, help="Also find server text that tries to steer a model.")
 @click.option(
     "--session",
     metavar="N|latest|all",
     callback=option_reader(_session),
-    help="Whose run the contract and --audit are about; default: all of them, as one run.",
+    help="Apply the contract and --audit to these sessions. Default: all, as one run.",
 )
 @table_options(*REDACT, *SECRET_SOURCES)
 @format_option
@@ -90,28 +94,28 @@ def command(
     as_json: bool,
     values: OptionValues,
 ) -> None:
-    """Find what is wrong with cassettes: one line for each finding, and exit code 1 if there is any.
+    """Check cassettes for damage and secrets: one line for each finding, and exit code 1 if there is any.
 
-    It looks for a damaged or truncated file, a schema with parts missing or added, sessions that are open or
-    incomplete, messages that do not match their frames, and values that look like secrets, by the rules of
-    recording and the values in this environment. Secrets are reported by their place, never by their value.
-    What the recording of another tool never had is shown, and is no finding.
+    Findings are: a damaged or truncated file, a schema with missing or extra parts, sessions that are open or
+    incomplete, messages that do not match their frames, and values that look like secrets by the rules of recording
+    and the values in this environment. The report gives the place of a secret, never its value. Facts that another
+    tool's recording lacks are listed, but are no findings.
 
-    A contract says what a run must do: --expect, --forbid, --max, --max-duration, --max-definition-bytes. What
-    breaks it is a finding. Filters are those of mcp-tape show; a bare word with a slash is a method.
+    A contract sets the limits of a run: --expect, --forbid, --max, --max-duration, --max-definition-bytes. A breach
+    is a finding. Filters are those of mcp-tape show; a bare word with a slash is a method.
 
-    --audit searches what the server said to the model, in descriptions and results, for orders (ignore your
-    instructions, do not tell the user), invisible characters, names that look like others, and links that
+    --audit searches the server's text for the model, in descriptions and results, for orders (ignore your
+    instructions, do not tell the user), invisible characters, names that look like other names, and links that
     carry data out.
 
-    CASSETTE can be a file, a directory, a quoted pattern or a URL. One that cannot be read does not stop the
-    others. --json is one row a cassette.
+    CASSETTE can be a file, a directory, a quoted pattern or a URL. A cassette that cannot be read does not stop the
+    others. --json prints a row for each cassette.
 
     Exit code 3: a file is not a cassette, or cannot be read.
     """
     terms = Terms(expect, forbid, limits, duration, definitions)
     if session is not None and terms == Terms() and not audited:
-        raise click.UsageError("--session is for contracts and --audit: all else is checked in the whole file")
+        raise click.UsageError("--session needs a contract or --audit; other checks are of the whole file")
     contract = _contract_of(terms)._replace(audited=audited, session=session or "all")
     task = CheckTask(contract, rules_from(values)._replace(environ={}))  # every process has its own
     form = "json" if as_json else form
@@ -125,7 +129,7 @@ def command(
 
 
 def _contract_of(terms: Terms) -> Contract:
-    """Terms as they were written, for other processes."""
+    """Return terms as text, for other processes."""
     limits = tuple((limit.term.text, limit.most) for limit in terms.limits)
     duration = None if terms.duration is None else terms.duration / 1e6
     expect, forbid = (tuple(term.text for term in several) for several in (terms.expect, terms.forbid))
@@ -133,14 +137,16 @@ def _contract_of(terms: Terms) -> Contract:
 
 
 def _show(result: Result) -> None:
-    """Print what was found on one cassette, a line each."""
+    """Print the findings of one cassette, a line each."""
     for finding in result.findings:
         place = "".join((
             "" if finding.session is None else f" session {finding.session}",
             "" if finding.seq is None else f" #{finding.seq}",
             "" if finding.path is None else f" {finding.path}",
         ))  # fmt: skip
-        message = finding.message.removeprefix(f"{result.cassette} ")
         colour = {"audit": "yellow", "import": None}.get(finding.what, "red")
-        where = f"{result.cassette}:{place}" if place else result.cassette
-        echo(writable_text(replace_control_characters(f"{where}: {message}")), fg=colour)
+        where = f"{result.cassette}:{place}: " if place else f"{result.cassette}: "
+        if not place and finding.message.startswith(f"{result.cassette} "):
+            where = ""  # the message names it
+        for line in f"{where}{finding.message}".splitlines():
+            echo(writable_text(replace_control_characters(line)), fg=colour)

@@ -53,18 +53,20 @@ def _session(text: str) -> str:
     "  mcp-tape convert tape.db http://127.0.0.1:4318",
 )
 @click.argument("paths", metavar="IN... [OUT]", nargs=-1, required=True, shell_complete=files)
-@click.option("--to", "form", type=click.Choice(FORMS), help="The form of OUT. Default: what its name ends in; jsonl "
+@click.option("--to", "form", type=click.Choice(FORMS), help="The format of OUT. Default: by its suffix; jsonl "
               "for stdout.")  # fmt: skip
 @click.option("--session", metavar="N|latest|all", callback=option_reader(_session),
-              help="Which sessions. Default: all; the newest for raw, pytest and vitest.")  # fmt: skip
+              help="Convert these sessions. Default: all; the newest for raw, pytest and vitest.")  # fmt: skip
 @filter_option
-@click.option("--side", type=click.Choice(["client", "server"]), help="Only what this side sent. raw needs it.")
+@click.option(
+    "--side", type=click.Choice(["client", "server"]), help="Convert only the messages of this side. raw needs it."
+)
 @click.option("--times", is_flag=True, help="txt: add times, in milliseconds since the session's start.")
-@click.option("--with-content", "content", is_flag=True, help="otlp: with the arguments and results of tools.")
-@click.option("--force", is_flag=True, help="Replace OUT if it is there.")
+@click.option("--with-content", "content", is_flag=True, help="otlp: add the arguments and results of tools.")
+@click.option("--force", is_flag=True, help="Replace OUT if it exists.")
 @click.option("--textconv", is_flag=True, hidden=True, help="For git: report a file that cannot be read, but exit "
               "with 0.")  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="Report what was made as a JSON object.")
+@click.option("--json", "as_json", is_flag=True, help="Report the new file as a JSON object.")
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -79,15 +81,15 @@ def command(
     textconv: bool,
     as_json: bool,
 ) -> None:
-    """Convert recordings: between the two forms of a cassette, from other tools, and for other tools.
+    """Convert recordings between SQLite and JSON lines, from other tools, and for other tools.
 
-    IN is anything that mcp-tape reads: a cassette, JSON lines, or another tool's recording. OUT is a new file; without
-    it, or with -, stdout. As IN, - is stdin. A new file is whole or not there, and none is replaced without --force.
+    IN is anything that mcp-tape reads: a cassette, JSON lines, or another tool's recording; - is stdin. OUT is a new
+    file; the default, or -, is stdout. A file is written whole or not at all, and replaced only with --force.
 
     \b
     db (.db)                      a cassette in SQLite
     jsonl (.jsonl)                a cassette as JSON lines, to edit and review
-    txt (.txt)                    what was said, sorted, without times: for diffs
+    txt (.txt)                    the messages, sorted, without times: for diffs
     md (.md)                      Markdown, a heading for each exchange
     html (.html)                  one offline page; of several IN, merged by time
     raw                           the bytes of one side, as they were sent
@@ -97,9 +99,9 @@ def command(
     pytest (test_*.py)            a test for each tool call, replayed
     vitest (.test.ts, .test.mjs)  the same for vitest
 
-    Cassettes go over byte for byte, and come back as they were. What follows from the frames, such as which answer
-    belongs to which request, is worked out anew, so edited lines count. A line made by hand needs a sender and a text
-    only. Of another tool's recording, secrets are hidden, and what it has lost is kept with each session.
+    Cassettes are converted byte for byte, and convert back unchanged. Derived values, such as which answer belongs to
+    which request, are computed again, so you can edit lines. A line that you write needs only a sender and a text.
+    In another tool's recording, secrets are hidden; the facts that it lacks are noted with each session.
     """
     form, sources, output = _read(paths, form)
     _check(form, sources, output, side, content, times, as_json)
@@ -136,7 +138,7 @@ def command(
 
 
 def _read(paths: Sequence[str], form: str | None) -> tuple[str, list[str], str | None]:
-    """The form, what is read, and where it goes; None is stdout."""
+    """Return the form, the sources and the output; None is stdout."""
     *sources, last = paths if len(paths) > 1 else (*paths, _STREAM)
     output = None if last == _STREAM else last
     if output is None:
@@ -148,7 +150,7 @@ def _read(paths: Sequence[str], form: str | None) -> tuple[str, list[str], str |
     if form is None:
         _expect_place(output or "")
         raise click.UsageError(
-            f"what is {output} to be? Let its name end in .db, .jsonl, .html and so on, or add --to FORM"
+            f"the name {output} does not tell the format: end it in .db, .jsonl or .html, or add --to FORMAT"
         )
     read = [source if source == _STREAM else read_place(source) for source in sources]
     return form, cassettes(read) if form in OF_MANY else read, output
@@ -199,7 +201,7 @@ def _expect_place(output: str) -> None:
 
 @contextmanager
 def _source(source: str) -> Iterator[str]:
-    """A recording as a file that can be opened; stdin is read into one."""
+    """Yield a recording as a file; stdin is copied into one."""
     if source != _STREAM:
         yield source
         return
@@ -217,7 +219,7 @@ def _source(source: str) -> Iterator[str]:
 
 
 def _open_extract(stack: ExitStack, place: str, form: str, session: str | None, kept: Filter) -> Extract:
-    """A cassette, and those of its sessions that are meant."""
+    """Open a cassette, and choose its sessions."""
     cassette = stack.enter_context(Cassette(place))
     session = session or ("latest" if form in OF_ONE or kept.names_sessions else "all")
     return Extract(cassette, _sessions(cassette, session, kept), kept)
@@ -231,7 +233,7 @@ def _sessions(cassette: Cassette, which: str, kept: Filter) -> list[Session]:
 
 
 def _write(chosen: list[Extract], form: str, kept: Filter, output: str | None, force: bool) -> ConversionCounts:
-    """Write what is chosen; count it."""
+    """Write the chosen sessions, and count them."""
     made = ConversionCounts(0, 0)
     for one in chosen:
         some = count_converted(one.cassette, [session.id for session in one.sessions])
@@ -261,7 +263,7 @@ def _expect_other(path: str, output: str, form: str) -> None:
 
 
 def write_out(data: Iterable[bytes], output: str | None) -> None:
-    """Write to stdout, or to a file that is whole once it is there."""
+    """Write to stdout, or to a file that appears once it is whole."""
     if output is None:
         _print(data)
         return

@@ -19,10 +19,10 @@ _SERVER = [sys.executable, "-m", "mcp_tape.demo.server"]
 _CASSETTES = ("tape.db", "next.db")
 _NEXT = """\
   mcp-tape record -o my.db -- YOUR-SERVER   put it before the server's command
-  mcp-tape show my.db                       what was said
+  mcp-tape show my.db                       list the messages
   mcp-tape replay my.db                     be that server, in tests and offline
   mcp-tape use my.db -- YOUR-SERVER         record once, then always replay
-  mcp-tape verify my.db -- YOUR-SERVER      does it still answer like that?"""
+  mcp-tape verify my.db -- YOUR-SERVER      check that it still answers the same"""
 
 
 @click.command("demo", epilog="\b\nExamples:\n  mcp-tape demo\n  mcp-tape demo -o .")
@@ -30,13 +30,13 @@ _NEXT = """\
     "-o",
     "--output",
     metavar="DIR",
-    help=f"Keep {' and '.join(_CASSETTES)} here, to try the examples of the manual with.",
+    help=f"Keep {' and '.join(_CASSETTES)} here, to try the examples of the manual.",
 )
 def command(output: str | None) -> None:
-    """Record a small session, replay it, ask for something that is not on the tape, and find a breaking change.
+    """Watch mcp-tape record, replay, miss a call and find a breaking change.
 
-    Everything is real and local: a bundled client talks to a bundled server through the recorder, to the tape
-    alone, and to the server's next version, in a temporary directory.
+    Everything is real and local: in a temporary directory, a bundled client talks to a bundled server through the
+    recorder, then to the tape alone, then to the server's next version.
     """
     with _new_directory(output) if output else tempfile.TemporaryDirectory(prefix="mcp-tape-demo-") as directory:
         _replay(directory, _record(directory))
@@ -57,17 +57,19 @@ def _new_directory(directory: str) -> Iterator[str]:
     try:
         os.makedirs(directory, exist_ok=True)
     except OSError as error:
-        raise CassetteError(f"cannot write to {directory}: {error.strerror}") from None
+        raise CassetteError(
+            f"cannot write to {directory}: {error.strerror}; name a directory that you can write to"
+        ) from None
     yield directory
 
 
 def _record(directory: str) -> list[client.Answer]:
     from .show import show
 
-    _step("1. Record. A client talks to a weather server, mcp-tape stands between them.")
+    _step("1. Record. A client talks to a weather server, through mcp-tape.")
     click.echo("$ mcp-tape record -o tape.db -- python -m mcp_tape.demo.server")
     answers = _play(["record", "-o", "tape.db", "--", *_SERVER], directory, client.REQUESTS).answers
-    _step("What they said: → is the client, ← the server, ! an error.")
+    _step("The messages: → from the client, ← from the server, ! an error.")
     click.echo("$ mcp-tape show tape.db")
     show(os.path.join(directory, "tape.db"), None, False)
     return answers

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 _TIMEOUT = click.option("--timeout", type=click.FloatRange(min=0, min_open=True), default=30.0, show_default=True,
                         metavar="SECONDS", callback=check_finite,
-                        help="How long to wait for each answer of a live server.")  # fmt: skip
+                        help="The time limit for each answer of a live server.")  # fmt: skip
 
 
 def references(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
-    """A callback of recordings and live servers: the former get the names by which they are shown."""
+    """A callback of recordings and live servers: the URL of a recording is replaced by its display name."""
     from ...diff.sources import is_live
 
     if isinstance(value, tuple):
@@ -49,8 +49,12 @@ def new_side(
     if is_live(old):
         hint = f"mcp-tape diff CASSETTE {hide_secrets(old)}; the URL of a cassette ends in .db or .jsonl"
         raise click.UsageError(f"OLD is a recording, and a URL can only be NEW: {hint}")
-    if bool(new) == bool(command):
-        raise click.UsageError("give what to compare with: another cassette, a URL, or -- and a server's command")
+    if new and command:
+        raise click.UsageError(
+            f"compare {old} either with {hide_secrets(new)} or with the command {command[0]}, not both"
+        )
+    if not new and not command:
+        raise click.UsageError(f"compare {old} with what? Add another cassette, a URL, or -- and a server's command")
     if not new:
         return LiveTarget(command, timeout=timeout)
     if is_live(new):
@@ -59,7 +63,7 @@ def new_side(
 
 
 def redact_new(new: str | None, values: OptionValues) -> str | None:
-    """NEW as it is shown: a URL may hold a password."""
+    """Redact NEW for display: a URL may hold a password."""
     from ...diff.sources import is_live
     from ...redaction.diagnostics import DiagnosticRedactor
 
@@ -80,10 +84,10 @@ def redact_new(new: str | None, values: OptionValues) -> str | None:
 )
 @click.argument("old", metavar="OLD", required=False, shell_complete=files, callback=references)
 @click.argument("new", metavar="[NEW]", required=False, shell_complete=files, callback=references)
-@click.option("--surface", is_flag=True, help="Only what the server says it offers.")
-@click.option("--calls", is_flag=True, help="Only what the recorded calls came to.")
-@click.option("--rules", "lists_rules", is_flag=True, help="Only list every rule of diff, breaking and verify: its "
-              "level († one higher with --category model), its category, and what it means.")  # fmt: skip
+@click.option("--surface", is_flag=True, help="Compare only tools, prompts, resources and capabilities.")
+@click.option("--calls", is_flag=True, help="Compare only the results of the recorded calls.")
+@click.option("--rules", "lists_rules", is_flag=True, help="List the rules of diff, breaking and verify, each "
+              "with its level († one higher with --category model), category and meaning.")  # fmt: skip
 @diff_options
 @table_options(*UPSTREAM, *REDACT)
 @_TIMEOUT
@@ -104,15 +108,15 @@ def command(
     options: ComparisonOptions,
     values: OptionValues,
 ) -> None:
-    """What changed between two recordings of a server, and what of it breaks clients.
+    """Show what changed between two recordings of a server, and which changes break clients.
 
-    OLD and NEW are cassettes; with #N one of their sessions, with git:REVISION: before the path as it was then. NEW can
-    be a live server, too: a URL that does not end in .db or .jsonl, or -- and a command. It is only asked what it
-    offers, and is not recorded; to play the recorded calls at it, see mcp-tape verify.
+    OLD and NEW are cassettes. FILE#N is one session; git:REVISION:FILE is the file at a revision. NEW can also be a
+    live server: a URL that does not end in .db or .jsonl, or -- and a command. It is asked only for its lists,
+    and is not recorded; to make the recorded calls, use mcp-tape verify.
 
-    OLD and NEW can be directories: cassettes of the same name are compared, and one that is only in OLD is a finding. A
-    directory can be compared with a live server, too. The exit code is the highest of all. --json is one row a
-    cassette, with its comparison.
+    OLD and NEW can be directories: cassettes of the same name are compared, and a cassette that is only in OLD is a
+    finding. A directory can also be compared with a live server. The exit code is the highest of all. --json prints a
+    row for each cassette, with its comparison.
     """
     from ...compare.versions import PARTS
     from ...fleet.many.diffing import DiffTask, compare_pair, files_of, name_of, pairs
@@ -122,7 +126,7 @@ def command(
         list_rules(options.format == "json")
         return
     if old is None:
-        raise click.UsageError("what is to be compared? mcp-tape diff OLD NEW, or OLD -- and a server's command")
+        raise click.UsageError("which recordings? Write: mcp-tape diff OLD NEW, or OLD -- and a server's command")
     judging = options.judging()
     project = judging.project()
     parts = [part for part, chosen in zip(PARTS, (surface, calls), strict=True) if chosen] or PARTS
@@ -144,7 +148,7 @@ def command(
 
 
 class PairPage:
-    """The page of a comparison, if that is asked for: the report, and both recordings to look through."""
+    """The page of a comparison for `--format html`: the report, and both recordings to browse."""
 
     def __init__(self, project: Project, options: ComparisonOptions) -> None:
         self._project = project
@@ -153,7 +157,7 @@ class PairPage:
         self.html: bytes | None = None
 
     def render(self, before: Version, after: Version, comparison: Comparison) -> None:
-        """Make the page, as long as both sides are open."""
+        """Make the page while both sides are open."""
         if not self._is_asked:
             return
         from ...compare.report.wording import View
@@ -169,9 +173,9 @@ class PairPage:
 
 
 def list_rules(as_json: bool) -> None:
-    """Print each rule: its level, its category, and what it means.
+    """Print each rule: its level, category and meaning.
 
-    † With --category model, the level is one higher. Of two levels, the sentence says when the second counts.
+    † With --category model, the level is one higher. If a rule has two levels, the meaning explains the second.
     """
     if as_json:
         for rule in RULES.values():

@@ -36,7 +36,7 @@ from ..click_options import changed_place, json_option
 
 _SLOW = 5.0  # seconds; clients begin to give up at ten
 _PATIENCE = 2.0  # seconds for the system to report the PATH of the desktop
-# By whether it is macOS: the question, and what programs of a desktop have where nobody has set anything.
+# By whether this is macOS: the command that prints the PATH of the desktop, and the default PATH.
 _DESKTOP = (
     (("systemctl", "--user", "show-environment"), "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
     (("launchctl", "getenv", "PATH"), "/usr/bin:/bin:/usr/sbin:/sbin"),
@@ -44,7 +44,7 @@ _DESKTOP = (
 
 
 class Diagnosis(NamedTuple):
-    """Something that was looked at: whether it is well, and what to do if not."""
+    """The result of one check, with advice if it failed."""
 
     what: str
     ok: bool
@@ -62,16 +62,15 @@ class Diagnosis(NamedTuple):
 )
 @click.argument("about", metavar="[CLIENT|CASSETTE]", required=False, callback=changed_place)
 @click.option("--timeout", type=click.FloatRange(min=0, min_open=True), default=15.0, show_default=True,
-              metavar="SECONDS", help="How long a server may take to start and answer.")  # fmt: skip
+              metavar="SECONDS", help="The time limit for a server to start and answer.")  # fmt: skip
 @json_option
 def command(about: str | None, timeout: float, as_json: bool) -> None:
     """Find out why a client or a recording does not work, and what to do about it.
 
-    Without a name: can recordings be written, can each client's file be read, do the commands in it exist?
-    With the name of a client, each of its servers is also started, or reached at its URL, and asked who it
-    is: does it answer, how long does that take, does it write anything else to stdout? With a cassette: can
-    it be read and written, can its file system hold it, and what does mcp-tape why find? The exit code is 1
-    if something is wrong.
+    Without a name, checks that recordings can be written, that each client's file can be read, and that its commands
+    exist. With the name of a client, also starts each of its servers, or connects to its URL, and checks that it
+    answers, how soon, and that it writes nothing else to stdout. With a cassette, checks that it can be read and
+    written, that its file system can hold it, and runs mcp-tape why. The exit code is 1 if something is wrong.
     """
     if about in BY_NAME:
         seen = _check_clients(about, timeout)
@@ -107,7 +106,7 @@ def _check_all() -> Iterator[Diagnosis]:
 
 
 def _check_place(directory: str) -> Diagnosis:
-    """Can SQLite write there?"""
+    """Check that SQLite can write there."""
     there = directory
     while not os.path.exists(there):
         there = os.path.dirname(there)
@@ -173,7 +172,7 @@ def _check_server(found: ClientFile, server: ServerEntry, timeout: float | None)
 
 
 def _check_url(found: ClientFile, server: ServerEntry, remote: Remote, timeout: float | None) -> Iterator[Diagnosis]:
-    """Does what is at a URL answer? `remote` is the entry, or what it was before it was wrapped."""
+    """Check that the server at a URL answers. `remote` is the entry, without the wrapping."""
     assert found.config
     what = f"{found.place.client.name}: {server.name}"
     if timeout is None or server.problem:
@@ -217,7 +216,7 @@ def _judge_answer(what: str, done: Probe, advice: str) -> Iterator[Diagnosis]:
 
 @cache
 def _desktop_path() -> str:
-    """The PATH of programs that are started from the desktop, which no shell has set."""
+    """Return the PATH of programs started from the desktop, without a shell."""
     asked, default = _DESKTOP[sys.platform == "darwin"]
     try:
         done = subprocess.run(asked, capture_output=True, text=True, timeout=_PATIENCE)
@@ -229,7 +228,7 @@ def _desktop_path() -> str:
 
 
 def _find_missing_program(found: ClientFile, program: str, path: str | None) -> Diagnosis | None:
-    """What is wrong with a program that a client must start; None if it is there. `path`: its PATH, if not ours."""
+    """Return why a client cannot start a program; None if it can. `path`: the client's PATH, if it differs."""
     if "${" in program:
         return None
     if os.path.dirname(program):
@@ -261,7 +260,7 @@ def _find_missing_program(found: ClientFile, program: str, path: str | None) -> 
 
 
 def _env(entry: Pairs) -> tuple[tuple[str, str], ...] | None:
-    """The variables of an entry; None where one of them is known to the client alone."""
+    """Return the variables of an entry; None if only the client knows one of them."""
     given = entry.get("env") or entry.get("environment") or ()
     pairs = [(key, expand_variables(value, os.environ)) for key, value in given]
     return None if any(not isinstance(value, str) for _, value in pairs) else tuple(pairs)

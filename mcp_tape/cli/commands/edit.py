@@ -31,23 +31,25 @@ from ..click_options import changed_cassette_argument, session_option
 )
 @changed_cassette_argument
 @session_option
-@click.option("--editor", metavar="CMD", help="Instead of $VISUAL or $EDITOR; the file's name is appended.")
-@click.option("--json", "as_json", is_flag=True, help="Say what changed as a JSON object.")
+@click.option(
+    "--editor", metavar="CMD", help="Run this editor, with the file's name appended. Default: $VISUAL, then $EDITOR."
+)
+@click.option("--json", "as_json", is_flag=True, help="Report the changes as a JSON object.")
 def command(file: str, session: int | None, editor: str | None, as_json: bool) -> None:
-    """Change one session in your editor, and put it back.
+    """Change a recorded session in your editor.
 
-    Each frame is shown with its text laid out. What you do not touch stays as it was, byte for byte; what
-    follows from the frames is worked out again. The session is put back as a whole or not at all, and only
-    if you changed it. Edited text is not redacted. A session that is still being recorded goes on meanwhile:
-    its frames can be changed and deleted, but not added or moved.
+    Each frame is shown with its text laid out. Frames that you do not touch stay the same, byte for byte; derived
+    values are computed again. The session is put back as a whole or not at all, and only if you changed it. Edited
+    text is not redacted. You can edit a session while it is being recorded: change and delete its frames, but not
+    add or move any.
     """
     chosen = editor or _editor()
-    directory = tempfile.mkdtemp(prefix="mcp-tape-")  # nobody else may look into it
+    directory = tempfile.mkdtemp(prefix="mcp-tape-")  # readable by this user only
     try:
         stem = os.path.splitext(os.path.basename(file))[0]
         number, edit = _edit_session(file, session, chosen, os.path.join(directory, f"{stem}.txt"))
     except _UnfinishedError:
-        raise  # somebody's work is in there
+        raise  # keep the edited text
     except BaseException:
         shutil.rmtree(directory, ignore_errors=True)
         raise
@@ -118,7 +120,7 @@ def _wants_to_go_on() -> bool:
 
 
 def _retry(file: str, written: WrittenSession, text: str) -> str:
-    if written.is_open:  # put back later, it would lack what comes meanwhile
+    if written.is_open:  # put back later, it would lack the messages recorded since
         return f"Your text is in {text}"
     session = written.session.id
     again = f"mcp-tape edit {shlex.quote(file)} --session {session} --editor {shlex.quote('cp ' + shlex.quote(text))}"
@@ -126,7 +128,7 @@ def _retry(file: str, written: WrittenSession, text: str) -> str:
 
 
 def _run(editor: str, text: str) -> None:
-    """Run the editor, which may be a whole command line, as for git. Ctrl-C is for it, not for us."""
+    """Run the editor, which may be a whole command line, as for git. Only the editor handles Ctrl-C."""
     with subprocess.Popen(["sh", "-c", f'{editor} "$@"', editor, text]) as process:
         while process.returncode is None:
             try:
@@ -134,7 +136,9 @@ def _run(editor: str, text: str) -> None:
             except KeyboardInterrupt:
                 continue
     if process.returncode:
-        raise TapeError(f"the editor ({editor}) ended with {process.returncode}; nothing was changed")
+        raise TapeError(
+            f"the editor ({editor}) ended with {process.returncode}; nothing was changed. To use another: --editor CMD"
+        )
 
 
 def _editor() -> str:

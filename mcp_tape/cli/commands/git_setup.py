@@ -21,7 +21,7 @@ from ...errors import TapeError
 _DRIVER = "diff=mcp-tape"
 _KEY = "diff.mcp-tape.textconv"
 _NOTE = "# Cassettes in git diff; every clone runs once: mcp-tape git-setup"
-_LEFT_NOTE = "# What mcp-tape verify leaves for mcp-tape review"
+_LEFT_NOTE = "# Recordings that mcp-tape verify leaves for mcp-tape review"
 
 
 @click.command(
@@ -33,16 +33,16 @@ _LEFT_NOTE = "# What mcp-tape verify leaves for mcp-tape review"
 )
 @click.argument("directory", metavar="[DIR]", default=".", type=click.Path(exists=True, file_okay=False))
 @click.option("--path", "paths", metavar="PATTERN", multiple=True, default=("*.db",), show_default=True,
-              help="Which files are cassettes, as a pattern of .gitattributes.")  # fmt: skip
-@click.option("--undo", is_flag=True, help="Undo all of this.")
-@click.option("--json", "as_json", is_flag=True, help="Say what was done as a JSON object.")
+              help="The files that are cassettes, as a pattern of .gitattributes.")  # fmt: skip
+@click.option("--undo", is_flag=True, help="Remove both settings again.")
+@click.option("--json", "as_json", is_flag=True, help="Report the changes as a JSON object.")
 def command(directory: str, paths: tuple[str, ...], undo: bool, as_json: bool) -> None:
-    """Let git diff, git show and git log -p show in words what changed in cassettes.
+    """Make git diff, git show and git log -p show cassettes as text.
 
-    It writes `*.db diff=mcp-tape` into .gitattributes at the top of the repository, for you to commit, and
-    the command that git runs (mcp-tape convert --to txt) into the configuration of this clone. Git never takes commands
-    from a repository, so run this once in every clone. Other .db files are shown as before. What verify
-    leaves for review, as *.db.new, is kept out of git status.
+    Writes `*.db diff=mcp-tape` into .gitattributes at the top of the repository, for you to commit, and the command
+    that git runs (mcp-tape convert --to txt) into the configuration of this clone. Git never takes commands from a
+    repository, so run this once in every clone. Other .db files are shown as before. The recordings that verify
+    leaves for review, *.db.new, are kept out of git status.
     """
     if any(set(path) & set(" \t\n#\"'!") or not path for path in paths):
         raise click.UsageError("a pattern has no spaces, quotes, # or !; e.g. --path 'cassettes/*.db'")
@@ -63,7 +63,7 @@ def command(directory: str, paths: tuple[str, ...], undo: bool, as_json: bool) -
 
 def _report_setup(attributes: str, changed: bool, configured: bool, undo: bool) -> None:
     if not changed and not configured:
-        say("there was nothing to take back" if undo else "git already shows cassettes in words here")
+        say("nothing to remove" if undo else "git already shows cassettes as text here")
         return
     if changed:
         say(f"{'took it out of' if undo else 'wrote'} {attributes}{'' if undo else '; commit it'}")
@@ -87,7 +87,7 @@ def _write(file: str, note: str, lines: Sequence[str]) -> bool:
 
 
 def _ignore(top: str, paths: Sequence[str]) -> bool:
-    """Keep what verify leaves beside cassettes out of git status, in this clone."""
+    """Keep the *.db.new files of verify out of git status, in this clone."""
     file = _exclude_file(top)
     os.makedirs(os.path.dirname(file), exist_ok=True)
     return _write(file, _LEFT_NOTE, [f"{path}{ENDING}" for path in paths])
@@ -108,7 +108,7 @@ def _exclude_file(top: str) -> str:
 
 
 def _append_lines(text: str, lines: Sequence[str]) -> str:
-    """Append lines with the line ends of those before, and a newline behind the last one only if there was one."""
+    """Append lines with the existing line ends, and end with a newline only if the text did."""
     end = "\r\n" if "\r\n" in text else "\n"
     if text and not text.endswith("\n"):
         return text + "".join(f"{end}{line}" for line in lines)
@@ -177,5 +177,7 @@ def _git(directory: str, *words: str, fails: bool = False) -> str:
         raise TapeError("git was not found; install it, or run this where it is") from None
     if done.returncode and not fails:
         why = done.stderr.strip().removeprefix("fatal: ").partition("\n")[0]
+        if "not a git repository" in why:
+            raise TapeError(f"{directory} is in no git repository; run this in one, or make one with: git init")
         raise TapeError(f"git says of {directory}: {why}")
     return done.stdout.removesuffix("\n")

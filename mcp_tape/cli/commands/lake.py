@@ -12,7 +12,7 @@ import click
 from ...console import say
 from ...errors import count, replace_control_characters
 from ...values import size_text
-from ..click_options import cassettes_argument, files, json_option, many_options
+from ..click_options import DestinationCommand, cassettes_argument, files, json_option, many_options
 from ..running import CommandRun, Found, report
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 @click.command(
     "lake",
+    cls=DestinationCommand,
     epilog="\b\nExamples:\n"
     "  mcp-tape lake tapes/ lake/\n"
     "  mcp-tape lake 'tapes/*.db' lake/ --jobs auto\n"
@@ -29,21 +30,21 @@ if TYPE_CHECKING:
 )
 @cassettes_argument
 @click.argument("dest", metavar="DEST", shell_complete=files)
-@click.option("--no-content", "bare", is_flag=True, help="Leave out all texts: arguments, results, errors, messages.")
+@click.option("--no-content", "bare", is_flag=True, help="Leave out arguments, results, errors and messages.")
 @many_options
 @json_option
 def command(paths: list[str], dest: str, bare: bool, jobs: int, shard: Shard | None, as_json: bool) -> None:
-    """Make Parquet tables of cassettes, for DuckDB, ClickHouse, polars, Spark and all others that read them.
+    """Write cassettes to Parquet tables, for DuckDB, ClickHouse, polars, Spark and other engines.
 
-    CASSETTE can be a file, a directory, a quoted pattern or a URL. In DEST are the tables sessions, calls, messages
-    and definitions, each in directories by date and server; docs/lake-tables.md has their columns.
+    CASSETTE can be a file, a directory, a quoted pattern or a URL. DEST gets the tables sessions, calls, messages and
+    definitions, each in directories by date and server; docs/lake-tables.md lists their columns.
 
-    A file is named by the content of the cassette that it comes from: what is there already is left as it is, so the
-    command may be repeated, interrupted, and run in parallel. A cassette that is being recorded is left for the next
-    time. One that cannot be read does not stop the others.
+    A file is named by the content of its cassette, and existing files are left alone, so you can repeat and interrupt
+    the command, and run it in parallel. A cassette that is being recorded is left for the next run. A cassette that
+    cannot be read does not stop the others.
 
-    With --json, one row a cassette, for mcp-tape merge-reports. Exit code 1: DEST cannot be written. 3: a cassette
-    cannot be read.
+    --json prints a row for each cassette, for mcp-tape merge-reports. Exit code 1: DEST cannot be written. 3: a
+    cassette cannot be read.
     """
     from ...fleet.lake.run import lake_one, prepare  # which need pyarrow
     from ...transports.signals import exit_on_signal
@@ -61,7 +62,7 @@ def command(paths: list[str], dest: str, bare: bool, jobs: int, shard: Shard | N
 
 
 def _count_results(results: Found, done: Counter[str]) -> Found:
-    """The results, counted, up to one after which no other can be."""
+    """Yield results and count them; stop when the lake cannot be written."""
     from ...fleet.lake.run import UNWRITTEN
 
     with closing(results):

@@ -14,6 +14,7 @@ from ...console import say
 from ...diff.surveys import CAPABILITIES
 from ...errors import count, quote_path
 from ...options import AROUND, CWD, HEADER_ENV, REDACT, UPSTREAM, URL, OptionValues, is_given
+from ...redaction.diagnostics import hide_secrets
 from ...start.server_values import rules_from
 from ..click_options import files, option_reader, read_place, table_options
 from ..compare import AfterDashes, ComparisonOptions, judging_options, report
@@ -85,21 +86,21 @@ def command(
     options: ComparisonOptions,
     values: OptionValues,
 ) -> None:
-    """A gate without a client: commit what a server offers, and fail when a change breaks clients.
+    """Lock a server's tools, prompts and resources in a file, and fail when a change breaks clients.
 
-    Asks a live server for everything that it declares (no tool is called) and writes it as text to review: a fact a
-    line, sorted, without times. The same offer gives the same bytes. CASSETTE: a recording, instead of a live server.
+    Asks a live server for everything that it declares, calls no tool, and writes the answers as text to review and
+    commit: one fact a line, sorted, without times. Equal answers give equal bytes. CASSETTE: a recording instead of a
+    live server.
 
-    With --check, the server is asked again, as it was when it was locked, and compared. Exit codes: 0, nothing breaks;
-    1, something does, or that cannot be known; 2, wrong usage; 3, the lock cannot be read; 4, a server could not be
-    started or reached. mcp-tape diff, breaking and verify take a lock as OLD, too.
+    With --check, asks the server again, in the same way, and compares. Exit codes: 0, nothing breaks; 1, something
+    does, or mcp-tape cannot know; 2, wrong usage; 3, the lock cannot be read; 4, a server could not be started or
+    reached. mcp-tape diff, breaking and verify also take a lock as OLD.
     """
     from ...diff.surveys import LiveTarget
     from ...transports.process import Around
     from ...transports.signals import exit_on_signal
 
-    if sum(map(bool, (cassette, config, command, values.url))) != 1:
-        raise click.UsageError("which server? Give one of: -- and its command, --url URL, --config FILE, a CASSETTE")
+    _expect_one_server(cassette, config, command, values.url)
     _expect_of_server(values, command)
     if update and check is None:
         raise click.UsageError("--update goes with --check: mcp-tape lock --check mcp.lock --update -- SERVER")
@@ -128,7 +129,7 @@ def command(
 
 
 def _expect_of_server(values: OptionValues, command: tuple[str, ...]) -> None:
-    """Refuse options of a server at a URL, or of a command, where there is none."""
+    """Refuse options that need a URL or a command without one."""
     for row in (*UPSTREAM, HEADER_ENV):
         if is_given(row, values) and not values.url:
             raise click.UsageError(f"{row.flag} goes with --url")
@@ -138,7 +139,7 @@ def _expect_of_server(values: OptionValues, command: tuple[str, ...]) -> None:
 
 
 def _servers(cassette: str | None, config: str | None, name: str | None, live: LiveTarget) -> Servers:
-    """The servers to ask, by name, or recordings of them; the empty name stands for one that has none."""
+    """Return the servers to ask, or their recordings, by name; the name is empty if it is not known yet."""
     if cassette:
         from ...diff.locking import references_in
 
@@ -163,7 +164,7 @@ def _servers(cassette: str | None, config: str | None, name: str | None, live: L
 
 
 def _locked_name(check: str, locked: Mapping[str, Version], name: str | None) -> str:
-    """The name in a lock of the one server that is asked."""
+    """Return the name in a lock of the only server to ask."""
     if name is None and len(locked) == 1:
         return next(iter(locked))
     if name in locked:
@@ -185,6 +186,20 @@ def _new_lock(servers: Servers, values: OptionValues, keep: Mapping[str, Version
     return lock_of(wanted, rules_from(values), keep)
 
 
+def _expect_one_server(cassette: str | None, config: str | None, command: Sequence[str], url: str | None) -> None:
+    """Refuse none, and more than one."""
+    given = [
+        *([f"the cassette {cassette}"] if cassette else ()),
+        *([f"--config {config}"] if config else ()),
+        *([f"the command {command[0]}"] if command else ()),
+        *([f"--url {hide_secrets(url)}"] if url else ()),
+    ]
+    if not given:
+        raise click.UsageError("which server? Give one of: -- and its command, --url URL, --config FILE, a CASSETTE")
+    if len(given) > 1:
+        raise click.UsageError(f"give one server, not {len(given)}: {', '.join(given)}")
+
+
 def _put(made: NewLock, output: str | None) -> None:
     if output is None or not os.path.lexists(output):
         return _write(made, output)
@@ -192,6 +207,10 @@ def _put(made: NewLock, output: str | None) -> None:
         with open(output, "rb") as file:
             if file.read() == made.text.encode():
                 return say(f"{output} is up to date")
+    if os.path.isdir(output):
+        raise OutputExistsError(
+            f"{output} is a directory; name a file in it: -o {quote_path(os.path.join(output, 'mcp.lock'))}"
+        )
     place = quote_path(output)
     raise OutputExistsError(
         f"{output} already exists, and was not changed\n"
@@ -211,7 +230,7 @@ def _write(made: NewLock, output: str | None) -> None:
 def _check(
     check: str, names: Sequence[str], of: int, now: Servers, options: ComparisonOptions, values: OptionValues
 ) -> int:
-    """Compare servers of a lock that holds `of` with the ones of the same name now. Return the exit code."""
+    """Compare servers of a lock, which holds `of`, with today's servers of the same names. Return the exit code."""
     from ...compare.versions import PARTS
     from ...fleet.many.diffing import CassettePair, DiffTask, compare_pair, files_of, name_of
 

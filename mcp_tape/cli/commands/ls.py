@@ -30,12 +30,12 @@ _WIDTH_OF_A_PIPE = 400  # a note may be long
 @json_option
 @click.pass_context
 def command(ctx: click.Context, places: tuple[str, ...], as_json: bool) -> None:
-    """List the sessions on a cassette: when, what, how much, how long, and whether it is whole.
+    """List the sessions on a cassette: date, server, size, duration, and whether each is complete.
 
     CASSETTE can be a file, a quoted pattern, a directory (all cassettes in it and below, except in hidden
-    directories) or a prefix in a bucket, with a / at its end: s3://team/tapes/. The default is the current
-    directory or, if it has no cassettes, your data directory, where clients record. Files that are not cassettes
-    are skipped; if a cassette cannot be read, stderr says so and the exit code is 3.
+    directories) or a prefix in a bucket that ends in a /: s3://team/tapes/. The default is the current directory or,
+    if it has no cassettes, your data directory, where clients record. Files that are not cassettes are skipped. If a
+    cassette cannot be read, stderr has the reason and the exit code is 3.
 
     A session is one client's conversation: on stdio from the server's start to its end, over HTTP one
     Mcp-Session-Id; clients without one share a session per recording.
@@ -63,7 +63,7 @@ def _list_all(directory: str, paths: Iterable[str], as_json: bool) -> int:
         try:
             _list(path, as_json, heading=True)
         except EmptyError:
-            found -= 1  # an empty file may be anybody's
+            found -= 1  # an empty file need not be a cassette
         except CassetteError as error:
             failed += 1
             say(str(error))

@@ -17,15 +17,15 @@ from ..click_options import files, read_places
 )
 @click.argument("places", metavar="[CASSETTE]...", nargs=-1, shell_complete=files, callback=read_places)
 def command(places: tuple[str, ...]) -> None:
-    """Let agents read recordings: an MCP server on stdio, with tools that only read.
+    """Let agents read recordings: run an MCP server on stdio, with read-only tools.
 
-    A coding agent can then find out for itself why a call failed. The tools list_cassettes, list_sessions,
-    show_session, show_exchange, search, stats, why, diff and query do what the commands do, and each session
+    A coding agent can then find out by itself why a call failed. The tools list_cassettes, list_sessions,
+    show_session, show_exchange, search, stats, why, diff and query work like the commands, and each session
     is a resource. Long answers come in parts.
 
-    It reads these cassettes, and those below directories, and no other file. By default, these are the ones below
-    the current directory, as mcp-tape ls lists them; outside of a project, the ones in your data directory.
-    Nothing is run, and what was redacted stays redacted.
+    The server reads the given cassettes, and those below the given directories, and no other file. The default is
+    the cassettes below the current directory, as mcp-tape ls lists them; outside of a project, those in your data
+    directory. It starts no program, and redacted values stay redacted.
 
     It needs the MCP SDK: pip install 'mcp-tape[mcp]'
     """

@@ -19,14 +19,14 @@ from ..click_options import cassettes_argument, changed_place, files, json_optio
 @cassettes_argument
 @click.option("-o", "--output", metavar="FILE", required=True, shell_complete=files, callback=changed_place,
               help="The new cassette.")  # fmt: skip
-@click.option("--force", is_flag=True, help="Replace the output if it is there.")
+@click.option("--force", is_flag=True, help="Replace the output if it exists.")
 @json_option
 def command(paths: list[str], output: str, force: bool, as_json: bool) -> None:
-    """Put the sessions of several cassettes on one, in the order in which they were recorded.
+    """Combine the sessions of several cassettes into one, in the order in which they were recorded.
 
-    They get new numbers; a session that extends another still does. A session that is on several of the
-    cassettes, because one is a copy of the other, is taken once. CASSETTE can be a file, a directory, a quoted
-    pattern or a URL. The input cassettes stay as they are.
+    Sessions get new numbers; a session that extends another still does. A session that is in several cassettes,
+    because one is a copy of another, is taken once. CASSETTE can be a file, a directory, a quoted pattern or a URL.
+    The input cassettes are not changed.
     """
     from ...cassette.change.merge_sessions import merge
 

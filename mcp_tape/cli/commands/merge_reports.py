@@ -27,16 +27,17 @@ if TYPE_CHECKING:
 )
 @click.argument("reports", metavar="FILE...", nargs=-1, required=True, shell_complete=files)
 @click.option("-o", "--output", metavar="FILE", help="Write all results into this file; - is stdout.")
-@click.option("--force", is_flag=True, help="Replace the output if it is there.")
+@click.option("--force", is_flag=True, help="Replace the output if it exists.")
 @json_option
 @click.pass_context
 def command(ctx: click.Context, /, reports: tuple[str, ...], output: str | None, force: bool, as_json: bool) -> None:
-    """Merge the results of several shares, as if all had been run at once.
+    """Merge the reports of a sharded run, as if it had been one run.
 
-    FILE holds rows, as verify, diff, check and redact print them with --jobs or --shard and --json, or their JUnit. A
-    cassette that is there twice counts once, as of a share that was run again; if the two differ, the worse counts.
+    FILE holds the rows that verify, diff, check and redact print with --jobs or --shard and --json, or their JUnit
+    reports. A cassette with two results, as after a share was run again, counts once; if the results differ, the
+    worse counts.
 
-    The exit code is the highest of all cassettes; 1 at least, if some cassettes are in no report.
+    The exit code is the highest of all cassettes, and at least 1 if some cassettes are in no report.
     """
     from ...fleet.many.merging import as_dict, merge, render_merged
 
@@ -65,7 +66,7 @@ def _write(output: str, data: bytes) -> None:
 
 
 def _show(merged: MergedReport) -> None:
-    """A table of how many passed, and a line for each cassette that did not."""
+    """Print a table of counts, and a line for each cassette that did not pass."""
     from ...fleet.many.merging import statuses
     from ...fleet.many.results import CODES
 
@@ -86,7 +87,7 @@ def _show(merged: MergedReport) -> None:
 
 
 def _report_unmerged(merged: MergedReport) -> None:
-    """Say what was not merged as it was, or not there."""
+    """Report repeated, differing and missing results."""
     if merged.repeats:
         say(f"{count(merged.repeats, 'result')} there twice, and counted once")
     for entry in merged.differing:

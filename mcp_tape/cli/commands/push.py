@@ -16,11 +16,12 @@ from ...fleet.many.checking import redactor_here
 from ...options import REDACT, SECRET_SOURCES, OptionValues
 from ...start.server_values import rules_from
 from .. import set_least_exit_code
-from ..click_options import cassettes_argument, json_option, table_options
+from ..click_options import DestinationCommand, cassettes_argument, json_option, table_options
 
 
 @click.command(
     "push",
+    cls=DestinationCommand,
     epilog="\b\nExamples:\n"
     "  mcp-tape push cassettes/*.db s3://team/tapes\n"
     "  mcp-tape push cassettes/ gs://team/tapes --json\n"
@@ -28,18 +29,18 @@ from ..click_options import cassettes_argument, json_option, table_options
 )
 @cassettes_argument
 @click.argument("url", metavar="URL")
-@click.option("--allow-secrets", is_flag=True, help="Also push what mcp-tape check finds secrets in.")
+@click.option("--allow-secrets", is_flag=True, help="Also push cassettes in which mcp-tape check finds secrets.")
 @table_options(*REDACT, *SECRET_SOURCES)
 @json_option
 def command(paths: list[str], url: str, allow_secrets: bool, as_json: bool, values: OptionValues) -> None:
     """Put cassettes into a bucket: s3://, gs:// or az://.
 
-    Each gets a name made of what it is: date=2026-11-18/server=github/<sha256>.db below URL. What is there already
-    is left alone, so a push can be repeated, and resumed; and several may run at once. Credentials are those that
-    the provider's own tools use: environment variables, profiles, the machine's role.
+    A cassette is named by its date, server and content: date=2026-11-18/server=github/<sha256>.db below URL.
+    Cassettes that the bucket has are left alone, so you can repeat and resume a push, and run several at once.
+    Credentials are those that the provider's own tools use: environment variables, profiles, the machine's role.
 
-    A cassette with something that looks like a secret, by the rules of recording, is refused: see mcp-tape check and
-    mcp-tape redact. So is one that is being recorded.
+    A cassette with a value that looks like a secret, by the rules of recording, is refused: see mcp-tape check and
+    mcp-tape redact. A cassette that is being recorded is refused, too.
 
     Exit code 1: some were refused. 3: a file is not a cassette. 4: the bucket could not be reached, or denied.
     It needs obstore: pip install 'mcp-tape[remote]'

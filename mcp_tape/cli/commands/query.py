@@ -16,10 +16,17 @@ from ...console.terminal import columns as columns_of_terminal
 from ...errors import replace_control_characters
 from ..click_options import cassette_argument
 
-_LOOKED_AT = 200  # rows, for the width of the columns; the others follow as they come
-_LONGEST = 1 << 12  # characters of a value that are looked at, to show it in a column
+_LOOKED_AT = 200  # rows to measure columns by; the others are streamed
+_LONGEST = 1 << 12  # characters of a value that are measured, to show it in a column
 _NARROWEST = 4
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what begins one: https://owasp.org/www-community/attacks/CSV_Injection
+_FORMULA = (
+    "=",
+    "+",
+    "-",
+    "@",
+    "\t",
+    "\r",
+)  # the first characters of a formula: https://owasp.org/www-community/attacks/CSV_Injection
 
 
 @click.command(
@@ -33,17 +40,17 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what begins one: https://owasp.or
 @click.argument("sql", metavar="SQL")
 @click.option("-p", "--param", "params", type=(str, str), multiple=True, metavar="NAME VALUE",
               help="The value of :NAME in the query.")  # fmt: skip
-@click.option("--csv", "form", flag_value="csv", help="Comma-separated values, with a line of names.")
+@click.option("--csv", "form", flag_value="csv", help="Comma-separated values, with a header line.")
 @click.option("--spreadsheet", "form", flag_value="spreadsheet",
-              help="CSV for a spreadsheet: no text is a formula there, whoever said it.")  # fmt: skip
+              help="CSV for a spreadsheet, with recorded text escaped so that none of it is a formula.")  # fmt: skip
 @click.option("--json", "form", flag_value="json", help="One JSON array of objects.")
 @click.option("--nl", "form", flag_value="nl", help="One JSON object per line.")
 def command(file: str, sql: str, params: tuple[tuple[str, str], ...], form: str | None) -> None:
     """Run SQL on a cassette; `-` reads the query from stdin.
 
-    Tables: sessions, frames, messages. Views: exchanges, tool_calls, notifications, stderr. All columns are
-    in docs/cassette-format.md. A query can only read. In a table, long values are cut, and bytes that are
-    not text are shown as their size; JSON has them as base64: {"$base64": true, "encoded": "…"}.
+    Tables: sessions, frames, messages. Views: exchanges, tool_calls, notifications, stderr. docs/cassette-format.md
+    lists the columns. Queries are read-only. A table cuts long values, and shows only the size of bytes that are
+    not text; JSON has them as base64: {"$base64": true, "encoded": "…"}.
     """
     from ...cassette.query.sql import ask
     from ...cassette.reader import Cassette
@@ -97,13 +104,13 @@ def _is_number(cell: str) -> bool:
 def _as_csv(columns: list[str], rows: Iterator[tuple[Any, ...]]) -> Iterator[str]:
     for row in chain([columns], rows):
         out = io.StringIO()
-        # Values are quoted where they have a character of the line's end, so both kinds are in it.
+        # The csv module quotes values that contain a character of the line terminator, so name both.
         csv.writer(out, lineterminator="\r\n").writerow([_plain_text(value) for value in row])
         yield out.getvalue().removesuffix("\r\n")
 
 
 def _as_spreadsheet(columns: list[str], rows: Iterator[tuple[Any, ...]]) -> Iterator[str]:
-    """CSV with an apostrophe before what a spreadsheet takes for a formula; programs want each text as it is."""
+    """CSV with an apostrophe before each formula. Only for spreadsheets: programs want the text unchanged."""
     return _as_csv([_escape_formula(name) for name in columns], (tuple(map(_escape_formula, row)) for row in rows))
 
 
@@ -112,7 +119,7 @@ def _escape_formula(value: Any) -> Any:
 
 
 def _plain_text(value: Any) -> Any:
-    """A value as text for a program: line ends stay, other characters that a terminal acts on do not."""
+    """Format a value for a program: on a terminal, control characters but line ends are replaced."""
     if isinstance(value, bytes):
         return f"<{len(value)} bytes>"
     if isinstance(value, str) and sys.stdout.isatty():

@@ -36,14 +36,14 @@ _CALLS = Option(
     "calls", "--calls", "The same, with the calls of a file: JSON lines such as {\"tool\": \"search\", \"arguments\": "
     "{\"q\": \"x\"}}.", "FILE", "file",
 )  # fmt: skip
-# What counts where there is no client. The recorder is given the words: a value may be a secret, or of its own time.
+# Options that count without a client. The recorder gets them as words: a value may be a secret, or depend on its time.
 _COUNTS = (*AROUND, *WEB[1:], HEADER_ENV, *RECORDING, *(row for row in IN_PRODUCTION if row.name == "bodies"), LABEL)
 _OURS = {_CALL.name, _CALLS.name, OUTPUT.name, URL.name, "quiet"}
 _TEXTS = f"{__name__}.texts"
 
 
 class RecordCommand(SectionedCommand):
-    """A command that keeps the texts of its options, by name."""
+    """A command that keeps its options as text, by name."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if _CALL.flag in " ".join(args):  # and so --calls
@@ -66,7 +66,7 @@ class RecordCommand(SectionedCommand):
     epilog="\b\nExamples:\n"
     "  mcp-tape record -- uvx mcp-server-time\n"
     "  mcp-tape record -o git.db --note 'before 2.0' -- uvx mcp-server-git -r .\n"
-    '  mcp-tape record -o t.db --call \'convert_time={"time": "9:00"}\' -- server\n'
+    '  mcp-tape record -o t.db --call \'search={"q": "tape"}\' -- python server.py\n'
     "  mcp-tape record --url https://example.com/mcp -o example.db\n"
     "  mcp-tape record --url https://example.com/mcp --stdio --header-env X-Key\n"
     "  mcp-tape record --sample 1% --rotate 50M --on-rotate 'cp {} /kept' -- server\n"
@@ -116,7 +116,7 @@ def _record_calls(
 
 
 def _words_for_recorder(texts: dict[str, Any]) -> list[str]:
-    """The options of the recorder, as they were given. Refuse what needs a client."""
+    """Return the options of the recorder as words. Refuse options that need a client."""
     counts = {row.name for row in _COUNTS} | _OURS
     for row in RECORD:
         if texts.get(row.name) and row.name not in counts:

@@ -31,7 +31,7 @@ from ..running import CommandRun, report
 )
 @cassettes_argument
 @table_options(*REDACT, *SECRET_SOURCES)
-@click.option("--dry-run", is_flag=True, help="Only say what would be hidden.")
+@click.option("--dry-run", is_flag=True, help="Report the secrets, and change nothing.")
 @format_option
 @many_options
 def command(
@@ -43,16 +43,16 @@ def command(
     as_json: bool,
     values: OptionValues,
 ) -> None:
-    """Hide secrets on an existing cassette, such as one recorded with --no-redact or fewer rules.
+    """Hide secrets in an existing cassette, such as one recorded with --no-redact or fewer rules.
 
-    It uses the rules of recording, the options, and the values in this environment. A value found under a
-    secret key is hidden everywhere on the cassette, even before that. Placeholders are those of recording,
-    and requests still match. The file is rewritten, so no page of it holds what was hidden; backups, copies
-    and git's history still do. While the cassette is being recorded, new messages are hidden by the
-    recorder's own rules, so run it again at the end.
+    Uses the rules of recording, the options, and the values in this environment. A value found under a secret key
+    is hidden everywhere in the cassette, also in earlier messages. Placeholders are those of recording, and requests
+    still match. The file is rewritten, so no page of it holds a hidden value; backups, copies and git's history
+    still do. If the cassette is being recorded, the recorder applies its own rules to new messages: run redact again
+    at the end.
 
-    CASSETTE can be a file, a directory or a quoted pattern. One that cannot be read does not stop the others; the
-    exit code is then 3. --json is one row a cassette.
+    CASSETTE can be a file, a directory or a quoted pattern. A cassette that cannot be read does not stop the others;
+    the exit code is then 3. --json prints a row for each cassette.
     """
     click.get_current_context().with_resource(exit_on_signal())
     form = "json" if as_json else form
@@ -63,7 +63,7 @@ def command(
 
 
 def _show(result: Result) -> None:
-    """Print what was hidden on one cassette, by kind."""
+    """Print the number of hidden values of one cassette, by kind."""
     hidden: Mapping[str, int] = result.details.get("hidden", {})
     for kind, number in sorted(hidden.items()):
         click.echo(f"{number:>7}  {placeholder(replace_control_characters(kind))}")

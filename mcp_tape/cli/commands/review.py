@@ -57,12 +57,12 @@ def _fingerprints(name: str, what: str) -> Callable[[F], F]:
     "  mcp-tape review --accept a3f8c21b9d04 --reject 77c10e5512ab",
 )
 @click.argument("paths", metavar="[CASSETTE]...", nargs=-1, shell_complete=files, callback=expand_cassettes)
-@_fingerprints("--accept", "Accept this change: it is meant.")
+@_fingerprints("--accept", "Accept this change: it is intended.")
 @_fingerprints("--reject", "Reject this change: it is a fault of the server.")
-@_fingerprints("--ignore-path", "Never report changes at the path of this one: adds a line to .mcp-tape-ignore.")
-@click.option("--accept-all", is_flag=True, help="Accept everything that is not decided otherwise.")
-@click.option("--reject-all", is_flag=True, help="Reject everything that is not decided otherwise.")
-@click.option("--list", "only_list", is_flag=True, help="Show what is pending, and decide nothing.")
+@_fingerprints("--ignore-path", "Never again report changes at the path of this one; adds a line to .mcp-tape-ignore.")
+@click.option("--accept-all", is_flag=True, help="Accept all other changes.")
+@click.option("--reject-all", is_flag=True, help="Reject all other changes.")
+@click.option("--list", "only_list", is_flag=True, help="Only list the pending changes.")
 @json_option
 @click.option("--category", type=click.Choice(CATEGORIES), help="As for mcp-tape verify.")
 @click.pass_context
@@ -79,17 +79,16 @@ def command(
     as_json: bool,
     category: Category | None,
 ) -> None:
-    """Decide on the changes that verify has found, equal ones together.
+    """Accept or reject the changes that verify found, with equal changes together.
 
-    verify keeps the new recording beside the cassette, as CASSETTE.new. Without CASSETTE, all of them in and below this
-    directory are shown. If all changes are accepted or ignored, the new recording replaces the sessions that were
-    verified, and accepted errors are written to .mcp-tape-ignore, for mcp-tape breaking. If one is rejected, the
-    cassette stays, and all accepted changes are written to that file. What you skip stays pending. Without a terminal,
-    use the options. The exit code is 1 if something is pending or rejected, or if the cassette is no longer what was
-    verified.
+    verify keeps the new recording beside the cassette, as CASSETTE.new. Without CASSETTE, review shows all of them in
+    and below this directory. If you accept or ignore all changes, the new recording replaces the verified sessions,
+    and accepted errors are written to .mcp-tape-ignore, for mcp-tape breaking. If you reject one, the cassette stays,
+    and all accepted changes are written to that file. Skipped changes stay pending. Without a terminal, use the
+    options. The exit code is 1 if a change is pending or rejected, or if the cassette has changed since verify.
     """
     if accept_all and reject_all:
-        raise click.UsageError("--accept-all and --reject-all cannot both be meant")
+        raise click.UsageError("either --accept-all or --reject-all, not both")
     rest: Decision | None = "accept" if accept_all else "reject" if reject_all else None
     chosen = _read_decisions({"accept": accept, "reject": reject, "ignore": ignore_path})
     project = load(working_directory(), category=category)
@@ -116,7 +115,7 @@ def command(
 
 
 def _read_decisions(fingerprints: dict[Decision, tuple[str, ...]]) -> Decisions:
-    """The decisions of the command line, by fingerprint."""
+    """Return the decisions of the command line, by fingerprint."""
     chosen: dict[str, Decision] = {}
     for decision, several in fingerprints.items():
         for fingerprint in several:
@@ -151,7 +150,7 @@ def _list(pending: list[PendingReview], as_json: bool, view: View) -> None:
 
 
 def _ask_for_decisions(pending: list[PendingReview], ignore_path: str, view: View) -> list[ReviewResult]:
-    """Ask for each change, and settle each cassette as soon as all of its are decided."""
+    """Ask about each change, and settle a cassette as soon as all of its changes are decided."""
     decisions: Decisions = {}
     settled = []
     left = False
@@ -168,10 +167,10 @@ def _ask_for_decisions(pending: list[PendingReview], ignore_path: str, view: Vie
 
 
 def _ask_each(one: PendingReview, decisions: Decisions, view: View) -> tuple[Decisions, bool]:
-    """Ask on each group of equal changes. Return all decisions, and whether the person has left."""
+    """Ask about each group of equal changes. Return all decisions, and whether the user has quit."""
     changes, known, at, key = one.comparison.changes, decisions, 0, ""
     groups = group_changes(changes)
-    past: list[tuple[int, Decisions]] = []  # what was asked, and what had been decided by then
+    past: list[tuple[int, Decisions]] = []  # earlier questions, with the decisions before each
     while at < len(groups) or past:
         if at >= len(groups):
             _print(["", *_describe_plan(foresee(one, spread(changes, decisions)), view)])
@@ -206,7 +205,7 @@ def _ask_each(one: PendingReview, decisions: Decisions, view: View) -> tuple[Dec
 
 
 def _open_changes(group: Sequence[Change], changes: tuple[Change, ...], decisions: Decisions) -> list[Change]:
-    """The changes of a group that are still to be decided."""
+    """Return the undecided changes of a group."""
     left = remaining_changes(changes, decisions)
     return [change for change in group if change.fingerprint not in decisions and change in left]
 
@@ -221,7 +220,7 @@ def _ask_group(group: Sequence[Change], number: str, view: View) -> str:
 
 
 def _describe_plan(one: ReviewResult, view: View) -> list[str]:
-    """What carrying out the decisions will do."""
+    """Describe the effects of the decisions."""
     cassette, new = clip(one.cassette, view.width), clip(one.cassette + ENDING, view.width)
     if one.outcome == "replaced":
         said = [f"The new recording will replace the verified sessions of {cassette}."]
@@ -242,9 +241,9 @@ def _all_accepted(one: PendingReview, decisions: Decisions) -> bool:
 
 
 def _key(question: str, keys: str) -> str:
-    """Wait for one of some keys, and ignore others."""
+    """Wait for one of these keys, and ignore others."""
     click.echo(question, nl=False)
-    while len(key := click.getchar().lower()) != 1 or key not in keys:  # what is pasted is no decision
+    while len(key := click.getchar().lower()) != 1 or key not in keys:  # pasted text is ignored
         pass
     click.echo(key)
     return key
@@ -256,7 +255,7 @@ def _format_counts(one: ReviewResult) -> str:
 
 
 def _describe_outcome(one: ReviewResult, view: View) -> str:
-    """Describe what became of a cassette's changes, in one line."""
+    """Describe the outcome of a cassette's review, in one line."""
     cassette = clip(one.cassette, view.width)
     counted = _format_counts(one)
     noted = f"; {count(one.noted, 'accepted change')} noted in {view.ignore_file}" if one.noted else ""

@@ -18,15 +18,17 @@ from ..click_options import changed_cassette_argument, json_option
 )
 @changed_cassette_argument
 @click.option("--session", "sessions", type=int, multiple=True, required=True, metavar="N",
-              help="The session to remove; can be given several times.")  # fmt: skip
-@click.option("--force", is_flag=True, help="Remove the sessions that extend it, too; and one that is being recorded.")
+              help="Remove this session. May be repeated.")  # fmt: skip
+@click.option(
+    "--force", is_flag=True, help="Also remove the sessions that extend it, and a session that is being recorded."
+)
 @json_option
 def command(file: str, sessions: tuple[int, ...], force: bool, as_json: bool) -> None:
-    """Remove sessions from a cassette. The file gets smaller, and nothing of them is left in it.
+    """Remove sessions from a cassette. The file shrinks, and holds nothing of them.
 
-    A session that extends another (mode new_episodes) plays only with it: name both, or use --force. The
-    other sessions keep their numbers. The cassette may be recorded into meanwhile; a session that is not
-    closed is removed only with --force, and its recorder then says that it no longer records.
+    A session that extends another (mode new_episodes) plays only with it: name both, or use --force. The other
+    sessions keep their numbers. You can remove sessions while the cassette is being recorded. A session that is
+    still open is removed only with --force; its recorder then reports that it no longer records.
     """
     from ...cassette.change.remove import remove
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from contextlib import closing
@@ -12,15 +13,17 @@ import click
 from ...cassette.query import word_search as searching
 from ...cassette.query.inventory import select_sessions
 from ...cassette.reader import Cassette
+from ...cassette.schema import is_remote
 from ...console import say
 from ...console.progress import Progress, frames_of
 from ...console.terminal import can_write, columns, display_width, echo, echo_json, fit, shows_colours, writable_text
+from ...errors import quote_path
 from ...formats.row_lines import line_of
 from ..click_options import cassette_argument, json_option
 from ..message_lines import text_of
 
 _NO_LIMIT = 1_000
-_LEAST_EXCERPT = 60  # columns; where there are fewer, it has a line of its own
+_LEAST_EXCERPT = 60  # columns; with fewer, it gets its own line
 
 
 @click.command(
@@ -32,19 +35,24 @@ _LEAST_EXCERPT = 60  # columns; where there are fewer, it has a line of its own
 )
 @cassette_argument
 @click.argument("words", metavar="WORDS...", nargs=-1, required=True)
-@click.option("--session", type=int, metavar="N", help="Only this session; default: all.")
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Stop after so many.")
+@click.option("--session", type=int, metavar="N", help="Search this session only. Default: all.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Stop after N messages.")
 @json_option
 def command(file: str, words: tuple[str, ...], session: int | None, limit: int | None, as_json: bool) -> None:
-    """Find messages by their words, in everything that was said: params, results, errors, noise, stderr.
+    """Find messages by words: in params, results, errors, noise and stderr.
 
-    All words must be there, in any order and in any case. '"two words"' in quotes must follow each other;
-    'tool*' is any word that starts like this. get_weather is two words: weather finds it.
+    A message must have all words, in any order and in any case. Quote words that follow each other: '"two words"'.
+    'tool*' is any word that starts with tool. get_weather is two words: weather finds it.
 
-    A line is as in show, after the number of the session, with the text around the hit, which has a line of
-    its own on a narrow terminal.
+    A line has the session's number, the line of show, and the text around the hit; on a narrow terminal, that
+    text has its own line.
     """
     terms = searching.parse(" ".join(words))
+    if os.path.isfile(words[-1]) and not (os.path.lexists(file) or is_remote(file)):
+        words_first = " ".join(map(quote_path, (words[-1], file, *words[:-1])))
+        raise click.UsageError(
+            f"there is no cassette at {file}; the cassette comes first: mcp-tape search {words_first}"
+        )
     with Cassette(file) as cassette:
         sessions = select_sessions(cassette, session)
         with Progress(f"searching {file}", frames_of(cassette, sessions)) as progress:
@@ -72,7 +80,7 @@ def _print(cassette: Cassette, hit: searching.Hit, terms: list[searching.SearchT
 
 
 def _shorten_lead(hit: searching.Hit, room: int) -> searching.Hit:
-    """The excerpt, with less before the hit where that would be cut off."""
+    """Shorten the text before a hit that would be cut off."""
     start, end = hit.spans[0] if hit.spans else (0, 0)
     less = start - room // 4
     if display_width(hit.excerpt[:end]) + 3 <= room or less <= 1:
@@ -82,7 +90,7 @@ def _shorten_lead(hit: searching.Hit, room: int) -> searching.Hit:
 
 
 def _mark_hits(hit: searching.Hit, room: int) -> str:
-    """The excerpt cut to the room there is; hits are bold, or within « » without colours."""
+    """Cut the excerpt to the room; hits are bold, or within « » without colours."""
     if shows_colours():
         return writable_text(_wrap_hits(fit(hit.excerpt, room), hit.spans, lambda word: click.style(word, bold=True)))
     before, after = "«»" if can_write("«»") else "[]"

@@ -35,12 +35,12 @@ _MARGIN = "    "
     "  mcp-tape show tape.db -f\n"
     "  mcp-tape show tape.db --filter 'tool:search status:error -id:7 dur:>50'\n"
     "  mcp-tape show tape.db --session 2 --json\n\n"
-    "\b\nFilters: every word must fit; a - before it leaves out what fits.\n"
+    "\b\nFilters: a message must match every word; - before a word excludes.\n"
     "  method:tools/* tool:search    method; tool, prompt or resource; * is any\n"
     "  status:error                  error, ok, tool-error, rpc-error, refused,\n"
     "                                input-required, retry, cancelled, unanswered\n"
-    "  dur:>50 dur:1s.. size:1k..2M  how long it took, in ms; how many bytes it has\n"
-    "  from:server kind:response     who sent it; request, response, notification,\n"
+    "  dur:>50 dur:1s.. size:1k..2M  time taken, in ms; size in bytes\n"
+    "  from:server kind:response     the sender; request, response, notification,\n"
     "                                message, batch, noise, stderr, control\n"
     "  id:7 session:2                the id of the call; the session\n"
     '  Bern "no such"                the text itself, in any case',
@@ -49,24 +49,24 @@ _MARGIN = "    "
 @click.argument("seq", required=False, type=click.IntRange(min=0))
 @session_option
 @filter_option
-@click.option("-f", "--follow", is_flag=True, help="Go on as the recording does, until it ends.")
-@click.option("--all", "everything", is_flag=True, help="Also what HTTP does around each message.")
+@click.option("-f", "--follow", is_flag=True, help="Keep printing while the session is being recorded.")
+@click.option("--all", "everything", is_flag=True, help="Also show the HTTP requests and responses around messages.")
 @json_option
 def command(
     file: str, seq: int | None, session: int | None, kept: Filter, follow: bool, everything: bool, as_json: bool
 ) -> None:
     """Show a session, one line per message; or one exchange in full.
 
-    A line is: number, seconds since the start, direction (→ from the client, ← from the server, with a !
-    if it needs a look: errors, calls without an answer, noise, stderr), id, what it is, size in bytes,
-    content. An answer also says how it ended and how long it took. Lines are cut to the width of the
-    terminal; --json and mcp-tape convert have everything.
+    A line has the number, seconds since the start, direction (→ from the client, ← from the server), id, method and
+    name, size in bytes, and content. An answer also has its outcome and the time it took. A ! marks lines that need
+    attention: errors, calls without an answer, noise, stderr. Lines are cut to the width of the terminal; --json and
+    mcp-tape convert have everything.
 
-    Without a file, choose from the newest cassettes below this directory and of your clients. If there is only
-    one, it is shown.
+    Without a file, choose from the newest cassettes below this directory and of your clients. If there is only one,
+    it is shown.
 
-    SEQ is the number of a line. That exchange is then shown in full: the request, its answer, and
-    everything in between; or one frame, if it belongs to no exchange.
+    SEQ is the number of a line. show then prints that exchange in full: the request, its answer, and the messages
+    between; or the one frame, if it belongs to no exchange.
     """
     if seq is not None:
         if follow or kept.terms:
@@ -103,9 +103,9 @@ def show(file: str, session: int | None, as_json: bool, kept: Filter = EVERYTHIN
                 shown += 1
         sys.stdout.flush()
     if kept.terms and not fitting:
-        say(f"nothing in {file if several else f'this session of {file}'} fits the filter")
+        say(f"nothing in {file if several else f'this session of {file}'} matches the filter")
     elif kept.terms and not shown and not as_json:
-        say("what fits the filter goes without saying; to see it, add --all")
+        say("the matching lines are hidden by default; to see them, add --all")
 
 
 def _rows(cassette: Cassette, session: int | None, kept: Filter) -> Generator[TimelineRow, None, None]:
@@ -132,7 +132,7 @@ def _hint_at_stderr() -> None:
 
 def _echo_whole(cassette: Cassette, row: TimelineRow, width: int) -> None:
     line = line_of(cassette, row)
-    if row.frame_kind == "control" or row.method == protocol.PROGRESS:  # of which there may be thousands
+    if row.frame_kind == "control" or row.method == protocol.PROGRESS:  # there may be thousands
         return echo_line(line, width)
     echo_line(line._replace(detail=""), width, bold=True)
     text = whole_text(cassette, row)
@@ -149,4 +149,4 @@ def _write(pieces: Iterable[str]) -> None:
     for piece in pieces:
         sys.stdout.write(writable_text(f"\n{_MARGIN}".join(map(replace_control_characters, piece.split("\n")))))
     sys.stdout.write("\n")
-    sys.stdout.flush()  # lines for a terminal take another way there
+    sys.stdout.flush()  # click writes lines for a terminal to another stream

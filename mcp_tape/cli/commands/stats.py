@@ -38,22 +38,21 @@ _COSTS_HEAD = f"{'calls':>7}  {'definition':>17}  {'results':>17}  {'largest':>7
     "  mcp-tape stats tape.db --context --sort results",
 )
 @cassette_argument
-@click.option("--session", type=int, metavar="N", help="Which session; default: all of them.")
+@click.option("--session", type=int, metavar="N", help="Count this session only. Default: all.")
 @filter_option
-@click.option("--context", is_flag=True, help="What each tool costs a model: its definition, its results.")
-@click.option("--sort", type=click.Choice(_ORDERS), help="Of --context, by what; default: tokens.")
+@click.option("--context", is_flag=True, help="Show what each tool costs a model: its definition and its results.")
+@click.option("--sort", type=click.Choice(_ORDERS), help="With --context, sort by this. Default: tokens.")
 @json_option
 def command(file: str, session: int | None, kept: Filter, context: bool, sort: str | None, as_json: bool) -> None:
-    """How often each tool and method was called, and how long that took.
+    """Count the calls of each tool and method, and show how long they took.
 
-    A line is: calls, errors, calls without an answer, how long the answers took (half of them at most
-    p50, 95 of 100 at most p95), bytes of requests and answers, and what was called: → by the client,
-    ← by the server. A histogram shows how many answers took how long. A filter keeps the calls whose
-    requests `mcp-tape show` would print.
+    A line has the calls, errors, calls without an answer, answer times (median, 95th percentile and longest),
+    bytes of requests and answers, and the method and tool: → called by the client, ← by the server. Below is a
+    histogram of the answer times. A filter keeps the calls whose requests `mcp-tape show` would print.
 
-    With --context, a line is one tool: calls, bytes and tokens of its definition and of all its results, the
-    largest result, and its name. Tokens are an estimate: one for four ASCII characters, for two letters of
-    Greek, Cyrillic or Arabic and the like, and for every other character.
+    With --context, a line is one tool: its calls, the bytes and tokens of its definition and of all its results,
+    its largest result, and its name. Tokens are an estimate: one for four ASCII characters, for two letters of
+    Greek, Cyrillic, Arabic and the like, and for every other character.
     """
     if context:
         if kept.terms:
@@ -61,7 +60,7 @@ def command(file: str, session: int | None, kept: Filter, context: bool, sort: s
         show_context(file, session, sort or _ORDERS[0], as_json)
         return
     if sort:
-        raise click.UsageError("--sort is for --context")
+        raise click.UsageError("--sort needs --context")
     with Cassette(file) as cassette:
         sessions = select_sessions(cassette, session)
         found = totals.tallies(cassette, sessions, kept)
@@ -87,7 +86,7 @@ def _line(row: Figures, width: int) -> str:
     what = replace_control_characters(" ".join(filter(None, (row.method, row.name))))
     counts = f"{row.calls:>7}  {row.errors or '-':>6}  {row.unanswered or '-':>5}"
     left = f"{counts}  {times}  {size_text(row.bytes):>7}  {arrow}  "
-    # Where there is no room for both, the name says more than the method.
+    # Without room for both, show the name rather than the method.
     return left + (what if display_width(left + what) <= width else replace_control_characters(row.name or what))
 
 

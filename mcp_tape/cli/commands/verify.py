@@ -12,6 +12,7 @@ import click
 
 from ...cassette.schema import expect_local
 from ...options import RECORDING, WEB, OptionValues, words_for
+from ...redaction.diagnostics import hide_secrets
 from ...values import check_session
 from ..click_options import SECRETS, cassettes_argument, many_options, table_options
 from ..compare import AfterDashes, ComparisonOptions, diff_options, report
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from ...fleet.shards import Shard
     from ...verify.plan import VerifyOptions, VerifyTarget
 
-# Read here only to refuse what cannot be read: the recorder is given the words.
+# Read here only to refuse invalid values: the recorder gets the words.
 _RECORDING = tuple(row._replace(check=row.parse or row.check, parse=None) for row in RECORDING)
 
 
@@ -48,11 +49,14 @@ _RECORDING = tuple(row._replace(check=row.parse or row.check, parse=None) for ro
 )
 @cassettes_argument
 @click.option("--session", default="latest", show_default=True, metavar="N",
-              help="latest, all or a number; latest: the newest that is not a probe, and what extends it.")  # fmt: skip
+              help="latest, all or a number. latest: the newest session that is not a probe, and those that extend "
+              "it.")  # fmt: skip
 @click.option("--allow-writes", is_flag=True, help="Also call tools that are not annotated as read-only.")
-@click.option("--skip-writes", is_flag=True, help="Leave such tools out, and say which.")
+@click.option("--skip-writes", is_flag=True, help="Skip those tools, and list them.")
 @click.option("--update", is_flag=True, help="Show the changes, then replace the recording with the new one.")
-@click.option("--no-keep", is_flag=True, help="Leave no CASSETTE.new for mcp-tape review; so it is if CI is set.")
+@click.option(
+    "--no-keep", is_flag=True, help="Leave no CASSETTE.new for mcp-tape review. This is the default if $CI is set."
+)
 @_TIMEOUT
 @table_options(*WEB)
 @diff_options
@@ -79,13 +83,13 @@ def command(
 ) -> None:
     """Play the recorded client against a live server, and report what changed.
 
-    The server's own requests get the recorded answers. Values that it generates, such as cursors and ids, are sent
-    back as a client would; secrets that the recording hides are taken from the environment. What happens is recorded,
-    and compared as mcp-tape diff does.
+    The server's own requests get the recorded answers. Generated values, such as cursors and ids, are sent back
+    as a client would; secrets that the recording hides are taken from the environment. The run is recorded, and
+    compared as by mcp-tape diff.
 
-    CASSETTE can be a file, a directory, a quoted pattern or a URL. Each has a server of its own. One that cannot be
-    read or verified does not stop the others; the exit code is the highest of all. --json is one row
-    a cassette, with a comparison for each session.
+    CASSETTE can be a file, a directory, a quoted pattern or a URL. Each gets its own server. A cassette that cannot
+    be read or verified does not stop the others. The exit code is the highest of all. --json prints a row for each
+    cassette, with a comparison for each session.
     """
     from ...fleet.many.verifying import VerifyTask, by_file, verify_cassette
     from ...transports.signals import exit_on_signal
@@ -136,7 +140,9 @@ def _verify_group(group: tuple[str, ...], task: VerifyTask) -> Result:
 def _server(command: tuple[str, ...], values: OptionValues) -> VerifyTarget:
     from ...verify.plan import VerifyTarget
 
-    if bool(command) == bool(values.url):
+    if command and values.url:
+        raise click.UsageError(f"either --url {hide_secrets(values.url)} or the command {command[0]}, not both")
+    if not command and not values.url:
         raise click.UsageError("which server should be verified? Add -- and the server's command, or --url URL")
     if command and (values.headers or values.cacert):
         raise click.UsageError("--header and --cacert go with --url; a command talks on stdin and stdout")

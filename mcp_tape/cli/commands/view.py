@@ -19,28 +19,28 @@ from ..newest import cassette_or_newest_argument
 )  # fmt: skip
 @cassette_or_newest_argument
 @click.argument("more", metavar="[CASSETTE]...", nargs=-1, shell_complete=files, callback=expand_cassettes)
-@click.option("--no-open", is_flag=True, help="Do not open a browser: only print the address.")
+@click.option("--no-open", is_flag=True, help="Print the URL, and do not open a browser.")
 def command(file: str, more: list[str], no_open: bool) -> None:
-    """Look through a recording in the browser, also while it is being recorded.
+    """Open a recording in the browser, even while it is being recorded.
 
-    Prints the address of a page on this machine, opens it, and serves it until Ctrl-C. The page follows what is
-    recorded into the cassette; it can pause, and save what its filter keeps as a cassette. Only this machine
-    can reach it, and only who knows the address. Several cassettes are one page, merged by time. Without a file,
-    choose from the newest; if there is only one cassette, it is shown.
+    Prints the URL of a page on this machine, opens it, and serves it until Ctrl-C. The page follows the recording; it
+    can pause, and save the filtered messages as a cassette. Only this machine can reach it, and only with the secret
+    in the URL. Several cassettes are one page, merged by time. Without a file, choose from the newest cassettes; if
+    there is only one, it is shown.
 
-    To get the page as a file that needs no server: mcp-tape convert tape.db tape.html
+    To write the page to a file that needs no server: mcp-tape convert tape.db tape.html
     """
     from ...viewer.page_server import Viewer  # only where it is used
 
     for one in (file, *more):
         with Cassette(one):
-            pass  # errors now, and not in the browser
+            pass  # report errors here, not in the browser
     viewer = Viewer(file, *more, report=say)
     click.echo(viewer.url)
     if not no_open:
         import webbrowser
 
         if not webbrowser.open(viewer.url):
-            say("no browser could be opened: open the address above in one")
+            say("cannot open a browser; open the URL above yourself")
     say("serving the page; Ctrl-C to stop")
     viewer.serve()

@@ -31,17 +31,17 @@ def _session(text: str) -> str:
 )
 @cassette_or_newest_argument
 @click.option("--session", metavar="N|latest|all", default="all", show_default=True, callback=option_reader(_session),
-              help="Which sessions.")  # fmt: skip
+              help="Look at these sessions.")  # fmt: skip
 @click.option("--slow", metavar="TIME", callback=option_reader(parse_duration),
-              help="How long the first answer and open calls may take: 500ms, 10s.  [default: 5s]")  # fmt: skip
+              help="Report first answers and open calls that take longer: 500ms, 10s.  [default: 5s]")  # fmt: skip
 @json_option
 def command(file: str, session: str, slow: int | None, as_json: bool) -> None:
-    """Why did it hang? Calls that were never answered, or too late; a server that died, or never came up.
+    """Explain a hang or a crash: late or missing answers, and servers that died or never started.
 
     Each finding names its line on the tape (mcp-tape show FILE SEQ shows it in full) and the evidence: the
-    server's exit code and last words on stderr, what else it wrote to stdout, when the client gave up, and
-    who left first. Without a file, choose from the newest cassettes; if there is only one, that
-    is looked at. The exit code is 1 if something was found.
+    server's exit code and last lines on stderr, other output on stdout, when the client gave up, and which side
+    left first. Without a file, choose from the newest cassettes; if there is only one, it is used. The exit
+    code is 1 if something was found.
     """
     found = 0
     with Cassette(file) as cassette:

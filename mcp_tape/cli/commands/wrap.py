@@ -28,23 +28,24 @@ Edit = Callable[[files.Config, files.ServerEntry], str]
 
 
 def options(function: F) -> F:
-    """Decorator of a command: the options that say which servers are meant."""
+    """Decorator of a command: the options that choose servers."""
     for option in reversed((
         click.argument("names", metavar="[SERVER]...", nargs=-1),
         click.option("--client", type=click.Choice(sorted(BY_NAME)), metavar="NAME",
-                     help="Only of this client; see --list."),
-        click.option("--user", "scope", flag_value=USER, help="Only in the user's own files."),
-        click.option("--project", "scope", flag_value=PROJECT, help="Only in files of this directory."),
-        click.option("--config", "file", metavar="FILE", type=click.Path(dir_okay=False), help="Only in this file."),
-        click.option("--all", "everything", is_flag=True, help="All servers, or all of that name."),
-        click.option("--dry-run", is_flag=True, help="Show the change, and make none."),
+                     help="Only servers of this client; see --list."),
+        click.option("--user", "scope", flag_value=USER, help="Only servers in your own files."),
+        click.option("--project", "scope", flag_value=PROJECT, help="Only servers in files of this directory."),
+        click.option("--config", "file", metavar="FILE", type=click.Path(dir_okay=False),
+                     help="Only servers in this file."),
+        click.option("--all", "everything", is_flag=True, help="All servers, or all servers of that name."),
+        click.option("--dry-run", is_flag=True, help="Show the change, but do not make it."),
     )):  # fmt: skip
         function = option(function)
     return function
 
 
 def find_files(client: str | None, scope: str | None, file: str | None, reports: bool) -> list[ClientFile]:
-    """Return the files that are meant. `reports`: what is wrong with one of them, too."""
+    """Return the chosen files. `reports`: print their problems."""
     here = os.getcwd()
     there = [find_file(file, here, os.environ, client)] if file else list(find(here, os.environ, client, scope))
     for one in there if reports else ():
@@ -60,14 +61,13 @@ def choose_servers(
     verb: str,
     is_due: Callable[[ServerChoice], bool],
 ) -> list[ServerChoice]:
-    """Return the servers that are meant; at a terminal, a person is asked if no name was given."""
+    """Return the chosen servers; at a terminal, ask if no name was given."""
     chosen = choose(there, names, several=everything)
-    if names or everything:
-        return chosen
-    due = [choice for choice in chosen if is_due(choice)]
+    due = chosen if names or everything else [choice for choice in chosen if is_due(choice)]
     if not due:
-        say(f"there is nothing to {verb}; mcp-tape wrap --list shows what is here")
-        return []
+        say(f"there is nothing to {verb}; to see the servers here: mcp-tape wrap --list")
+    if not due or names or everything:
+        return due
     if not is_attended():
         raise click.UsageError(f"which servers to {verb}? Name them, or give --all; only at a terminal, you are asked")
     return [due[number] for number in pick_several(f"Which to {verb}?", [server_line(choice) for choice in due])]
@@ -83,9 +83,9 @@ def server_line(choice: ServerChoice) -> list[str]:
 
 
 def change(chosen: Sequence[ServerChoice], edit: Edit, *, dry_run: bool) -> tuple[list[ServerChoice], int]:
-    """Change the files of servers, each once; return the servers changed, and how many were refused, which is printed.
+    """Change the files of servers, each once. Print refusals; return the servers changed, and the number of refusals.
 
-    A file is read anew: a person may have been asked meanwhile, and several places may be in one file.
+    A file is read again: the user may have edited it before answering, and several places may be in one file.
     """
     changed: list[ServerChoice] = []
     refused = 0
@@ -132,8 +132,8 @@ def _show(old: files.Config, new: files.Config) -> None:
 def program(is_shared: bool) -> str:
     """Return our command for a client's file.
 
-    Desktop programs have not the PATH of a shell, so a user's file names it with its directory. A project's file is
-    also read where that is another.
+    Desktop programs lack the PATH of a shell, so a user's file gets the full path. A project's file is also read on
+    other machines, and gets the name.
     """
     if is_shared:
         return PROGRAM
@@ -149,7 +149,7 @@ def is_yaml(choice: ServerChoice) -> bool:
 
 
 def report_restarts(changed: Sequence[ServerChoice]) -> None:
-    """Say which clients have to read their files again."""
+    """Print which clients must read their files again."""
     titles = dict.fromkeys(choice.found.place.client.title for choice in changed)
     if titles:
         say(f"{', '.join(titles)}: restart it, or let it read its configuration again")
@@ -170,25 +170,27 @@ def report_restarts(changed: Sequence[ServerChoice]) -> None:
               help="record: every session. use: the first one, and replay it from then on.")  # fmt: skip
 @click.option("-o", "--output", metavar="CASSETTE", type=click.Path(dir_okay=False),
               help="The cassette. Default: one for each client and server, in your data directory.")  # fmt: skip
-@click.option("--undo", is_flag=True, help="Take the tape out again.")
-@click.option("--list", "only_list", is_flag=True, help="Only list the clients on this machine, and their servers.")
-@click.option("--json", "as_json", is_flag=True, help="--list: one JSON object per client.")
+@click.option("--undo", is_flag=True, help="Remove mcp-tape from the configuration again.")
+@click.option(
+    "--list", "only_list", is_flag=True, help="List the clients on this machine and their servers, and change nothing."
+)
+@click.option("--json", "as_json", is_flag=True, help="With --list, one JSON object per client.")
 @click.pass_context
 def command(
     ctx: click.Context, names: tuple[str, ...], client: str | None, scope: str | None, file: str | None,
     everything: bool, dry_run: bool, mode: str, output: str | None, undo: bool, only_list: bool, as_json: bool,
 ) -> None:  # fmt: skip
-    """Put the tape into the clients you use: their servers are recorded from then on.
+    """Record a client's servers by changing its configuration, and undo it.
 
-    In the client's own configuration, mcp-tape goes in front of the server's command. Everything else in
-    the file stays, to the byte. --undo removes only what was added, even after you have changed other
-    things; until then, a copy of the original file is kept beside it, readable only by you.
+    wrap puts mcp-tape in front of the server's command in the client's own configuration, and leaves every other byte
+    of the file alone. --undo removes only that, even after you have changed other things; until then, a copy of the
+    original file is kept beside it, readable only by you.
 
-    --list looks where each client keeps the user's servers, and in the current directory for a project's. It
-    changes nothing.
+    --list shows your servers in the files of each client, and those of a project in the current directory. It changes
+    nothing.
 
-    Without names it lists what it found, and asks. Restart the client afterwards, or let it read its file
-    again. What cannot be changed safely is left alone, with the reason, and the exit code is 1.
+    Without names, wrap lists the servers, and asks. Then restart the client, or let it reload its file. If a server
+    cannot be changed safely, wrap leaves it alone, gives the reason, and exits with 1.
     """
     _check(undo, only_list, as_json, output, mode)
     there = find_files(client, scope, file, reports=not only_list)
@@ -233,7 +235,7 @@ def _check(undo: bool, only_list: bool, as_json: bool, output: str | None, mode:
 
 
 def _undo(there: Sequence[ClientFile], names: Sequence[str], everything: bool, dry_run: bool) -> int:
-    """Take the tape out of servers; return the exit code."""
+    """Unwrap servers; return the exit code."""
     chosen = choose_servers(there, names, everything, "unwrap", lambda choice: choice.server.is_wrapped)
     if everything and not names:
         chosen = [choice for choice in chosen if choice.server.is_wrapped]
@@ -250,7 +252,7 @@ def _undo(there: Sequence[ClientFile], names: Sequence[str], everything: bool, d
 
 
 def _list(there: Sequence[ClientFile], names: Sequence[str], as_json: bool) -> None:
-    """List files of clients, and their servers; only those of these names, if there are some."""
+    """List the files of clients with their servers; if names are given, only servers of these names."""
     for one in there:
         if as_json:
             echo_json(_facts(one, names))
@@ -285,7 +287,7 @@ def _facts(one: ClientFile, names: Sequence[str]) -> dict[str, object]:
 
 
 def _words(choice: ServerChoice, mode: str, output: str | None) -> list[str]:
-    """The words that go in front of a server's command."""
+    """Return the words to put in front of a server's command."""
     server, place = choice.server, choice.found.place
     if server.problem:
         raise TapeError(f"{server.name} in {place.path} was not changed: {server.problem}")

@@ -6,6 +6,7 @@ versions, or with and without content, would be duplicates.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import tempfile
@@ -185,4 +186,6 @@ def report_errors(dest: str, more: tuple[type[Exception], ...] = ()) -> Iterator
     except errors as error:
         number = error.errno if isinstance(error, OSError) else None
         why = os.strerror(number) if number else str(error)
-        raise LakeError(f"cannot write the lake {dest}: {why}; what is in it is whole: try again") from None
+        is_unwritable = number in (errno.EEXIST, errno.ENOTDIR, errno.EACCES, errno.EPERM, errno.EROFS)
+        hint = "name a directory that you can write to" if is_unwritable else "what is in it is whole: try again"
+        raise LakeError(f"cannot write the lake {dest}: {why}; {hint}") from None

@@ -118,7 +118,7 @@ def _read(path: str) -> tuple[ReportKind | None, list[ReportEntry]]:
         with open(path, "rb") as file:
             data = file.read()
     except OSError as error:
-        raise ReportError(f"cannot read {path}: {error.strerror}") from None
+        raise ReportError(f"cannot read {path}: {error.strerror}; {_RUN}") from None
     start = data.lstrip()[:1]
     if not start:
         return None, []
@@ -136,7 +136,7 @@ def _rows(path: str, data: bytes) -> list[Any]:
         else:
             rows = [json.loads(line) for line in text.splitlines() if line.strip()]
     except (ValueError, RecursionError) as error:
-        raise ReportError(f"{path} is neither JSON nor JUnit's XML: {error}") from None
+        raise ReportError(f"{path} is neither JSON nor JUnit's XML: {error}; {_RUN}") from None
     return rows
 
 

@@ -241,9 +241,16 @@ def test_a_url_where_nobody_listens_is_told(desk: Path) -> None:
 
 
 @pytest.mark.slow(quick=2)
-@pytest.mark.parametrize("words", [["old.db"], ["old.db", "new.db", "--", "server"], ["old.db", "--"]])
-def test_what_to_compare_with_must_be_said_once(desk: Path, words: list[str]) -> None:
-    assert "give what to compare with" in mcp_tape(desk, "diff", *words, code=2)
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["old.db"], "compare old.db with what? Add another cassette"),
+        (["old.db", "--"], "compare old.db with what? Add another cassette"),
+        (["old.db", "new.db", "--", "server"], "either with new.db or with the command server, not both"),
+    ],
+)
+def test_what_to_compare_with_must_be_given_once(desk: Path, words: list[str], why: str) -> None:
+    assert why in mcp_tape(desk, "diff", *words, code=2)
 
 
 # -- formats and rules

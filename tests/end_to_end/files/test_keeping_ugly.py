@@ -232,7 +232,7 @@ def test_git_setup_leaves_line_ends_as_they_are(tmp_path: Path, before: bytes, a
     attributes.write_bytes(before)
     assert invoke("git-setup", tmp_path).exit_code == 0
     assert attributes.read_bytes() == after.replace(b"{note}", NOTE)
-    assert invoke("git-setup", tmp_path).stderr == "mcp-tape: git already shows cassettes in words here\n"
+    assert invoke("git-setup", tmp_path).stderr == "mcp-tape: git already shows cassettes as text here\n"
     assert run(["git", "-C", str(tmp_path), "check-attr", "diff", "a.db"]).stdout == b"a.db: diff: mcp-tape\n"
     assert invoke("git-setup", tmp_path, "--undo").exit_code == 0
     assert attributes.read_bytes() == before
