@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from ..cassette.reader import Cassette
+from ..compare.rule_table import RULES
 from ..compare.surface import SURFACE
 from ..compare.transcript import Transcript
 from ..model import pages, steering
@@ -23,6 +24,11 @@ class Suspect(NamedTuple):
     session: int
     seq: int
     path: str
+
+
+def meaning_of(rule: str) -> str:
+    """Return what a rule of the audit finds, in a sentence. Rules about texts are rules of diff too."""
+    return pages.SAYS[rule] if rule in pages.SAYS else RULES[rule].says
 
 
 def audit(cassette: Cassette, sessions: Sequence[int]) -> Iterator[Suspect]:

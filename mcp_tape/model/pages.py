@@ -16,6 +16,10 @@ from ..wire.jsontext import Path
 from .steering import Suspicion
 
 FOREIGN, PERMISSION = "page-loads-foreign-code", "page-asks-for-permission"
+SAYS = {  # the meaning of each rule
+    FOREIGN: "A page has a script, a frame or a form of an origin that its CSP does not declare.",
+    PERMISSION: "A page asks for the camera, the microphone or the like.",
+}
 _ORIGIN = re.compile(r"(?:https?|wss?)://[\w.-]{1,253}(?::\d{1,5})?", re.I)
 _LOADING = {"script": "src", "iframe": "src", "frame": "src", "object": "data", "embed": "src"}
 _INLINE = "inline"

@@ -9,9 +9,8 @@ from ..cassette.query import inventory
 from ..cassette.query.filters import EVERYTHING, Filter
 from ..cassette.query.timeline import TimelineRow, session_rows
 from ..cassette.reader import Cassette, Session
-from ..compare import rule_table
 from ..contracts import reasons
-from ..contracts.audit import audit
+from ..contracts.audit import audit, meaning_of
 from .pack import encodable
 
 
@@ -72,7 +71,7 @@ def findings(cassette: Cassette, sessions: Sequence[int], number: Callable[[int]
         }
         yield facts | _place(reason.rule, reason.what, number(reason.session), reason.seq)
     for suspect in audit(cassette, sessions):
-        facts = {"by": "audit", "says": rule_table.RULES[suspect.rule].says, "path": encodable(suspect.path)}
+        facts = {"by": "audit", "says": meaning_of(suspect.rule), "path": encodable(suspect.path)}
         yield facts | _place(suspect.rule, suspect.why, number(suspect.session), suspect.seq)
 
 

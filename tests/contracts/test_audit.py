@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from mcp_tape.contracts.audit import meaning_of
+from mcp_tape.model import pages, steering
 from tests.support.many import findings as found_in
 from tests.support.reading import GOLDEN, Frames, call, invoke, make, message, said
 
@@ -78,6 +81,14 @@ def test_everything_that_a_model_reads_is_looked_at(tmp_path: Path, frames: Fram
 def test_the_client_may_say_what_it_likes(tmp_path: Path) -> None:
     frames = Frames().client(call(1, "add", text=ORDER)).server(said(1, "ok"))
     assert findings(make(tmp_path / "tape.db", frames), "--audit") == []
+
+
+def test_every_documented_rule_has_a_meaning() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "findings.md").read_text("utf-8")
+    rules = re.findall(r"^\| `([\w-]+)`", page.partition("\n## Audit\n")[2].partition("\n## ")[0], re.M)
+    own = (steering.ORDERS, steering.HIDDEN, steering.DISGUISED, steering.LEAKS, pages.FOREIGN, pages.PERMISSION)
+    assert set(rules) == set(own)
+    assert all(meaning_of(rule).endswith(".") for rule in rules)
 
 
 def test_without_the_option_nobody_looks(tmp_path: Path) -> None:
