@@ -65,4 +65,4 @@ def test_checking_what_is_no_cassette_says_how_one_is_made(tmp_path: Path) -> No
     (tmp_path / "notes.txt").write_text("hello\n")
     done = run([*MCP_TAPE, "check", "notes.txt"], cwd=tmp_path)
     assert (done.returncode, b"another file" in done.stdout) == (3, False)
-    assert b"notes.txt: is not a cassette, and was left alone" in done.stdout
+    assert b"notes.txt is not a cassette, and was left alone" in done.stdout

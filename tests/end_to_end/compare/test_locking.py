@@ -153,7 +153,7 @@ def test_an_update_without_a_server_leaves_the_lock_alone(tmp_path: Path) -> Non
         (("--check", "mcp.lock", "-o", "x.lock", "--", "x"), 2, "either -o"),
         (("--capabilities", "flying", "--", "x"), 2, "is not one of elicitation"),
         (("--header", "a: b", "--", "x"), 2, "--header goes with --url"),
-        (("tape.db", "--", "x"), 2, "which server?"),
+        (("tape.db", "--", "x"), 2, "give one server, not 2"),
         (("-o", "no/such/mcp.lock", "tape.db"), 3, "cannot write"),
         (("--check", "mcp.lock", "--server", "other", "--", "x"), 2, "has no server other; it has: s"),
     ],
