@@ -105,3 +105,15 @@ def test_a_mark_is_not_judged_by_a_part_of_the_tests_under_it(taped: Suite) -> N
     taped.test("def test_two(): pass\n", "package/test_that.py")
     assert taped.passes(passed=2).ret == pytest.ExitCode.OK
     assert taped.passes("package/test_that.py").ret == pytest.ExitCode.OK
+
+
+def test_a_mark_takes_stubs_in_place_of_a_cassette(suite: Suite) -> None:
+    hello = {"method": "initialize", "result": {"value": "hello"}}
+    stubs = [hello, {"tool": "a", "result": {"content": [], "value": "one hit"}}]
+    suite.test(
+        f"@pytest.mark.mcp_tape(stubs={stubs!r})\ndef test_one(mcp_tape): assert ask(mcp_tape, 'a') == ['one hit']\n"
+        f"@pytest.mark.mcp_tape(stubs={stubs!r})\ndef test_two(mcp_tape): ask(mcp_tape, 'b')\n"
+    )
+    result = suite.run()
+    result.assert_outcomes(passed=1, failed=1)
+    assert "tools/call b" in result.stdout.str() and suite.cassettes() == {} and suite.starts() == 0
