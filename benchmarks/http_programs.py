@@ -153,7 +153,6 @@ def proxy(target: str) -> None:
 def sdk(as_json: bool) -> None:
     """A minimal tool in the SDK's low-level server, without a look-up of tools for each call."""
     import mcp_types as types
-    import uvicorn
     from mcp.server.lowlevel import Server
     from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
     from mcp.server.transport_security import TransportSecuritySettings
@@ -182,7 +181,14 @@ def sdk(as_json: bool) -> None:
     # The default for this address, but a host without a port is allowed: a peer sends no other.
     hosts = TransportSecuritySettings(allowed_hosts=["127.0.0.1:*", "127.0.0.1"])
     app = server.streamable_http_app(json_response=as_json, transport_security=hosts)
-    uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False)).run(sockets=[_listening("/mcp")])
+    serve(app, "/mcp")
+
+
+def serve(app: Any, path: str) -> None:
+    """Serve an ASGI application, as the SDK's servers do."""
+    import uvicorn
+
+    uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False)).run(sockets=[_listening(path)])
 
 
 def _listening(path: str) -> socket.socket:

@@ -38,8 +38,11 @@ def with_lock(path: str) -> Iterator[None]:
 
 
 def is_stubs(path: str) -> bool:
-    """Return whether a file holds stubs."""
-    return _fits(SourceFile(path))
+    """Return whether a file holds stubs. CassetteError: it cannot be read."""
+    try:
+        return _fits(SourceFile(path))
+    except OSError as error:
+        raise CassetteError(f"cannot read the stubs in {path}: {error.strerror or error}") from None
 
 
 def lines_of(stubs: str | Iterable[Mapping[str, Any]], lock: str | os.PathLike[str] | None) -> Iterator[str]:

@@ -148,7 +148,7 @@ def test_the_other_checks_stay(tmp_path: Path) -> None:
         (("--max-duration", "2"), "'2' is not a duration; write e.g. 500ms"),
         (("--max-definition-bytes", "2x"), "'2x' is not a size"),
         (("--session", "newest", "--audit"), "'newest' is neither latest, all nor a session's number"),
-        (("--session", "1"), "--session is for contracts and --audit"),
+        (("--session", "1"), "--session needs a contract or --audit"),
     ],
 )
 def test_what_is_written_wrongly_is_told(tape: Path, words: tuple[str, ...], said: str) -> None:

@@ -313,4 +313,4 @@ def test_where_there_is_no_repository_git_says_so(tmp_path: Path) -> None:
         [*MCP_TAPE, "git-setup"], cwd=tmp_path, env=os.environ | {"GIT_CEILING_DIRECTORIES": str(tmp_path.parent)}
     )
     assert done.returncode == 1
-    assert b"not a git repository" in done.stderr
+    assert b"is in no git repository" in done.stderr

@@ -228,3 +228,9 @@ def test_a_part_of_a_value(live: Any, recorded: Any, expected: bool) -> None:
 
 def test_a_schema_that_cannot_be_used_forbids_nothing() -> None:
     assert misfit({"type": 7}, 1) == "" and misfit({"$ref": "https://example.com/x"}, 1) == ""
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    done = run([*MCP_TAPE, "replay", "none.jsonl", "--lock", "mcp.lock"], cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (3, b"")
+    assert done.stderr == b"mcp-tape: cannot read the stubs in none.jsonl: No such file or directory\n"

@@ -358,4 +358,4 @@ def test_rewrite_says_that_it_does_not_know_whether_the_test_passed(vcr: Vcr) ->
 def test_a_mode_that_may_record_needs_the_command() -> None:
     done = run([*MCP_TAPE, "use", "tape.db"])
     assert done.returncode == 2
-    assert b"Add -- and the server's command" in done.stderr
+    assert b"add -- and its command" in done.stderr
