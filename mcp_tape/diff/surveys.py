@@ -6,7 +6,7 @@ of each client of a lock; a new lock asks with all capabilities and, if the answ
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import zip_longest
 from typing import Any, NamedTuple
@@ -58,6 +58,14 @@ class Greeting(NamedTuple):
 def capabilities_of(names: Sequence[str]) -> _Capabilities:
     """The capabilities with these names, as a client declares them."""
     return {key: value for name in sorted(names) for key, value in CAPABILITIES[name].items()}
+
+
+def names_of(capabilities: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """The names of the capabilities that a client declares; all if they are unknown."""
+    if capabilities is None:
+        return tuple(CAPABILITIES)
+    declared = {*capabilities, *(protocol.member(capabilities, "extensions") or ())}
+    return tuple(name for name in CAPABILITIES if (apps.EXTENSION if name == "ui" else name) in declared)
 
 
 def survey_like(old: Version, live: LiveTarget, rules: Rules) -> Version:

@@ -135,6 +135,16 @@ def test_an_update_shows_the_changes_and_locks_anew(tmp_path: Path) -> None:
     assert b"no changes" in lock(tmp_path, "--check", "mcp.lock", "--", *wary("a")).stdout
 
 
+def test_an_update_asks_with_the_capabilities_of_the_lock(tmp_path: Path) -> None:
+    lock(tmp_path, "-o", "mcp.lock", "--capabilities", "roots,ui", "--", *wary("a", "b"))
+    lock(tmp_path, "--check", "mcp.lock", "--update", "--", *wary("a"), code=1)
+    entry = entries(tmp_path)["wary"]
+    assert {*entry["client"]["capabilities"]} == {"roots", "extensions"}
+    assert [other["client"]["capabilities"] for other in entry["otherClients"]] == [{}]
+    lock(tmp_path, "--check", "mcp.lock", "--update", "--capabilities", "none", "--", *wary("a"))
+    assert entries(tmp_path)["wary"]["client"] == {"capabilities": {}}
+
+
 def test_an_update_without_a_server_leaves_the_lock_alone(tmp_path: Path) -> None:
     lock(tmp_path, "-o", "mcp.lock", "--", *wary("a"))
     was = (tmp_path / "mcp.lock").read_bytes()
