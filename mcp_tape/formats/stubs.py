@@ -203,4 +203,4 @@ def _tool_answer(stub: dict[str, Any], answer: str, tool: dict[str, Any], where:
     return {"result": result}
 
 
-READER = Reader(STUBS, _fits, _read)
+READER = Reader(STUBS, _fits, _read, is_redacted=False)

@@ -118,6 +118,13 @@ def test_an_object_becomes_the_text_of_a_resource_or_prompt(tmp_path: Path) -> N
     assert prompt["result"]["messages"][0]["content"]["text"] == '["hello"]'
 
 
+def test_nothing_in_a_stub_is_redacted(tmp_path: Path) -> None:
+    secret = {"password": "not-a-real-one-4711"}
+    written(tmp_path / "stubs.jsonl", {"tool": "login", "arguments": secret, "result": {"token": "made-up-4712"}})
+    (answer,) = play(tmp_path, call("login", user="ada", **secret))
+    assert answer["result"]["structuredContent"] == {"token": "made-up-4712"}
+
+
 def test_strict_names_the_stubs_that_nobody_called(tmp_path: Path, locked: Path) -> None:
     written(tmp_path / "stubs.jsonl", {"tool": "search", "arguments": {"q": "x"}, "result": {"hits": 1}})
     play(tmp_path, call("search", q="x"), words=("--strict", "--lock", "mcp.lock"))
