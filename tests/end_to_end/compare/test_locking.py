@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.support import provision
 from tests.support.diffs import Talk, hello, listing, taped, tool
 from tests.support.many import comparison, rows
 from tests.support.running import MCP_TAPE, run
@@ -96,6 +97,21 @@ def test_a_question_asked_differently_breaks_nothing(tmp_path: Path, locked: str
     assert done.returncode == int(bool(found["unknown"])), "a part that is unknown is no error, and does not pass"
     assert bool(found["unknown"]) is ((locked, asked) == ("roots", "sampling"))
     assert all("ask NEW with the capabilities of OLD" in entry["why"] for entry in found["unknown"])
+
+
+@pytest.mark.slow
+def test_the_reference_server_is_never_called_broken(tmp_path: Path) -> None:
+    """Locked as a client with no, one and all capabilities, and checked as each of them: no false errors."""
+    server, clients = [str(provision.everything())], ("none", "sampling", ALL)
+    for locked in clients:
+        path = f"{locked.partition(',')[0]}.lock"
+        lock(tmp_path, "-o", path, "--capabilities", locked, "--", *server)
+        for asked in (None, *clients):
+            more = ["--capabilities", asked] if asked else []
+            done = run([*MCP_TAPE, "lock", "--check", path, *more, "--json", "--", *server], cwd=tmp_path)
+            found = comparison(done.stdout)
+            assert found["counts"]["error"] == 0, (locked, asked, done.stdout)
+            assert done.returncode == 0, (locked, asked, found["unknown"])
 
 
 def test_a_server_of_the_modern_era_is_locked_and_checked(tmp_path: Path) -> None:
