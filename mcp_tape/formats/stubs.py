@@ -60,8 +60,11 @@ def lines_of(stubs: str | Iterable[Mapping[str, Any]], lock: str | os.PathLike[s
 
 
 def _fits(source: SourceFile) -> bool:
+    """Return whether the first line names a lock, or is a stub, perhaps with a mistake."""
     first = source.first.keys()
-    return first == {"lock"} or (len(first & _KINDS.keys()) == 1 and bool(first & set(_ANSWERS)) and first <= _MEMBERS)
+    kinds = first & _KINDS.keys()
+    is_almost = bool(kinds - {"method"}) and len(first - _MEMBERS) <= 1
+    return first == {"lock"} or is_almost or (len(kinds) == 1 and bool(first & set(_ANSWERS)) and first <= _MEMBERS)
 
 
 def _read(source: SourceFile) -> Iterator[Item]:
