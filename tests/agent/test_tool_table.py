@@ -104,7 +104,7 @@ def test_figures_are_those_of_stats(path: Path) -> None:
 
 
 @pytest.mark.parametrize("filter", ["status:error", "kind:request tool:*", "-from:client", "session:1..9", "Bern"])
-def test_a_filter_keeps_what_it_keeps_in_show(filter: str) -> None:  # noqa: A002
+def test_a_filter_keeps_the_same_messages_as_in_show(filter: str) -> None:  # noqa: A002
     for path in GOLDEN:
         done = invoke("show", path, "--filter", filter, "--json")
         shown = [json.loads(line)["seq"] for line in done.stdout.splitlines()]
@@ -112,7 +112,7 @@ def test_a_filter_keeps_what_it_keeps_in_show(filter: str) -> None:  # noqa: A00
 
 
 @pytest.mark.parametrize(("name", "words"), [("demo", "Bern"), ("everything", "echo mess*"), ("git", "commit")])
-def test_search_finds_what_the_command_finds(name: str, words: str) -> None:
+def test_search_finds_the_same_as_the_command(name: str, words: str) -> None:
     found = all_values("search", "messages", path_of(name), words=words)
     assert [(one["session"], one["seq"]) for one in found] == [
         (one["session"], one["seq"]) for one in objects("search", path_of(name), words)
@@ -214,7 +214,7 @@ def test_an_error_names_tools_and_no_commands_of_a_shell(tool: str, arguments: d
         ("query", {"sql": "SELECT 1; SELECT 2"}, "more than one statement"),
     ],
 )
-def test_what_a_model_gets_wrong_it_can_put_right(tool: str, arguments: dict[str, Any], said: str) -> None:
+def test_a_model_can_correct_its_errors(tool: str, arguments: dict[str, Any], said: str) -> None:
     with pytest.raises((ToolError, QueryError, SearchError)) as caught:
         answer(tool, path_of("demo"), **arguments)
     assert said in str(caught.value)
@@ -348,7 +348,7 @@ def test_broken_cassettes_are_listed_with_why(tmp_path: Path) -> None:
     assert "demo-weather 1.0" in whole["newest"]
 
 
-def test_a_session_that_is_being_recorded_is_read_as_far_as_it_is(tmp_path: Path) -> None:
+def test_a_session_that_is_being_recorded_is_read_so_far(tmp_path: Path) -> None:
     tape = tmp_path / "tape.db"
     recording = Recording(tape)
     frames = Frames().client(call(1, "slow", city="Bern"))
@@ -395,7 +395,7 @@ def test_a_stranger_s_long_words_are_cut_and_read_on(tmp_path: Path) -> None:
     assert long in "".join(map(text_of, pages("show_exchange", tape, seq=1)))
 
 
-def test_what_is_redacted_stays_so_and_what_is_hidden_is_shown(tmp_path: Path) -> None:
+def test_redacted_values_stay_redacted_and_hidden_characters_are_shown(tmp_path: Path) -> None:
     hidden = "\u202eignore\U000e0041"
     text = f"[redacted:env:TOKEN] {hidden} HALF"
     told = said(1, text).replace(b"HALF", b"\\ud800")
@@ -411,7 +411,7 @@ def test_what_is_redacted_stays_so_and_what_is_hidden_is_shown(tmp_path: Path) -
         whole.encode()
 
 
-def test_a_call_that_nobody_waits_for_is_ended() -> None:
+def test_a_call_that_its_client_abandons_is_ended() -> None:
     endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
     stopped = ToolCall(ReadableCassettes([str(path_of("demo"))]), lambda: True)
     with pytest.raises(ToolError, match=r"^stopped$"):

@@ -137,6 +137,6 @@ def test_jobs_are_a_number_or_as_many_as_cores() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "-1", "two", "1.5", "٤"])
-def test_what_is_no_number_of_jobs_is_refused(text: str) -> None:
+def test_an_invalid_number_of_jobs_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="not a number of processes"):
         parse_jobs(text)

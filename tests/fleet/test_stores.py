@@ -21,7 +21,7 @@ from tests.support.running import MCP_TAPE, run
 SIGNED = "https://files.example.com/tapes/a.db?X-Amz-Credential=AKIAVISIBLE&X-Amz-Signature=f00dcafe"
 
 
-def test_a_url_is_told_from_a_path() -> None:
+def test_urls_and_paths_are_distinguished() -> None:
     assert all(map(stores.is_url, ("s3://a/b", "gs://a/b", "az://a/b", "https://a/b", "http://127.0.0.1/b")))
     assert not any(map(stores.is_url, ("a.db", "/s3/a.db", "s3:/a.db", "git:v1:a.db", "file:///a.db", "S3/a", "")))
 
@@ -40,7 +40,7 @@ def test_two_signatures_of_one_object_are_one_object_and_other_questions_are_oth
     assert stores.safe_name(SIGNED) != stores.safe_name(SIGNED + "&id=2")
 
 
-def test_a_key_in_a_bucket_may_hold_whatever_a_key_may(bucket: Bucket) -> None:
+def test_a_key_in_a_bucket_may_have_any_characters(bucket: Bucket) -> None:
     key = "team/ä b/100%?x#y+z.db"
     bucket.objects[key] = b"some bytes"
     with open(cache.local(f"s3://{key}"), "rb") as copy:
@@ -147,7 +147,7 @@ def test_a_server_that_does_not_say_how_much_it_sends(bucket: Bucket) -> None:
 
 
 @pytest.mark.slow
-def test_nobody_at_the_address() -> None:
+def test_an_address_without_a_server_is_reported() -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         said = refused(f"http://127.0.0.1:{unused.getsockname()[1]}/a.db?sig=f00dcafe")
@@ -201,7 +201,7 @@ def test_credentials_of_a_profile_are_used_where_boto3_is(
     assert "AKIATEAM" in bucket.requests[0].headers["authorization"]
 
 
-def test_without_obstore_the_error_says_what_to_install(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_obstore_the_error_names_the_extra(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
     usual: Callable[..., Any] = builtins.__import__
 
     def imported(name: str, *more: Any) -> Any:

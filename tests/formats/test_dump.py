@@ -64,19 +64,19 @@ def test_another_number_is_another_text_however_large(tmp_path: Path) -> None:
     assert '"n": 123456789012345678901234567891' in texts[1]
 
 
-def test_stderr_stands_at_the_end_wherever_it_came(tmp_path: Path) -> None:
+def test_stderr_comes_last(tmp_path: Path) -> None:
     text = dump(odd(tmp_path / "tape.db"))
     assert text.endswith("\n← stderr\n| warning \\xff\n\n← stderr\n| plain\n\n")
 
 
-def test_what_streams_ended_with_is_left_out_and_what_http_said_is_not(tmp_path: Path) -> None:
+def test_ends_of_streams_are_left_out_and_http_statuses_are_not(tmp_path: Path) -> None:
     text = dump(several(tmp_path / "tape.db"))
     assert "close" not in text and "\n  exit_code: 3\n" in text
     assert '"status": 401' in block(text, "← response 401 on post-1")
     assert block(text, "← tools/call a refused on post-3") == "| go away"
 
 
-def test_what_races_over_http_is_the_same_text_in_any_order(tmp_path: Path) -> None:
+def test_racing_http_frames_give_the_same_text_in_any_order(tmp_path: Path) -> None:
     def opened(talk: Frames) -> Frames:
         return talk.happened("client", "get-1", event="request", verb="GET", path="/mcp", headers={})
 
@@ -265,7 +265,7 @@ def test_setting_up_twice_changes_nothing_and_it_can_be_undone(repository: Repos
     assert "nothing" in repository.setup("--undo")
 
 
-def test_what_waits_for_review_is_not_in_the_status(repository: Repository) -> None:
+def test_pending_recordings_are_not_in_git_status(repository: Repository) -> None:
     exclude = repository.place / ".git" / "info" / "exclude"
     before = exclude.read_text() if exclude.exists() else ""
     (repository.place / "tape.db.new").write_bytes(b"")

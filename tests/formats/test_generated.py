@@ -134,7 +134,7 @@ def test_no_recording_writes_code(tmp_path: Path) -> None:
     assert literals.count(evil) == 4
 
 
-def test_what_a_language_cannot_send_has_no_test() -> None:
+def test_a_call_that_a_language_cannot_send_has_no_test() -> None:
     asked = {"name": "add", "arguments": {"a": [2**53]}}
     exchange = Exchange(1, 1, "client", "tools/call", "add", "1", asked, {"content": []})
     tape = CaseSource("it", "it.db", 1, ANSWERED)

@@ -108,7 +108,7 @@ def test_a_miss_is_loud(tmp_path: Path, missed: tuple[str, Any]) -> None:
     assert answer["error"]["code"] in (-32010, -32601)
 
 
-def test_strict_names_the_stubs_that_nobody_called(tmp_path: Path, locked: Path) -> None:
+def test_strict_names_the_unused_stubs(tmp_path: Path, locked: Path) -> None:
     written(tmp_path / "stubs.jsonl", {"tool": "search", "arguments": {"q": "x"}, "result": {"hits": 1}})
     play(tmp_path, call("search", q="x"), words=("--strict", "--lock", "mcp.lock"))
     play(tmp_path, HELLO, words=("--strict", "--lock", "mcp.lock"), code=1)

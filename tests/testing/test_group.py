@@ -151,7 +151,7 @@ def test_new_episodes_add_to_the_server_that_misses(recorded: Place) -> None:
         assert ask(tape["git"], "a", "new") == ["git a 1", "git new 2"]
 
 
-def test_a_server_that_nobody_asks_can_be_replayed(place: Place) -> None:
+def test_a_server_without_calls_can_be_replayed(place: Place) -> None:
     with place.use("once", "git", "time") as tape:
         ask(tape["git"], "a")
     with place.use("none", "git", "time") as tape:
@@ -171,7 +171,7 @@ def test_a_recording_of_nothing_is_one_of_all_servers(place: Place) -> None:
         assert not tape.calls() and tape.all_played
 
 
-def test_a_server_that_is_not_on_the_tape_is_told(recorded: Place) -> None:
+def test_a_server_that_is_not_on_the_tape_is_reported(recorded: Place) -> None:
     with pytest.raises(TapeError, match="nothing of the server 'web' to play"):
         recorded.use("none", "git", "web")
     with pytest.raises(TapeError, match="live servers are blocked, and mode once would talk to"):

@@ -119,7 +119,7 @@ def test_files_of_the_same_name_do_not_meet_in_one_directory(suite: Suite) -> No
     assert suite.starts() == 2
 
 
-def test_a_directory_is_relative_to_where_it_is_said(suite: Suite) -> None:
+def test_a_directory_is_relative_to_its_setting(suite: Suite) -> None:
     suite.test(ONE, "below/test_it.py")
     suite.record("below/test_it/test_one", "a")
     (suite.path / "cassettes").rename(suite.path / "tapes")

@@ -20,7 +20,7 @@ def taped(suite: Suite) -> Suite:
     return suite
 
 
-def test_unplayed_requests_are_ignored_unless_somebody_asks(taped: Suite) -> None:
+def test_unplayed_requests_are_ignored_by_default(taped: Suite) -> None:
     taped.test("def test_one(mcp_tape): ask(mcp_tape, 'a')\n")
     taped.passes("-Werror")
     taped.passes("-Werror", "--mcp-unplayed=ignore")
@@ -63,7 +63,7 @@ def test_unplayed_requests_come_not_on_top_of_a_failure(taped: Suite) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["", "'shared'"])
-def test_what_is_recorded_in_this_run_is_not_unplayed(suite: Suite, name: str) -> None:
+def test_requests_recorded_in_this_run_are_not_unplayed(suite: Suite, name: str) -> None:
     suite.test(
         f"@pytest.mark.mcp_tape({name})\n@pytest.mark.parametrize('tool', 'ab')\n"
         "def test_one(mcp_tape, tool): ask(mcp_tape, tool)\n"
@@ -72,7 +72,7 @@ def test_what_is_recorded_in_this_run_is_not_unplayed(suite: Suite, name: str) -
         assert suite.run("--mcp-record=once", "--mcp-unplayed=error").ret == pytest.ExitCode.OK
 
 
-def test_new_episodes_leaves_unplayed_what_is_not_asked_for(taped: Suite) -> None:
+def test_new_episodes_leaves_unmade_calls_unplayed(taped: Suite) -> None:
     taped.test("def test_one(mcp_tape): ask(mcp_tape, 'a', 'z')\n")
     before = taped.cassettes()
     result = taped.run("--mcp-record=new_episodes", "--mcp-unplayed=error")

@@ -102,7 +102,7 @@ def test_the_factory_gives_the_same_cassette_to_several_fixtures(suite: Suite) -
     assert result.ret == pytest.ExitCode.OK
 
 
-def test_the_factory_says_how_to_record_what_is_missing(suite: Suite) -> None:
+def test_the_factory_explains_how_to_record_a_missing_cassette(suite: Suite) -> None:
     suite.test(MADE)
     result = suite.run()
     result.assert_outcomes(errors=2)
@@ -119,7 +119,7 @@ def test_the_factory_takes_a_directory_but_the_command_line_counts_first(suite: 
     suite.run("--mcp-tape-dir=other").assert_outcomes(errors=2)
 
 
-def test_tests_that_record_together_must_agree_on_what_matters(suite: Suite) -> None:
+def test_tests_that_record_together_must_agree_on_the_options_that_matter(suite: Suite) -> None:
     suite.test(
         MARKED.replace("def test_two", "@pytest.mark.mcp_tape(redact_values=['hidden'])\ndef test_two")
         + "@pytest.mark.mcp_tape(ignore=['$.params.arguments.now'], faults=['tools/call=drop'])\n"

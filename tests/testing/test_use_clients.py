@@ -87,7 +87,7 @@ def failure(work: Awaitable[Any]) -> BaseException:
     ("cassette", "mode", "era"),
     [("time.db", "legacy", "2025-11-25"), ("time.db", "auto", "2025-11-25"), ("time-modern.db", "auto", "2026-07-28")],
 )
-def test_the_sdk_is_told_the_same_however_it_connects(cassette: str, mode: str, era: str) -> None:
+def test_the_sdk_gets_the_same_over_every_connection(cassette: str, mode: str, era: str) -> None:
     with use_cassette(CASSETTES / cassette, "none") as tape:
         told = {how: asyncio.run(converted(connect(tape), mode)) for how, connect in HOW.items()}
         assert len(set(told.values())) == 1
@@ -164,7 +164,7 @@ def test_the_sdk_records_and_replays(tmp_path: Path, how: str) -> None:
 
 @pytest.mark.slow(quick=2)
 @pytest.mark.parametrize("how", HOW)
-def test_a_function_answers_a_real_client_with_what_the_tool_promised(tmp_path: Path, how: str) -> None:
+def test_a_function_answers_a_real_client_in_the_form_of_the_output_schema(tmp_path: Path, how: str) -> None:
     from mcp import Client
 
     async def ask(tape: UsedCassette) -> Any:
@@ -228,7 +228,7 @@ def test_a_fault_that_ends_the_connection_ends_streams(tmp_path: Path, fault: st
         assert "closed" in str(error)
 
 
-def test_a_rule_that_raises_is_raised_to_who_uses_streams(tmp_path: Path) -> None:
+def test_a_rule_that_raises_raises_in_the_client_of_streams(tmp_path: Path) -> None:
     def broken(recorded: Any, live: Any) -> str | None:
         raise LookupError("in my rule")
 
@@ -323,7 +323,7 @@ def test_every_client_sees_the_same_however_it_connects_and_records(client: str,
 TRANSPORTS = "class ClientTransport: pass\n"
 
 
-def test_the_transport_needs_only_what_every_fastmcp_from_2_on_has(tmp_path: Path) -> None:
+def test_the_transport_needs_only_the_interface_of_every_fastmcp_from_2_on(tmp_path: Path) -> None:
     (tmp_path / "fastmcp" / "client").mkdir(parents=True)
     (tmp_path / "fastmcp" / "client" / "transports.py").write_text(TRANSPORTS)
     program = (

@@ -217,7 +217,7 @@ def test_a_note_says_that_a_run_has_more_connections_than_were_recorded(tmp_path
 
 
 @pytest.mark.usefixtures("counts")
-def test_what_other_connections_are_there_for_is_not_unplayed(tmp_path: Path) -> None:
+def test_requests_of_other_connections_are_not_unplayed(tmp_path: Path) -> None:
     path = in_one_run(tmp_path, answered("first"), answered("second"))
     for script, code in (([INITIALIZE, call(5, "read")], 0), ([INITIALIZE], 1), ([], 1)):
         with Cassette(path) as cassette:
@@ -240,7 +240,7 @@ def test_a_run_of_which_one_session_was_cut_short_is_no_recording_for_once(tmp_p
 
 
 @pytest.mark.usefixtures("counts")
-def test_what_is_not_in_its_own_session_is_played_from_the_others_of_the_run(tmp_path: Path) -> None:
+def test_requests_missing_in_its_own_session_play_from_the_others_of_the_run(tmp_path: Path) -> None:
     more: list[Said] = [("client", call(2, "more")), ("server", result(2, "more"))]
     path = in_one_run(tmp_path, answered("first"), answered("second") + more)
     visit = Visit(path, clients=turns(path))
@@ -248,9 +248,7 @@ def test_what_is_not_in_its_own_session_is_played_from_the_others_of_the_run(tmp
     assert visit.say(call(2, "more")) == "more"
 
 
-def test_where_nobody_can_count_the_newest_session_plays_and_a_note_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_count_the_newest_session_plays_with_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     blocked = tmp_path / "file"
     blocked.touch()
     monkeypatch.setattr(runs, "_PLACES", (str(blocked),))

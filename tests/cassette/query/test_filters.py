@@ -196,7 +196,7 @@ TERMS = st.tuples(
 
 
 @given(st.lists(TERMS, max_size=4), st.sampled_from(GOLDEN))
-def test_sql_keeps_what_plain_python_keeps(terms: list[tuple[str, tuple[str, str]]], tape: Path) -> None:
+def test_sql_keeps_the_same_rows_as_plain_python(terms: list[tuple[str, tuple[str, str]]], tape: Path) -> None:
     text = " ".join(f"{minus}{field}{':' * bool(field)}{value}" for minus, (field, value) in terms)
     with Cassette(tape) as cassette:
         session = cassette.session().id

@@ -153,7 +153,7 @@ def broken(tmp_path: Path) -> list[str]:
     return ["old.db", "new.db"]
 
 
-def test_breaking_shows_what_counts_and_its_verdict_last(tmp_path: Path, broken: list[str]) -> None:
+def test_breaking_shows_the_changes_that_count_and_its_verdict_last(tmp_path: Path, broken: list[str]) -> None:
     lines = mcp_tape(tmp_path, "breaking", *broken, code=1).splitlines()
     assert "tool-added" not in "".join(lines)
     assert lines[-2:] == ["Not shown: 2 info; to see them: --level info", "It can break clients: 6 errors"]
@@ -181,7 +181,7 @@ def test_a_level_hides_lesser_changes_and_keeps_the_exit_code(tmp_path: Path, br
     mcp_tape(tmp_path, "diff", *broken, "--level", "error", "--fail-on", "info", code=1)
 
 
-def test_lines_that_are_unused_here_are_told_in_one(tmp_path: Path, broken: list[str]) -> None:
+def test_unused_lines_are_reported_in_one_sentence(tmp_path: Path, broken: list[str]) -> None:
     (tmp_path / ".mcp-tape-ignore").write_text("".join(f"tool-removed tool gone{n}\n" for n in range(9)))
     shown = mcp_tape(tmp_path, "diff", *broken, code=1)
     assert shown.count("unused here") == 1 and "9 lines of .mcp-tape-ignore unused here: " in shown
@@ -224,7 +224,7 @@ def based(place: Path, *words: str, code: int = 0) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("paths", [["tapes"], ["tapes/a.db", "tapes/b.db"], ["."]], ids=" ".join)
-def test_every_cassette_is_compared_with_what_it_was(repository: Path, paths: list[str]) -> None:
+def test_every_cassette_is_compared_with_its_old_version(repository: Path, paths: list[str]) -> None:
     out, _ = based(repository, *paths)
     assert out.count("no changes") == 2 and "tapes/a.db: " in out
     (repository / "tapes" / "b.db").unlink()
@@ -264,7 +264,7 @@ def test_a_cassette_that_is_gone_fails_unless_that_is_meant(repository: Path) ->
     assert "it was removed after main, as --allow-gone allows" in based(repository, "tapes", "--allow-gone")[0]
 
 
-def test_what_compared_nothing_fails(repository: Path) -> None:
+def test_a_comparison_of_nothing_fails(repository: Path) -> None:
     taped(repository / "new.db", FEW)
     _, err = based(repository, "new.db", code=1)
     assert "nothing was compared" in err
@@ -321,7 +321,7 @@ def test_two_directories_are_compared_by_name(tmp_path: Path) -> None:
     assert mcp_tape(tmp_path, "breaking", "old/", *server(tmp_path, FEW)).count("It breaks no client") == 2
 
 
-def test_a_shallow_clone_fails_and_says_what_to_do(repository: Path, tmp_path: Path) -> None:
+def test_a_shallow_clone_fails_with_a_remedy(repository: Path, tmp_path: Path) -> None:
     clone = tmp_path / "clone"
     url = f"file://{repository}"
     subprocess.run([*GIT, "switch", "-q", "-c", "work"], cwd=repository, check=True)

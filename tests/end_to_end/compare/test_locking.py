@@ -158,7 +158,7 @@ def test_an_update_without_a_server_leaves_the_lock_alone(tmp_path: Path) -> Non
         (("--check", "mcp.lock", "--server", "other", "--", "x"), 2, "has no server other; it has: s"),
     ],
 )
-def test_what_goes_wrong_is_said(tmp_path: Path, words: tuple[str, ...], code: int, hint: str) -> None:
+def test_failures_are_reported(tmp_path: Path, words: tuple[str, ...], code: int, hint: str) -> None:
     taped(tmp_path / "tape.db", [hello(), listing("tools/list", tool("t"))])
     lock(tmp_path, "-o", "mcp.lock", "tape.db")
     done = lock(tmp_path, *words, code=code)

@@ -45,7 +45,7 @@ def test_twenty_replays_of_one_client_script_give_the_same_bytes(name: str) -> N
     assert outputs.pop()
 
 
-def test_a_recording_that_ends_before_an_answer_is_told_wherever_a_miss_is(tmp_path: Path) -> None:
+def test_a_recording_that_ends_before_an_answer_is_reported_like_a_miss(tmp_path: Path) -> None:
     tape = make_cassette(tmp_path / "tape.db", [("client", call(1))])
     done = run(replay(tape, "--report", str(tmp_path / "report.jsonl")), lines(call(7)))
     assert done.returncode == 1
@@ -150,7 +150,7 @@ def test_half_a_character_in_a_request_is_a_miss_like_any_other(tmp_path: Path, 
     assert b"Traceback" not in done.stderr
 
 
-def test_the_report_tells_what_happened_as_it_happens(tmp_path: Path) -> None:
+def test_the_report_grows_during_the_replay(tmp_path: Path) -> None:
     tape = make_cassette(tmp_path / "tape.db", CONCURRENT)
     log = tmp_path / "report.jsonl"
     with started(replay(tape, "--report", str(log), "--run", "r1")) as process:
@@ -170,7 +170,7 @@ def test_the_report_tells_what_happened_as_it_happens(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no full disk to write to")
-def test_a_report_that_cannot_be_written_is_told_once_and_the_replay_goes_on(tmp_path: Path) -> None:
+def test_an_unwritable_report_is_reported_once_and_the_replay_goes_on(tmp_path: Path) -> None:
     tape = make_cassette(tmp_path / "tape.db", [("client", call(1)), ("server", result(1, "one"))])
     done = run(replay(tape, "--report", "/dev/full", "-q"), lines(call(1), call(2), call(3)))
     assert done.stdout.splitlines()[0].decode() == result(1, "one") and len(done.stdout.splitlines()) == 3
@@ -305,7 +305,7 @@ def test_wrong_options_are_refused_with_the_reason(tmp_path: Path, options: list
     assert complaint in done.stderr.decode()
 
 
-def test_a_missing_cassette_is_told_with_the_command_that_records_it(tmp_path: Path) -> None:
+def test_a_missing_cassette_is_reported_with_the_command_that_records_it(tmp_path: Path) -> None:
     done = run(replay(tmp_path / "none.db"))
     assert done.returncode == 3
     assert b"mcp-tape record" in done.stderr
@@ -320,7 +320,7 @@ def test_a_notification_that_waits_for_nothing_comes_at_the_start(tmp_path: Path
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_replay_that_is_told_to_stop_still_tells_what_was_not_played(tmp_path: Path, number: int) -> None:
+def test_a_replay_stopped_by_a_signal_still_reports_unplayed_requests(tmp_path: Path, number: int) -> None:
     tape = make_cassette(tmp_path / "tape.db", CONCURRENT)
     log = tmp_path / "report.jsonl"
     with started(replay(tape, "--report", str(log), "--strict")) as process:

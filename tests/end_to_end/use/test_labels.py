@@ -63,7 +63,7 @@ def test_diff_and_verify_take_the_server_behind_the_file(two: Path, tmp_path: Pa
     assert missing.returncode == 3 and b"it has: git, time" in missing.stderr
 
 
-def test_verify_keeps_the_name_of_what_it_updates(two: Path) -> None:
+def test_verify_keeps_the_label_of_updated_sessions(two: Path) -> None:
     verify = [*MCP_TAPE, "verify", f"{two}#time", "--allow-writes", "--fail-on", "never", "--update", "--"]
     assert run([*verify, *says("new")]).returncode == 0
     assert [session.label for session in sessions(two)] == ["git", "time"]
@@ -84,7 +84,7 @@ def test_a_replay_does_not_guess_which_server_is_meant(two: Path) -> None:
     assert replay(two, "--session", "all") == (code, answers, said), "nor does one of all sessions"
 
 
-def test_a_server_that_is_not_there_is_told_with_those_that_are(two: Path) -> None:
+def test_a_missing_server_is_reported_with_the_existing_ones(two: Path) -> None:
     code, _, said = replay(two, "--server", "gti")
     assert code == 3 and "no session of a server gti to play; it has: git, time" in said
 
@@ -99,7 +99,7 @@ def test_all_sessions_are_those_of_the_server(two: Path) -> None:
     assert replay(two, "--server", "git", "--session", "all")[1][-1]["result"]["value"] == "git"
 
 
-def test_a_miss_does_not_name_what_only_other_servers_were_asked(tmp_path: Path) -> None:
+def test_a_miss_does_not_name_requests_of_other_servers(tmp_path: Path) -> None:
     tape = tmp_path / "tape.db"
     run(record(tape, says("git"), "--server", "git"), ASKED)
     run(record(tape, says("time"), "--server", "time"), HELLO)
@@ -121,7 +121,7 @@ def test_new_episodes_extend_the_session_of_the_same_server(two: Path) -> None:
     assert (added.label, added.extends) == ("git", 1)
 
 
-def test_rewrite_leaves_what_other_servers_said(two: Path) -> None:
+def test_rewrite_keeps_the_sessions_of_other_servers(two: Path) -> None:
     before = sessions(two)[1]
     use(two, "rewrite", "git", "--new-times")
     use(two, "rewrite", "git", "--new-times")

@@ -120,7 +120,7 @@ def test_rewrite_leaves_the_old_cassette_when_nothing_was_answered(vcr: Vcr, ser
 # New episodes ------------------------------------------------------------------------------------------
 
 
-def test_new_episodes_asks_the_live_server_only_for_what_misses_and_once(vcr: Vcr) -> None:
+def test_new_episodes_sends_each_miss_to_the_live_server_once(vcr: Vcr) -> None:
     cassette(vcr.tape, taped(call(1, "a")))
     assert vcr.run("new_episodes", call(1, "a"), call(2, "b"), call(3, "b"), call(4, "a")) == [
         "taped", ["b", 2], ["b", 3], ["a", 4],
@@ -242,7 +242,7 @@ def test_new_episodes_of_an_era_extend_the_session_of_that_era(vcr: Vcr) -> None
     assert vcr.code == 0
 
 
-def test_of_a_batch_only_what_misses_is_passed_on(vcr: Vcr) -> None:
+def test_of_a_batch_only_the_misses_are_passed_on(vcr: Vcr) -> None:
     cassette(vcr.tape, taped(call(1, "a"), call(1, "a")))
     with vcr.use("new_episodes") as url:
         client = Client(url).hello()
@@ -266,7 +266,7 @@ def test_the_headers_given_go_to_the_live_server_and_nowhere_else(vcr: Vcr) -> N
     assert not [word for word in (b"sesame", b"swordfish") if word in vcr.tape.read_bytes() + vcr.stderr.encode()]
 
 
-def test_what_a_client_says_who_it_is_goes_to_the_live_server(vcr: Vcr) -> None:
+def test_the_clients_own_headers_go_to_the_live_server(vcr: Vcr) -> None:
     cassette(vcr.tape, taped())
     with vcr.use("new_episodes") as url:
         Client(url, Authorization="Bearer swordfish").hello().ask(call(1, "b"))

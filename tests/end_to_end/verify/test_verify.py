@@ -117,7 +117,7 @@ def sent(path: str | Path) -> list[bytes]:
         return [frame.text for frame in cassette.frames(1) if frame.sender == "client"]
 
 
-def test_only_the_values_are_changed_in_what_is_sent(tmp_path: Path) -> None:
+def test_only_the_values_change_in_sent_requests(tmp_path: Path) -> None:
     """Everything else is sent byte for byte, in its original spelling."""
     ask = '{ "jsonrpc" : "2.0", "id":2,"params":{"cursor":"%s", "x":1e2, "y":\t1.0},"method":"pages/list"}'
     tape = make_cassette(
@@ -193,7 +193,7 @@ def test_tools_that_may_write_are_named_before_anything_is_started(tmp_path: Pat
 @pytest.mark.parametrize(
     ("writes", "made", "left_out"), [("allow", ["say", "write"], []), ("skip", ["say"], ["tools/call write"])]
 )
-def test_tools_that_may_write_are_called_or_left_out_as_told(
+def test_tools_that_may_write_are_called_or_skipped_by_option(
     writes: str, made: list[str], left_out: list[str], tmp_path: Path
 ) -> None:
     done = play(writing_tape(tmp_path / "tape.db"), tmp_path / "new", moody(), writes=writes)
@@ -209,7 +209,7 @@ def test_a_tool_that_is_no_longer_read_only_is_not_called(tmp_path: Path) -> Non
     assert done.empty_reason
 
 
-def test_what_needs_the_result_of_a_call_that_is_left_out_is_left_out_too(tmp_path: Path) -> None:
+def test_calls_that_need_the_result_of_a_skipped_call_are_skipped_too(tmp_path: Path) -> None:
     tape = tmp_path / "tape.db"
     with writing(tape, Mint()) as client:
         use_all(client, modern=False)

@@ -79,7 +79,7 @@ def test_nothing_of_it_runs_loads_or_becomes_markup(page: Page, tmp_path: Path, 
 
 
 @pytest.mark.slow
-def test_what_nobody_sees_is_marked(page: Page, tmp_path: Path, tape: Path) -> None:
+def test_invisible_characters_are_marked(page: Page, tmp_path: Path, tape: Path) -> None:
     show(page, tape, tmp_path, at="1.13")
     page.locator("#details pre").wait_for()
     marks = page.locator("#details .unseen").all_text_contents()

@@ -156,7 +156,7 @@ def test_duckdb_gives_these_answers_from_a_bucket(s3: str, tapes: list[str], des
     assert set(statuses(lake(tapes, "s3://team/lake"))) == {"there"}
 
 
-def test_what_clusters_have_printed_is_what_duckdb_answers(tmp_path: Path, duckdb: Any) -> None:
+def test_the_recorded_output_of_clusters_equals_duckdbs(tmp_path: Path, duckdb: Any) -> None:
     results = lake(map(str, PAIRS), str(tmp_path))
     asked = example("on_duckdb")
     answers = [json.dumps(answer) for answer in asked.answers(asked.connected(tmp_path, duckdb))]

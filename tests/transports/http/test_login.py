@@ -66,7 +66,7 @@ def test_endpoints_and_issuer_lead_through_us(login: LoginRewriter) -> None:
 @pytest.mark.parametrize(
     "body", [b"", b"[]", b"null", b'{"resource":', b"\xff", b'{"a":1}', b'{"issuer":null}', b'"x"']
 )
-def test_what_is_no_metadata_stays_byte_for_byte(login: LoginRewriter, body: bytes) -> None:
+def test_other_bodies_than_metadata_stay_byte_for_byte(login: LoginRewriter, body: bytes) -> None:
     assert login.metadata(body) == body
     assert login.strip_callback(body) == body
     assert login.registration(Destination(API, "/register"), body) == body
@@ -94,7 +94,7 @@ def test_a_path_of_ours_is_one_of_a_server(login: LoginRewriter, target: str, or
 
 
 @pytest.mark.parametrize("host", ["evil.test", "auth.example.com", "auth.example.com:8443@evil.test", "[::1]:80", ".."])
-def test_a_server_that_nobody_has_named_is_not_asked(login: LoginRewriter, host: str) -> None:
+def test_a_server_that_was_never_named_is_not_asked(login: LoginRewriter, host: str) -> None:
     login.ours(f"{AUTH}/")
     assert login.destination(f"/.mcp-tape/https/{host}/x") is None
 
