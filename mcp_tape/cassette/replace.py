@@ -1,8 +1,8 @@
 """Replacing files: the one way to do it.
 
 A new file is made in a private directory beside the old one, under an unpredictable name, and renamed over it when
-complete: `beside`, then `Part.put`. The directory is locked while its maker lives, so that later calls can remove what
-a killed one left.
+complete: `beside`, then `DraftFile.put`. The directory is locked while its maker lives, so that later calls can
+remove what a killed one left.
 """
 
 from __future__ import annotations
