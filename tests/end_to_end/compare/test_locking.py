@@ -113,7 +113,7 @@ def test_a_lock_that_is_there_is_not_overwritten(tmp_path: Path) -> None:
 
 def test_a_server_that_changes_by_itself_is_reported(tmp_path: Path) -> None:
     fickle = WARY.replace("sys.argv[1:]", "[str(__import__('os').getpid())]")
-    assert b"this lock will not hold" in lock(tmp_path, "--", sys.executable, "-c", fickle).stderr
+    assert b"--check will fail with this lock" in lock(tmp_path, "--", sys.executable, "-c", fickle).stderr
 
 
 # Checking -----------------------------------------------------------------------------------------------------------
