@@ -1,4 +1,4 @@
-"""Shards: every cassette is in one share, the same for everyone."""
+"""Shards: every cassette is in one share, the same on every machine."""
 
 from __future__ import annotations
 

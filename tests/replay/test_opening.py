@@ -128,8 +128,8 @@ def test_a_note_says_so_where_another_session_had_answered_before_it_was_known(t
     visit = run.connect()
     assert ask(visit, B) == answers(2, B)
     (note,) = notes(visit)
-    assert "asks what session 2 was asked" in note
-    assert "so far it was answered from session 1, otherwise than session 2 answers" in note
+    assert "makes the calls of session 2, in their order" in note
+    assert "so far it got the answers of session 1, which differ" in note
 
 
 def test_an_answer_of_another_session_is_reported(tmp_path: Path) -> None:

@@ -131,7 +131,7 @@ def test_derived_values_follow_the_new_text(tmp_path: Path, path: str) -> None:
 
 
 def told_in_places() -> Frames:
-    """Texts that decide where a message belongs and what a session is called."""
+    """Texts that decide the place of a message and the facts of a session."""
     talked = Frames().client(message(id=0, method="initialize", params={"clientInfo": {"name": "the client"}}))
     talked.server(message(id=0, result={"serverInfo": {"name": "the server"}}))
     for number in (1, 2):

@@ -1,4 +1,4 @@
-"""What is kept of a file that other processes may write."""
+"""The cache of a file that other processes may write."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows for people: which events of HTTP tell nothing new."""
+"""Rows for people: which HTTP events add no information."""
 
 from __future__ import annotations
 

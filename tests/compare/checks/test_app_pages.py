@@ -1,4 +1,4 @@
-"""MCP Apps: rules for what a page may do and who sees a tool, each both ways; and the audit of a page."""
+"""MCP Apps: rules for the rights of pages and the visibility of tools, each both ways; and the audit of a page."""
 
 from __future__ import annotations
 

@@ -179,7 +179,7 @@ def test_an_authorization_server_that_is_gone_is_an_error_for_the_client(tmp_pat
     pages = {"GET /.well-known/oauth-protected-resource": metadata, "POST /mcp": answer(result(1))}
     with Upstream(served(pages)) as upstream, recording(tmp_path / "tape.db", upstream.url) as recorder:
         found = got(recorder.origin, "/.well-known/oauth-protected-resource").document
-        assert found["resource"] == "http://127.0.0.1:1/mcp"  # of another server: the client has to refuse it
+        assert found["resource"] == "http://127.0.0.1:1/mcp"  # of another server: the client must refuse it
         issuer = urlsplit(found["authorization_servers"][0]).path
         failed = got(recorder.origin, f"{issuer}/.well-known/openid-configuration")
         assert failed.status == 502 and origin.encode() in failed.body

@@ -174,7 +174,7 @@ def test_a_server_inherits_descriptors_of_its_client_and_no_other_process_holds_
 
 @contextlib.contextmanager
 def gate(path: Path) -> Iterator[Path]:
-    """A named pipe at which a process can wait until somebody writes; opened on exit in any case."""
+    """A named pipe at which a process can wait until another one writes; opened on exit in any case."""
     os.mkfifo(path)
     yield path
     with contextlib.suppress(OSError):  # no process is waiting

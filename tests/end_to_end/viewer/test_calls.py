@@ -1,4 +1,4 @@
-"""Calls as rows and as bars, in a real browser: what went wrong is seen first, at every width."""
+"""Calls as rows and as bars, in a real browser: failures are visible first, at every width."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_a_call_unfolds_into_its_messages(page: Page, tmp_path: Path) -> None:
     talk.server(said(1, "forty-two")).stderr("afterwards").stderr("and more")
     page.set_viewport_size({"width": 1600, "height": 800})
     show(page, make(tmp_path / "tape.db", talk), tmp_path, rows="calls")
-    assert places(page) == ["1.1", "1.3", "1.4", "1.10"]  # what belongs to no call is in one row
+    assert places(page) == ["1.1", "1.3", "1.4", "1.10"]  # messages without a call are in one row
     row = page.locator("[data-place='1.4']")
     row.locator(".line").get_by_text("forty-two").wait_for()
     assert row.locator(".line").text_content() == '{"x":1} → forty-two'

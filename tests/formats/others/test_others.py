@@ -1,4 +1,4 @@
-"""Other tools' recordings: what is read, what is lost, and a replay to the client that made each one."""
+"""Other tools' recordings: their messages, their losses, and a replay to the client that made each one."""
 
 from __future__ import annotations
 
@@ -272,7 +272,7 @@ def as_doubles(value: Any) -> Any:
     return json.loads(json.dumps(value), parse_int=float)
 
 
-# Whatever there is in a file --------------------------------------------------------------------------------
+# Any content of a file --------------------------------------------------------------------------------------
 
 
 def test_for_an_unknown_format_the_tried_ones_are_named(tmp_path: Path) -> None:

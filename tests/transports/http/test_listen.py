@@ -431,7 +431,7 @@ def test_a_connection_stays_open_for_a_while_after_each_answer(monkeypatch: pyte
         (posted("/x", more="Origin: http://evil.test\r\n"), 403, "POST /x with 403: requests of pages"),
         (posted("/x", more="Sec-Fetch-Site: cross-site\r\n"), 403, "from other sites are refused"),
         (b"CONNECT a:1 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", 405, "CONNECT is not served here"),
-        (b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 400, "chunks of the request"),
+        (b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 400, "the chunks of"),
     ],
 )
 def test_a_refused_request_is_answered_and_noted(data: bytes, status: int, reason: str) -> None:

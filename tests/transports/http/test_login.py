@@ -1,4 +1,4 @@
-"""Rewriting a login: URLs of servers, as the client is to see them, and back."""
+"""Rewriting a login: URLs of servers into URLs for the client, and back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Session ids, which tell every worker the owner of a session, and the memory of ended sessions."""
+"""Session ids, which show every worker the owner of a session, and the memory of ended sessions."""
 
 from __future__ import annotations
 
