@@ -293,7 +293,7 @@ def test_replay_writes_nothing_and_works_in_parallel(tmp_path: Path) -> None:
     [
         (["--ignore", "params"], "a JSONPath starts with $"),
         (["--session", "newest"], "neither latest, all nor"),
-        (["--speed", "-1"], "not in the range"),
+        (["--speed", "-1"], "is not a number of 0 or more"),
         (["--repeats", "often"], "is not one of"),
         (["--report", "/nonexistent/x"], "cannot write /nonexistent/x"),
     ],
