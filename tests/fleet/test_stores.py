@@ -123,6 +123,7 @@ def test_a_signed_url_that_has_expired(bucket: Bucket) -> None:
     assert "was denied" in said and "/a.db?..." in said
 
 
+@pytest.mark.slow
 def test_a_bucket_that_fails_is_asked_again_but_not_for_ever(bucket: Bucket) -> None:
     bucket.faults.append(fail)
     assert "status 500" in refused("s3://team/a.db")

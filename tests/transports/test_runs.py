@@ -108,6 +108,7 @@ def test_rewrite_replaces_a_cassette_once_in_a_run(agent: Agent) -> None:
     assert agent.run(agent.command("none")) == LIVE
 
 
+@pytest.mark.slow
 def test_rewrite_keeps_all_connections_of_a_run_that_overlap(agent: Agent) -> None:
     make_cassette(agent.tape, [("client", call(1, "old")), ("server", result(1))])
     with started(agent.command("rewrite"), env=environment("r")) as slow:
@@ -130,6 +131,7 @@ def test_a_run_may_be_named_where_processes_do_not_tell(agent: Agent) -> None:
     assert agent.run(named, STORY[:3]) + agent.run(named, STORY[3:]) == LIVE
 
 
+@pytest.mark.slow
 def test_an_empty_name_is_no_run(agent: Agent) -> None:
     agent.run(agent.command("once"), STORY[:1], "")
     assert sessions(agent.tape)[0].run is None
@@ -151,6 +153,7 @@ def test_commands_of_a_shell_are_no_run(agent: Agent, tmp_path: Path) -> None:
     assert [session.run for session in sessions(agent.tape)] == [None]
 
 
+@pytest.mark.slow
 def test_a_run_that_was_replayed_records_no_more(agent: Agent) -> None:
     once, none = agent.command("once"), agent.command("none")
     said = agent.connect([(once, STORY[0]), (once, STORY[1]), (none, STORY[0]), (once, STORY[1])])

@@ -144,6 +144,7 @@ def test_the_recipe_that_compares_branches_fails_at_breaking_changes_and_passes_
     assert b"::error title=input-required-property-added" in done.stdout
 
 
+@pytest.mark.slow
 def test_the_recipe_for_a_summary_writes_it_and_passes(desk: Desk) -> None:
     recorded_anew(desk, desk.next)
     done = tried(recipes("GitHub Actions", "run")[2], desk, desk.same)
@@ -226,6 +227,7 @@ def test_updating_reports_the_changes_unless_quiet(desk: Desk) -> None:
     assert tried(update.replace("--update", "--update --fail-on never"), desk, desk.same).returncode == 0
 
 
+@pytest.mark.slow
 def test_a_session_is_named_behind_the_cassette(desk: Desk) -> None:
     done = tried("mcp-tape verify 'tapes/my-server.db#1' -- my-server", desk, desk.same)
     assert (done.returncode, b"tapes/my-server.db#1" in done.stdout) == (0, True)
