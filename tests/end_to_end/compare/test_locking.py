@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.support import provision
 from tests.support.diffs import Talk, hello, listing, taped, tool
 from tests.support.many import comparison, rows
 from tests.support.running import MCP_TAPE, run
@@ -101,6 +102,21 @@ def test_a_question_asked_differently_breaks_nothing(tmp_path: Path, locked: str
     assert all("ask NEW with the capabilities of OLD" in entry["why"] for entry in found["unknown"])
 
 
+@pytest.mark.slow
+def test_the_reference_server_is_never_called_broken(tmp_path: Path) -> None:
+    """Locked as a client with no, one and all capabilities, and checked as each of them: no false errors."""
+    server, clients = [str(provision.everything())], ("none", "sampling", ALL)
+    for locked in clients:
+        path = f"{locked.partition(',')[0]}.lock"
+        lock(tmp_path, "-o", path, "--capabilities", locked, "--", *server)
+        for asked in (None, *clients):
+            more = ["--capabilities", asked] if asked else []
+            done = run([*MCP_TAPE, "lock", "--check", path, *more, "--json", "--", *server], cwd=tmp_path)
+            found = comparison(done.stdout)
+            assert found["counts"]["error"] == 0, (locked, asked, done.stdout)
+            assert done.returncode == 0, (locked, asked, found["unknown"])
+
+
 def test_a_server_of_the_modern_era_is_locked_and_checked(tmp_path: Path) -> None:
     server = [sys.executable, "-c", MODERN]
     lock(tmp_path, "-o", "mcp.lock", "--", *server)
@@ -139,6 +155,16 @@ def test_an_update_shows_the_changes_and_locks_anew(tmp_path: Path) -> None:
     lock(tmp_path, "-o", "mcp.lock", "--", *wary("a", "b"))
     assert b"tool-removed" in lock(tmp_path, "--check", "mcp.lock", "--update", "--", *wary("a"), code=1).stdout
     assert b"no changes" in lock(tmp_path, "--check", "mcp.lock", "--", *wary("a")).stdout
+
+
+def test_an_update_asks_with_the_capabilities_of_the_lock(tmp_path: Path) -> None:
+    lock(tmp_path, "-o", "mcp.lock", "--capabilities", "roots,ui", "--", *wary("a", "b"))
+    lock(tmp_path, "--check", "mcp.lock", "--update", "--", *wary("a"), code=1)
+    entry = entries(tmp_path)["wary"]
+    assert {*entry["client"]["capabilities"]} == {"roots", "extensions"}
+    assert [other["client"]["capabilities"] for other in entry["otherClients"]] == [{}]
+    lock(tmp_path, "--check", "mcp.lock", "--update", "--capabilities", "none", "--", *wary("a"))
+    assert entries(tmp_path)["wary"]["client"] == {"capabilities": {}}
 
 
 @pytest.mark.slow
