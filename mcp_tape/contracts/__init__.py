@@ -2,9 +2,9 @@
 
 Owns the rules of a breach. Knows nothing of how findings are printed or raised.
 
-terms.py   contracts as people write them, with the filters of `show`
-run.py     the sessions of a cassette, or the calls of a test, against a contract
-audit.py   server texts that try to steer a model
-why.py     why a run hung or failed
-context.py the cost to a model of each tool's definition and results
+    terms     contracts as people write them, with the filters of `show`
+    breaches  the sessions of a cassette, or the calls of a test, against a contract
+    audit     server texts that try to steer a model
+    reasons   why a run hung or failed
+    context   the cost to a model of each tool's definition and results
 """
