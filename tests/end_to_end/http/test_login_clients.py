@@ -6,6 +6,7 @@ import contextlib
 import os
 import shutil
 import sys
+from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -14,7 +15,18 @@ import pytest
 from tests.support import provision
 from tests.support.http import ask
 from tests.support.http_running import INITIALIZED, call, recording, replaying
-from tests.support.running import WAIT, in_background, receive, receive_line, record, run, send, started, until
+from tests.support.running import (
+    MCP_TAPE,
+    WAIT,
+    in_background,
+    receive,
+    receive_line,
+    record,
+    run,
+    send,
+    started,
+    until,
+)
 
 CLIENTS = ("mcp1", "mcp2", "ts1", "ts2")
 SERVER = Path(__file__).parents[2] / "servers" / "guarded.py"
@@ -29,9 +41,36 @@ class Guarded:
         self.origin = self.url = ""
 
     def leaks(self, *texts: bytes) -> list[str]:
+        """The secrets that a text contains, as they are or in base64."""
         issued = self.secrets.read_text().split()
         assert len(issued) > 4
-        return [secret for secret in issued for text in texts if secret.encode() in text]
+        return [secret for secret in issued for text in texts if any(one in text for one in spellings(secret))]
+
+
+def spellings(secret: str) -> Iterator[bytes]:
+    yield secret.encode()
+    for before in range(3):  # bytes that precede the secret in a group of three
+        coded = b64encode(b"\0" * before + secret.encode())
+        yield coded[4 * (before > 0) : -4]
+
+
+# What people make of a recording, by file name.
+OUTPUTS = ("jsonl", "txt", "md", "har", "otlp.json", "perfetto.json", "html", "copy.db")
+
+
+def written_outputs(tape: Path, place: Path) -> list[bytes]:
+    """All that the commands print and write about a tape."""
+    commands = [("show", "--all"), ("show", "--json", "--all"), ("ls", "--json"), ("stats",), ("check", "--audit")]
+    printed = [run([*MCP_TAPE, name, str(tape), *options]) for name, *options in commands]
+    printed.append(run([*MCP_TAPE, "query", str(tape), "select * from frames"]))
+    for form in OUTPUTS:
+        done = run([*MCP_TAPE, "convert", str(tape), str(place / f"made.{form}")])
+        assert done.returncode == 0, done.stderr
+        printed.append(done)
+    assert all(done.stdout + done.stderr for done in printed)
+    files = [file.read_bytes() for file in place.rglob("made.*") if file.is_file()]
+    assert len(files) >= len(OUTPUTS)
+    return [*files, *(done.stdout + done.stderr for done in printed)]
 
 
 @contextlib.contextmanager
@@ -78,15 +117,17 @@ def calls(client: str) -> list[str]:
 @pytest.mark.parametrize("manner", MANNERS)
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_client_logs_in_through_the_recorder(client: str, manner: str, tmp_path: Path) -> None:
-    tape, tools = tmp_path / "tape.db", calls(client)
+    tape, tools, home = tmp_path / "tape.db", calls(client), tmp_path / "home"
+    home.mkdir()
     with guarded(tmp_path, *MANNERS[manner]) as server:
-        with recording(tape, server.url) as recorder:
+        with recording(tape, server.url, HOME=str(home), TMPDIR=str(home)) as recorder:
             output = printed(client, recorder.url, *tools)
             recorder.stop()
             said = recorder.said.encode()
-        kept = [file.read_bytes() for file in tmp_path.iterdir() if file != server.secrets]
-        assert server.leaks(*kept, said) == []
-        assert server.leaks(output) != []  # the tool has told the client, and the tape has not
+        made = written_outputs(tape, tmp_path) if client == "mcp2" else []
+        kept = [file.read_bytes() for file in tmp_path.rglob("*") if file.is_file() and file != server.secrets]
+        assert server.leaks(*kept, *made, said) == []
+        assert len(server.leaks(output)) > 6  # the tool gave them to the client, and not to the tape
     assert b"logged in" in output
     tools = [tool for tool in tools if tool != "leak"]
     with replaying(tape, "--strict", code=1) as replay:  # `leak` is unplayed
@@ -157,7 +198,9 @@ def test_mcp_remote_behind_the_recorder_leaves_no_token_on_the_tape(tmp_path: Pa
                 process.stdin.close()
                 process.wait(WAIT)
         assert b"ada" in b"".join(got)
-        assert server.leaks(tape.read_bytes()) == []
+        assert server.leaks(*written_outputs(tape, tmp_path), tape.read_bytes()) == []
+    replayed = run([*MCP_TAPE, "replay", str(tape)], b"\n".join([hello, *more, b""]))
+    assert replayed.stdout.splitlines() == [line.strip() for line in got]
 
 
 # Authorization servers of others -------------------------------------------------------------------------
