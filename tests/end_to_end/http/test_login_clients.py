@@ -35,16 +35,11 @@ MANNERS = {"same": ("--uses", "100"), "apart": ("--apart", "--issuer", "--uses",
 STEPS = (b"logged in", b"a token")
 
 
-class Guarded:
-    def __init__(self, place: Path) -> None:
-        self.secrets = place / "secrets"
-        self.origin = self.url = ""
-
-    def leaks(self, *texts: bytes) -> list[str]:
-        """The secrets that a text contains, as they are or in base64."""
-        issued = self.secrets.read_text().split()
-        assert len(issued) > 4
-        return [secret for secret in issued for text in texts if any(one in text for one in spellings(secret))]
+def leaks(secrets: Path, *texts: bytes) -> list[str]:
+    """The secrets that a text contains, as they are or in base64."""
+    issued = secrets.read_text().split()
+    assert len(issued) > 4
+    return [secret for secret in issued for text in texts if any(one in text for one in spellings(secret))]
 
 
 def spellings(secret: str) -> Iterator[bytes]:
@@ -88,18 +83,16 @@ def serving(place: Path, command: Sequence[str]) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def guarded(place: Path, *options: str) -> Iterator[Guarded]:
-    """A server that needs a login."""
-    found = Guarded(place)
-    with serving(place, [sys.executable, str(SERVER), str(found.secrets), *options]) as found.origin:
-        found.url = f"{found.origin}/mcp"
-        yield found
+def guarded(place: Path, *options: str) -> Iterator[str]:
+    """The origin of a server that needs a login, and writes its secrets to a file beside the tape."""
+    with serving(place, [sys.executable, str(SERVER), str(place / "secrets"), *options]) as origin:
+        yield origin
 
 
-def printed(client: str, url: str, *tools: str) -> bytes:
+def printed(client: str, url: str, *tools: str, **environ: str) -> bytes:
     if client.startswith("ts") and not provision.has_node():
         pytest.skip("needs node and npm")
-    done = run([*provision.login_client(client), url, *tools], env=os.environ | {"NO_PROXY": "*"})
+    done = run([*provision.login_client(client), url, *tools], env=os.environ | {"NO_PROXY": "*"} | environ)
     assert done.returncode == 0, done.stderr.decode(errors="replace")
     return done.stdout
 
@@ -117,17 +110,17 @@ def calls(client: str) -> list[str]:
 @pytest.mark.parametrize("manner", MANNERS)
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_client_logs_in_through_the_recorder(client: str, manner: str, tmp_path: Path) -> None:
-    tape, tools, home = tmp_path / "tape.db", calls(client), tmp_path / "home"
+    tape, secrets, home, tools = tmp_path / "tape.db", tmp_path / "secrets", tmp_path / "home", calls(client)
     home.mkdir()
-    with guarded(tmp_path, *MANNERS[manner]) as server:
-        with recording(tape, server.url, HOME=str(home), TMPDIR=str(home)) as recorder:
+    with guarded(tmp_path, *MANNERS[manner]) as origin:
+        with recording(tape, f"{origin}/mcp", HOME=str(home), TMPDIR=str(home)) as recorder:
             output = printed(client, recorder.url, *tools)
             recorder.stop()
             said = recorder.said.encode()
         made = written_outputs(tape, tmp_path) if client == "mcp2" else []
-        kept = [file.read_bytes() for file in tmp_path.rglob("*") if file.is_file() and file != server.secrets]
-        assert server.leaks(*kept, *made, said) == []
-        assert len(server.leaks(output)) > 6  # the tool gave them to the client, and not to the tape
+        kept = [file.read_bytes() for file in tmp_path.rglob("*") if file.is_file() and file != secrets]
+        assert leaks(secrets, *kept, *made, said) == []
+        assert len(leaks(secrets, output)) > 6  # the tool gave them to the client, and not to the tape
     assert b"logged in" in output
     tools = [tool for tool in tools if tool != "leak"]
     with replaying(tape, "--strict", code=1) as replay:  # `leak` is unplayed
@@ -145,7 +138,7 @@ def test_a_client_logs_in_through_the_recorder(client: str, manner: str, tmp_pat
 def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tape without a login."""
     place = tmp_path_factory.mktemp("plain")
-    with guarded(place) as server, recording(place / "tape.db", server.url) as recorder:
+    with guarded(place) as origin, recording(place / "tape.db", f"{origin}/mcp") as recorder:
         printed("mcp2", recorder.url, "whoami", "whoami", "whoami")
     return place / "tape.db"
 
@@ -179,16 +172,16 @@ def test_mcp_remote_behind_the_recorder_leaves_no_token_on_the_tape(tmp_path: Pa
     about = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}
     hello = call(0, "initialize", **about)
     own = {"BROWSER": "true", "MCP_REMOTE_CONFIG_DIR": str(home), "HOME": str(home), "NO_PROXY": "*"}
-    with guarded(tmp_path) as server:
-        command = record(tape, [str(remote), server.url, "--allow-http"])
+    with guarded(tmp_path) as origin:
+        command = record(tape, [str(remote), f"{origin}/mcp", "--allow-http"])
         with started(command, env=os.environ | own) as process:
             assert process.stdin and process.stdout and process.stderr
             send(process.stdin, hello + b"\n")
             page = b""
-            while not page.startswith(f"{server.origin}/authorize?".encode()):
+            while not page.startswith(f"{origin}/authorize?".encode()):
                 page = receive_line(process.stderr)
                 assert page, "mcp-remote has ended"
-            back = ask(server.origin, verb="GET", to=page.decode().strip().removeprefix(server.origin))
+            back = ask(origin, verb="GET", to=page.decode().strip().removeprefix(origin))
             where = (back.header("location") or "").replace("localhost", "127.0.0.1")
             with in_background(lambda: receive(process.stderr or 0)):
                 assert ask(where, verb="GET", to="/" + where.split("/", 3)[3]).status == 200
@@ -198,7 +191,7 @@ def test_mcp_remote_behind_the_recorder_leaves_no_token_on_the_tape(tmp_path: Pa
                 process.stdin.close()
                 process.wait(WAIT)
         assert b"ada" in b"".join(got)
-        assert server.leaks(*written_outputs(tape, tmp_path), tape.read_bytes()) == []
+        assert leaks(tmp_path / "secrets", *written_outputs(tape, tmp_path), tape.read_bytes()) == []
     replayed = run([*MCP_TAPE, "replay", str(tape)], b"\n".join([hello, *more, b""]))
     assert replayed.stdout.splitlines() == [line.strip() for line in got]
 
@@ -229,8 +222,12 @@ def test_a_client_logs_in_at_authorization_servers_of_others(other: str, client:
     if not provision.has_node():
         pytest.skip("needs node and npm")
     tape, tools = tmp_path / "tape.db", ("whoami", "later", "whoami")
+    secrets = tmp_path / "secrets"
     with serving(tmp_path, OTHERS[other]()) as origin, recording(tape, f"{origin}/mcp") as recorder:
-        output = printed(client, recorder.url, *tools)
+        output = printed(client, recorder.url, *tools, LOGIN_SECRETS=str(secrets))
+        recorder.stop()
+        said = recorder.said.encode()
+    assert leaks(secrets, said, *(file.read_bytes() for file in tmp_path.iterdir() if file != secrets)) == []
     assert b"logged in" in output and answers(output) == [b"whoami ada"] * 2
     with replaying(tape, "--auth", "--strict") as replay:
         again = printed(client, replay.url, *tools)
