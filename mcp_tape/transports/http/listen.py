@@ -227,6 +227,9 @@ class HttpRequest:
 
     async def pieces(self) -> AsyncIterator[bytes]:
         """The body, as it comes. ClientLeftError: it is not whole."""
+        if self.body:
+            yield self.body  # it was collected
+            return
         self.send_continue()
         while True:
             if self._arrived:

@@ -14,7 +14,7 @@ import pytest
 
 from tests.support import provision
 from tests.support.http import ask
-from tests.support.http_running import INITIALIZED, call, recording, replaying
+from tests.support.http_running import INITIALIZED, call, listening, recording, replaying
 from tests.support.running import (
     MCP_TAPE,
     WAIT,
@@ -160,6 +160,24 @@ def test_a_client_gets_over_a_fault_of_its_login(client: str, fault: str, plain:
     assert done.stdout.count(b"whoami ada") == 3, done.stderr.decode()
     logins = 1 if "token-expired" in fault and has_refreshed else 2
     assert done.stdout.count(b"logged in") == logins
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("client", ["mcp1", "mcp2"])
+def test_a_client_logs_in_once_a_miss_needs_the_live_server(client: str, tmp_path: Path) -> None:
+    tape, tools = tmp_path / "tape.db", ("whoami", "leak", "erase")
+    with guarded(tmp_path, "--apart", "--issuer") as origin:
+        with recording(tape, f"{origin}/mcp") as recorder:
+            printed(client, recorder.url, "whoami")
+        words = ("use", str(tape), "--url", f"{origin}/mcp", "--mode", "new_episodes", "--listen", "127.0.0.1:0")
+        with listening(*words) as both:
+            output = printed(client, both.url, *tools, LOGIN_SECRETS=str(tmp_path / "new"))
+            both.stop()
+            said = both.said.encode()
+    assert answers(output) == [b"whoami ada", b"erase erased"] and b"logged in" in output
+    assert leaks(tmp_path / "new", tape.read_bytes(), said) == []
+    with replaying(tape) as replay:
+        assert answers(printed(client, replay.url, *tools)) == answers(output)
 
 
 @pytest.mark.slow
