@@ -54,7 +54,10 @@ def test_a_line_equals_the_line_of_show(page: Page, tmp_path: Path) -> None:
         spaced = call(number, "a", text=words, more=[1, {"x": 2.50}])
         talk.client(spaced).client(json.dumps(json.loads(spaced), separators=(",", ":")).encode())
         talk.server(said(number, words))
-    assert lines_of(page, make(tmp_path / "tape.db", talk), tmp_path)
+    side = {"event": "side", "verb": "GET", "path": "/icon.png", "status": 200, "type": "image/png"}
+    talk.add("server", json.dumps(side).encode(), "side-1", "control")
+    assert lines_of(page, make(tmp_path / "tape.db", talk), tmp_path)[-1] == "image/png"
+    assert "GET /icon.png 200 on side-1" in page.locator("#rows .row").last.inner_text()
 
 
 @pytest.mark.slow
