@@ -72,6 +72,7 @@ _SECTIONS = {
         "merge-reports": "Merge the reports of a sharded run.",
     },
     "More": {
+        "schema": "Print the JSON Schema of output, reports, locks, stubs and text cassettes.",
         "demo": "Watch it record, replay, miss a call and find a breaking change.",
     },
 }
