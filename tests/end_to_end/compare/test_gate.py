@@ -66,7 +66,7 @@ def test_one_run_writes_several_reports(tmp_path: Path, old: str) -> None:
     (row,) = map(json.loads, (tmp_path / "rows.jsonl").read_text().splitlines())
     assert row["counts"]["error"] == 1
     sarif = json.loads((tmp_path / "report.sarif").read_text())
-    assert [one["ruleId"] for one in sarif["runs"][0]["results"]][0] == "tool-removed"
+    assert sarif["runs"][0]["results"][0]["ruleId"] == "tool-removed"
     for form, name in (("markdown", "report.md"), ("html", "report.html")):
         assert (tmp_path / name).read_text("utf-8") == mcp_tape(
             tmp_path, "breaking", old, new, "--format", form, code=1
