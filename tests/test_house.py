@@ -22,7 +22,7 @@ ROOMS = """
     wire model redaction cassette record replay transports options api modes
     compare diff verify
     console
-    formats telemetry clients contracts fleet viewer agent testing
+    formats schemas telemetry clients contracts fleet viewer agent testing
     demo start cli pytest_plugin __main__
 """.split()
 
