@@ -7,14 +7,11 @@ import sys
 
 
 def main() -> None:
-    if sys.platform == "win32":
-        sys.exit("mcp-tape: Windows is not supported yet; it runs on Linux, macOS and WSL.")
     _open_outputs()
     from . import start
-    from .transports.signals import signal
+    from .system import calls
 
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # whoever started us may ignore it: nothing could be waited for
-
+    calls.prepare_command()
     code = start.run(sys.argv[1:])
     if code is not None:
         _leave(code)

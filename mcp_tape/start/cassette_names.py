@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-import sys
+
+from ..system import calls
 
 TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def path_for(client_and_server: str) -> str:
 
 def data_cassettes() -> str:
     """The directory for cassettes outside any project."""
-    return os.path.join(_data_directory(), "cassettes")
+    return os.path.join(calls.data_home(), "mcp-tape", "cassettes")
 
 
 def _unique_name(name: str) -> str:
@@ -167,12 +168,3 @@ def _bare_name(subject: str) -> str:
         if name.lower() not in _TOO_GENERAL:
             return name
     return ""
-
-
-def _data_directory() -> str:
-    if sys.platform == "darwin":
-        return os.path.expanduser("~/Library/Application Support/mcp-tape")
-    base = os.environ.get("XDG_DATA_HOME") or ""
-    if not os.path.isabs(base):  # as in the XDG specification
-        base = os.path.expanduser("~/.local/share")
-    return os.path.join(base, "mcp-tape")
