@@ -9,7 +9,13 @@ import sys
 def main() -> None:
     _open_outputs()
     from . import start
+<<<<<<< HEAD
     from .system import calls
+=======
+    from .transports.signals import signal
+
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if it is ignored, as some parents do, exit codes are lost
+>>>>>>> main
 
     calls.prepare_command()
     code = start.run(sys.argv[1:])
@@ -26,21 +32,21 @@ def main() -> None:
 
 
 def _leave(code: int) -> None:
-    """End without the interpreter's end. That takes a tenth of the time of a short replay.
+    """Exit without the interpreter's clean-up, which takes a tenth of the time of a short replay.
 
-    In it, a thread of obstore that still holds an object of Python's aborts: see
-    https://github.com/python/cpython/issues/87135.
+    During clean-up, a thread of obstore that still holds a Python object aborts:
+    https://github.com/python/cpython/issues/87135
     """
     for output in (sys.stdout, sys.stderr):
         try:
             output.flush()
         except (OSError, ValueError):
-            pass  # whoever read it has gone, which the command has said already
+            pass  # the reader has gone; the command has reported it already
     os._exit(code)
 
 
 def _open_outputs() -> None:
-    """Open outputs that were closed, as with `>&-`, at nothing."""
+    """Open outputs that were closed, as with `>&-`, on the null device."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - for as long as we run

@@ -166,7 +166,7 @@ def is_whole(path: str, say: Say, label: str | None = None) -> bool:
 
 
 def holds_whole(cassette: Cassette, say: Say) -> bool:
-    """The same of an open cassette."""
+    """The same for an open cassette."""
     from .cassette.lookup.playable_sessions import finished_sessions, whole_sessions
 
     there = any(finished_sessions(cassette))
@@ -182,7 +182,7 @@ def is_recorded(path: str, label: str | None = None) -> bool:
 
 
 def holds_closed(cassette: Cassette) -> bool:
-    """The same of an open cassette."""
+    """The same for an open cassette."""
     return any(session.extends is None and session.ended_at is not None for session in cassette.each_session())
 
 

@@ -98,7 +98,7 @@ def test_a_package_that_cannot_be_imported_breaks_only_what_it_adds(tmp_path: Pa
 
 
 def test_a_url_that_nobody_reads_is_refused_by_its_scheme() -> None:
-    with pytest.raises(CassetteError, match=r"nothing here reads shelf:// URLs\. There are az://, gs://, http://, "):
+    with pytest.raises(CassetteError, match=r"mcp-tape cannot read shelf:// URLs, only az://, gs://, http://, "):
         Cassette("shelf://secret/a.db")
 
 

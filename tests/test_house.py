@@ -189,7 +189,7 @@ def test_a_public_class_name_occurs_once() -> None:
 def test_a_package_lists_its_files() -> None:
     for path in (path for path in MODULES.values() if path.name == "__init__.py" and path.parent != PACKAGE):
         text = ast.get_docstring(ast.parse(path.read_text("utf-8"))) or ""
-        listed = set(re.findall(r"^    (\w+)/? {2,}\S", text, re.M))
+        listed = set(re.findall(r"^ *(\w+)(?:/|\.py)? {2,}\S", text, re.M))
         there = {other.stem for other in path.parent.glob("*.py")} | {
             other.parent.name for other in path.parent.glob("*/__init__.py")
         }

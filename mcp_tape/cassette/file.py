@@ -34,7 +34,7 @@ class OddRowError(sqlite3.DatabaseError):
 
     def __init__(self, table: str | None = None) -> None:
         which = f"a row of its table {table}" if table else "one of its rows"
-        super().__init__(f"{which} holds what does not belong there")
+        super().__init__(f"{which} has an invalid value")
 
 
 def version_of(db: sqlite3.Connection) -> int:
@@ -233,7 +233,7 @@ def copy_with_journals(path: str, copy: str) -> None:
     path = os.path.realpath(path)
     journals.check(path)
     if journals.super_journal(path) is not None:  # the copy's would lead SQLite back to the original files
-        raise CassetteError(f"{path} cannot be read where it cannot be written: it must be put in order first")
+        raise CassetteError(f"{path} has a journal to apply, but cannot be written; make it and its directory writable")
     for _ in range(_TRIES):
         before = file_state(path)
         shutil.copyfile(path, copy)
@@ -246,7 +246,7 @@ def copy_with_journals(path: str, copy: str) -> None:
         if file_state(path) == before:
             recover(copy)
             return
-    raise CassetteError(f"{path} is being written all the time, and cannot be read where it cannot be written")
+    raise CassetteError(f"{path} is written all the time, so it cannot be copied; try again, or make it writable")
 
 
 def file_state(path: str) -> tuple[int, ...] | None:
@@ -287,7 +287,7 @@ def check(db: sqlite3.Connection, path: str) -> None:
     found = objects(db)
     missing = schema.TABLES - {name for kind, name, _ in found if kind == "table"}
     if missing:
-        raise CassetteError(f"{path} is not a whole cassette: it has no table {', '.join(sorted(missing))}")
+        raise CassetteError(f"{path} is not a complete cassette: it has no table {', '.join(sorted(missing))}")
     if any(kind == "trigger" for kind, _, _ in found):
         raise CassetteError(f"{path} holds SQL triggers, which a cassette never does; it was left alone")
     statements = {sql for *_, sql in found if sql is not None}

@@ -1,8 +1,8 @@
 """Replacing files: the one way to do it.
 
 A new file is made in a private directory beside the old one, under an unpredictable name, and renamed over it when
-complete: `beside`, then `Part.put`. The directory is locked while its maker lives, so that later calls can remove what
-a killed one left.
+complete: `beside`, then `DraftFile.put`. The directory is locked while its maker lives, so that later calls can remove
+the leftovers of a killed one.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class DraftFile:
         """Move to the path if it is free; return whether it was."""
         if os.path.lexists(self.path):
             return False
-        _expect_no_journal(self.path)  # of a database that is gone
+        _expect_no_journal(self.path)  # of a removed database
         try:
             calls.sync(self.file)
             os.link(self.file, self.path)
@@ -101,7 +101,7 @@ class DraftFile:
             unlock(left + LOCK, held)
 
     def hand_over(self) -> str:
-        """Leave it to another process, which makes a `Part` from it. Any other process treats it as a leftover."""
+        """Leave it to another process, which makes a `DraftFile` from it. Any other process treats it as a leftover."""
         self.is_handed_over = True
         return self.file
 

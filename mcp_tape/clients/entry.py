@@ -1,4 +1,4 @@
-"""A server's entry as a value: what it starts, whether it has a tape, and the entry with a tape and without.
+"""A server's entry as a value: its command, its tape if it has one, and the entry with a tape and without.
 
 A tape goes before the server's command: `npx -y x` becomes `mcp-tape record --for NAME -- npx -y x`. So the entry
 itself has all that is needed to remove it. If there were no arguments, our option and its value are one word,

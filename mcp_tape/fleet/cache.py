@@ -94,7 +94,7 @@ def _newest(name: str) -> str:
         return kept.path
     if stores.is_offline():
         if kept is None:
-            raise CassetteError(f"{name} is not in the cache {directory()}, and {OFFLINE} says not to ask for it")
+            raise CassetteError(f"{name} is not in the cache {directory()}; unset {OFFLINE} to fetch it")
         return entry.mark_used(kept)
     if kept is not None:
         return _ask_store(entry, kept)
@@ -118,7 +118,7 @@ def _ask_store(entry: _Entry, kept: Copy | None) -> str:
         except UnreachableError as error:
             hint = f"; to use the local copy, set {OFFLINE}=1" if kept else ""
             raise UnreachableError(f"{error}{hint}") from None
-    raise UnreachableError(f"cannot reach {entry.name}: it says that nothing has changed, and has sent nothing")
+    raise UnreachableError(f"cannot reach {entry.name}: it reports the object as unchanged, but no copy is here")
 
 
 class _BrokenError(Exception):

@@ -1,6 +1,7 @@
-"""Recordings of other tools: the stream that a reader of one yields, and its way onto a cassette.
+"""Recordings of other tools: the stream that a reader yields, and its way onto a cassette.
 
-A stream is a `Begin`, then `Said` and `Happened` in order, then perhaps another `Begin`. A `Lost` may occur anywhere.
+A stream is a `SessionStart`, then `SentBytes` and `HttpEvent` in order, then perhaps another `SessionStart`. A `Loss`
+may occur anywhere.
 Times are microseconds since the session began. All of it is framed, redacted, paired and keyed as if it crossed the
 wire now. The session stores its losses as the reason why it is incomplete.
 
@@ -306,7 +307,7 @@ def _sessions(
 
 
 class _ImportedPart:
-    """The items after one `Begin`: one session or, over HTTP, one for each client.
+    """The items after one `SessionStart`: one session or, over HTTP, one for each client.
 
     A stdio session goes onto the cassette frame by frame. HTTP sessions are mixed in their file, and kept until its
     end.
@@ -333,7 +334,7 @@ class _ImportedPart:
 
     @property
     def why(self) -> str:
-        """Why it is incomplete, in words: first the limits of its format, then what the file lacks."""
+        """Why it is incomplete, in words: first the limits of its format, then the losses of this file."""
         lost = list(dict.fromkeys(self.lost))
         missing = ", ".join(one.what for one in lost if not one.is_damage)
         damage = [one.what for one in lost if one.is_damage]

@@ -50,7 +50,7 @@ def use(file: str, command: tuple[str, ...], values: OptionValues) -> int:
         report_summary(outcome.recorded, name, quiet)
         report_stripped_environment(recording, quiet)
         if outcome.replaces and not quiet:
-            report("the recording before is gone, whether or not its test passed: only pytest tells mcp-tape that")
+            report("the previous recording was replaced, even if its test failed: only pytest reports that to mcp-tape")
         if outcome.goes_on and not quiet:
             report("this run records: its sessions play in this order from the next run on, or with --mode none")
         if outcome.played is not None and (outcome.played.stale or not quiet):

@@ -25,7 +25,7 @@ def check_server(command: tuple[str, ...], values: OptionValues) -> None:
     """Refuse anything but exactly one server, and options that don't fit it."""
     url = values.url
     if not command and not url:
-        raise MisuseError("what should be recorded? Add -- and the server's command, or --url URL")
+        raise MisuseError("which server should be recorded? Add -- and its command, or --url URL")
     if command and url:
         from ..redaction.diagnostics import hide_secrets
 

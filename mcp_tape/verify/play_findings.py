@@ -65,7 +65,7 @@ class VerifiedSession(NamedTuple):
             return self.other_era
         if self.requests == 0:
             return "there was nothing to ask"
-        return "no tool was called, so this says nothing about them" if self.calls and not self.called else ""
+        return "no tool was called, so the tools are unverified" if self.calls and not self.called else ""
 
 
 def failure_differences(verified: VerifiedSession) -> list[SubjectDifference]:
@@ -82,7 +82,7 @@ def _difference(failure: Failure) -> Difference:
 
 
 def complete(comparison: Comparison, verified: VerifiedSession) -> Comparison:
-    """Add what a comparison of recordings cannot see: skipped requests, and failures to record."""
+    """Add the facts that recordings lack: skipped requests, and failures to record."""
     skipped = tuple(OmittedRequest(skipped.request, skipped.why) for skipped in verified.skipped)
     return _drop_skipped(comparison, {entry.what for entry in skipped})._replace(
         unknown=(*comparison.unknown, *unknown(verified), *_unshown_failures(comparison, verified)),

@@ -46,8 +46,8 @@ def test_a_cursor_that_was_never_given_is_refused(cursor: str) -> None:
         number(cursor)
 
 
-def test_a_cursor_behind_the_end_is_refused() -> None:
-    with pytest.raises(ToolError, match="behind the end"):
+def test_a_cursor_beyond_the_end_is_refused() -> None:
+    with pytest.raises(ToolError, match="beyond the end"):
         window(["text"], 5)
     assert window(["text"], 4) == ""
 

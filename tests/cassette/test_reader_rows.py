@@ -69,7 +69,7 @@ class Pair(NamedTuple):
 def test_a_value_of_another_type_is_refused() -> None:
     made = row_maker(Pair, "pairs")
     assert [made((1, text)) for text in ("a", b"a", None)] == [(1, "a"), (1, b"a"), (1, None)]
-    with pytest.raises(OddRowError, match="a row of its table pairs holds what does not belong there"):
+    with pytest.raises(OddRowError, match="a row of its table pairs has an invalid value"):
         made(("1", "a"))
     with pytest.raises(OddRowError, match="one of its rows"):
         row_maker(Pair)((1, 2.5))

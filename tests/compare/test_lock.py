@@ -54,7 +54,7 @@ def test_a_server_that_stays_the_same_passes(cassette: Path, tmp_path: Path) -> 
     path.write_text(locked(cassette), "utf-8")
     code, said = breaking(path, cassette)
     assert code == 0 and "It breaks no client" in said
-    assert "a lock holds what a server offers, and no calls" in said
+    assert "a lock holds a server's lists, and no calls" in said
     again = Lock(path.read_bytes(), str(path))
     assert lock.dump({name: again.version(name) for name in again.names}) == path.read_text("utf-8")
 

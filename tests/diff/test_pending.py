@@ -247,7 +247,7 @@ def test_another_cassette_that_was_put_there_meanwhile_is_left_alone(place: Path
 def test_a_new_recording_of_unknown_origin_replaces_nothing(place: Path) -> None:
     alter(place / "time.db.new", "DROP TABLE verified")
     done = review(place, "--accept-all")
-    assert done.returncode == 1 and "does not say which sessions were verified" in done.stderr
+    assert done.returncode == 1 and "does not name the sessions that were verified" in done.stderr
 
 
 def test_what_goes_with_an_ignored_change_needs_no_decision(tmp_path: Path) -> None:

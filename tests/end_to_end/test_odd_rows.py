@@ -21,7 +21,7 @@ from tests.support.messages import result, tell
 from tests.support.reading import Frames, call, invoke, make, said
 from tests.support.running import MCP_TAPE, WAIT, run
 
-ODD = "holds what does not belong there"
+ODD = "has an invalid value"
 NUMBERS = ("part", "answers", "exchange", "cue")
 TEXTS = ("method", "rpc_id", "name", "status", "key")
 

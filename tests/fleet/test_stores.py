@@ -143,7 +143,7 @@ def test_a_server_that_does_not_say_how_much_it_sends(bucket: Bucket) -> None:
 
     bucket.objects["team/a.db"] = b"some bytes"
     bucket.faults.append(unmeasured)
-    assert "does not say how large it is" in refused(f"{bucket.url}/team/a.db")
+    assert "does not send the size" in refused(f"{bucket.url}/team/a.db")
 
 
 @pytest.mark.slow

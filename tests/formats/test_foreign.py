@@ -36,7 +36,7 @@ def test_what_a_format_never_has_is_shown_and_no_finding(tmp_path: Path) -> None
     assert invoke("convert", tmp_path / "old.jsonl", tmp_path / "new.db").exit_code == 0
     for name in ("old.jsonl", "new.db"):
         result = invoke("check", tmp_path / name)
-        assert result.exit_code == 0 and "nothing was found" in result.stderr
+        assert result.exit_code == 0 and "no problems were found" in result.stderr
         assert result.stdout.endswith(f"{name}: session 1: imported from mcp-rec: text re-serialised\n")
     (found,) = findings(invoke("check", tmp_path / "new.db", "--json").stdout)
     assert (found["what"], found["session"]) == ("import", 1)

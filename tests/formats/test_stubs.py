@@ -137,7 +137,7 @@ def test_arguments_that_do_not_fit_are_refused_as_a_server_does(tmp_path: Path, 
     ("stub", "why"),
     [
         ({"tool": "search", "result": {"hits": "many"}}, "stub 1: the result does not fit the output schema of search"),
-        ({"tool": "search", "result": "text"}, "it has no structure"),
+        ({"tool": "search", "result": "text"}, "no structuredContent"),
         ({"tool": "search", "arguments": {"q": 1}, "result": {"hits": 1}}, "the arguments do not fit the input schema"),
         ({"tool": "find", "result": "x"}, "the lock has no tool find; it has: search"),
     ],

@@ -6,12 +6,13 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_tape.redaction.bodies import Bodies, Hashes, Sizes
 from mcp_tape.redaction.redactor import Redactor
 from mcp_tape.wire import frames, protocol
+from tests.support.fuzzing import examples
 
 KEY = "a key of some length"
 HOW = [Hashes(), Hashes(KEY), Sizes()]
@@ -176,7 +177,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(JSON, st.sampled_from([protocol.CALL, protocol.READ, protocol.LOGGED, "x/y"]), st.sampled_from(HOW))
 def test_any_message_stays_a_message_and_keeps_its_shape(value: Any, method: str, how: Hashes | Sizes) -> None:
     text = message(id=7, method=method, params={"arguments": value})

@@ -18,8 +18,6 @@ from pathlib import Path
 from time import monotonic
 from typing import IO, Any
 
-from hypothesis import settings
-
 from mcp_tape.cassette.reader import Cassette, Session
 from mcp_tape.cassette.text import write as _write  # noqa: F401
 from mcp_tape.cli.commands import ls as _ls  # noqa: F401  (loaded here, as another user may not be able to)
@@ -27,9 +25,6 @@ from mcp_tape.errors import CassetteError
 from mcp_tape.wire.frames import Frame
 from tests.support.forked import MCP_TAPE, start
 from tests.support.warm import WAIT
-
-settings.register_profile("mcp-tape", deadline=None)  # a busy machine is not a failure
-settings.load_profile("mcp-tape")
 
 
 def python(source: str) -> list[str]:

@@ -31,7 +31,7 @@ def test_a_kept_contract_is_silent(cassette: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"filters": ["tool:find"]}, "expect 'tool:find': nothing fits"),
+        ({"filters": ["tool:find"]}, "expect 'tool:find': nothing matches"),
         ({"forbid": "tool:delete_*"}, "forbid 'tool:delete_*': call 4, tools/call delete_all"),
         ({"max": {"tool:search": 1}}, "max 'tool:search<=1': call 3, tools/call search is number 2 of 2"),
         ({"max_duration": 0.0005}, "max-duration 500 µs: call 1, initialize took 1.0 ms"),
@@ -51,7 +51,7 @@ def test_a_broken_contract_says_what_breaks_it(cassette: Path, given: dict[str, 
 
 def test_only_what_this_test_called_counts(cassette: Path) -> None:
     with use_cassette(cassette, mode="none") as tape:
-        with pytest.raises(AssertionError, match="nothing fits\n  called: 0 calls"):
+        with pytest.raises(AssertionError, match="nothing matches\n  called: 0 calls"):
             tape.expect("tool:search")
         answers(tape.command, lines(call(1, "search")))
         tape.expect("tool:search", forbid="tool:delete_all")

@@ -6,11 +6,12 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_tape.wire.channels import STDIO
 from mcp_tape.wire.frames import FrameNumbers, Message, Side, facts, parse
+from tests.support.fuzzing import examples
 
 BIG = "123456789012345678901234567890"
 
@@ -207,7 +208,7 @@ def test_deep_nesting_that_is_no_message_is_noise(text: str) -> None:
 
 
 @given(st.binary(max_size=40) | st.text(st.sampled_from('{}[]":,1 idmethod\\'), max_size=40).map(str.encode))
-@settings(deadline=None, max_examples=300)
+@examples(300)
 def test_any_bytes_are_classified(text: bytes) -> None:
     kind, messages = parse(text)
     assert kind in ("message", "batch", "noise")
@@ -227,7 +228,6 @@ def test_any_bytes_are_classified(text: bytes) -> None:
         },
     )
 )
-@settings(deadline=None)
 def test_the_shape_decides(body: dict[str, Any]) -> None:
     kind, messages = parse(json.dumps(body).encode())
     is_id = isinstance(body.get("id"), (int, str)) and not isinstance(body.get("id"), bool)

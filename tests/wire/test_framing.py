@@ -6,12 +6,13 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_tape.wire.frames import Frame, LedgerEntry, Side
 from mcp_tape.wire.framing import Line, Lines
 from tests.support.decks import OneSession
+from tests.support.fuzzing import examples
 from tests.support.running import frames as frames_on
 from tests.support.streams import Fed, byte_by_byte, pieces, recorded
 
@@ -140,7 +141,7 @@ def test_a_tape_says_that_a_line_was_too_long(monkeypatch: pytest.MonkeyPatch) -
     assert exported([frame for frame, _ in kept], "client") == b"12345678901\n"
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(conversation=conversations())
 def test_a_cassette_keeps_every_stream_exactly(
     tmp_path_factory: pytest.TempPathFactory, conversation: list[Fed]

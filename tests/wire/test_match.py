@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_tape.record.tape import Tape
@@ -213,7 +213,6 @@ values = st.recursive(
 
 
 @given(st.dictionaries(st.text(max_size=5), values, max_size=4), st.randoms(use_true_random=False))
-@settings(deadline=None)
 def test_neither_key_order_nor_layout_changes_a_key(params: dict[str, Any], random: Any) -> None:
     def shuffled(value: Any) -> Any:
         if isinstance(value, dict):

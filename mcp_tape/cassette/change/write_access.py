@@ -36,7 +36,7 @@ class InUseError(CassetteError):
         )
 
 
-class NoChange(Exception):  # noqa: N818 - it is none
+class NoChange(Exception):  # noqa: N818 - not an error
     """Raised within `changed`: leave the cassette unchanged."""
 
 
@@ -229,7 +229,7 @@ def _write_anew(db: sqlite3.Connection, path: str) -> None:
     except sqlite3.Error as error:
         with suppress(sqlite3.Error):
             _checkpoint(db)  # the journal may have filled the disk
-        hint = f"when that is fixed, run: sqlite3 {quote_path(path)} VACUUM"
+        hint = f"fix that, then run: sqlite3 {quote_path(path)} VACUUM"
         raise CassetteError(f"{said}, which could not be rewritten ({error}); {hint}") from None
     if is_read:
         raise CassetteError(

@@ -31,7 +31,7 @@ from ...testing.entries import expand_variables
 from ...transports.process import Around
 from ...verify.probe import Probe, probe, probe_url
 from ...wire.channels import SSE
-from ..click_options import changed_place, json_option
+from ..click_options import SECONDS, changed_place, json_option
 
 _SLOW = 5.0  # seconds; clients begin to give up at ten
 # By whether this is macOS: the command that prints the PATH of the desktop, and the default PATH.
@@ -55,7 +55,7 @@ class Diagnosis(NamedTuple):
     "  mcp-tape doctor cursor --timeout 30 --json",
 )
 @click.argument("about", metavar="[CLIENT|CASSETTE]", required=False, callback=changed_place)
-@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), default=15.0, show_default=True,
+@click.option("--timeout", type=SECONDS, default=15.0, show_default=True,
               metavar="SECONDS", help="The time limit for a server to start and answer.")  # fmt: skip
 @json_option
 def command(about: str | None, timeout: float, as_json: bool) -> None:

@@ -229,11 +229,13 @@ class HttpConnection:
         for _ in range(_MOST_REDIRECTS):
             try:
                 response = await self._client.send(request, stream=True)
-            except httpx2.InvalidURL as error:
-                raise httpx2.RequestError(f"it redirects to an invalid URL ({error})") from None
-            if response.next_request is None:
+            except httpx2.InvalidURL:
+                raise httpx2.RequestError("it redirects to an invalid URL") from None
+            if response.next_request is None and not response.has_redirect_location:
                 return response
             await response.aclose()
+            if response.next_request is None:
+                raise httpx2.RequestError("it redirects to an invalid URL")
             request = response.next_request
             if origin_of(str(request.url)) != origin_of(self._url):
                 shown = request.url.copy_with(userinfo=b"", query=None)  # without what may be secret

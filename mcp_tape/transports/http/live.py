@@ -1,4 +1,4 @@
-"""A live HTTP server beside a replay: misses are asked there, through the proxy that records them."""
+"""A live HTTP server beside a replay: it answers misses, through the proxy that records them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Hear = Callable[[bytes, str | None], None]  # a message, and the name of the event that brought it
 
 _SESSION = protocol.SESSION_HEADER.encode()
-# Headers of the client that are not passed on: about its own connection or session, or ours to set.
+# Client headers that are not passed on: they concern its own connection or session, or we set them.
 _OURS = (b"content-length", b"transfer-encoding", b"accept-encoding", b"accept", b"host", _SESSION)
 _ACCEPTS = {"POST": b"application/json, text/event-stream", "GET": b"text/event-stream"}
 _MOST_REDIRECTS = 3
@@ -45,16 +45,16 @@ class LiveServer(ReplayServer):
         max_body: int | None = None,
     ) -> None:
         super().__init__(stage, stop, aliases, max_body or MAX_BODY)
-        self._lock = ReadLock()  # of nothing: new episodes are recorded into the cassette that plays
+        self._lock = ReadLock()  # locks nothing: new episodes are recorded into the cassette that plays
         self._proxy = proxy
         self._path = path
         self._links: dict[Conversation, _Link] = {}
         self._passed_on = 0  # for clients that have left
-        self._heard: _Link | None = None  # of the client that is being heard
+        self._heard: _Link | None = None  # of the client whose message is being handled
 
     @property
     def passed_on(self) -> int:
-        """The number of calls that the live server was asked."""
+        """The number of calls that went to the live server."""
         return self._passed_on + sum(link.episodes.passed_on for link in self._links.values())
 
     def _end(self, number: str) -> Conversation | None:
@@ -73,7 +73,7 @@ class LiveServer(ReplayServer):
             link = self._links[conversation] = _Link(through, conversation, self._stage)
         self._heard = link
         headers = [one for one in request.headers if self._login is None or one[0] != b"authorization"]
-        left = link.episodes.hear(request.body or b"", headers, parsed)  # our token is for us alone
+        left = link.episodes.hear(request.body or b"", headers, parsed)  # our own token must not reach the live server
         if left is not None:
             parsed = parsed if left is request.body else frames.parse(left)
             self._play(conversation, request, left, parsed, channel)
@@ -93,14 +93,14 @@ class _Link:
         prefix = stage.replays_prefix and not self._is_old
         self.episodes = Episodes(self._begin, stage.note, stage.overhear, strays=False, prefix=prefix)
         self.episodes.attach(conversation.deck)
-        self._endpoint: asyncio.Future[bytes] | None = None  # of HTTP+SSE, to post to
-        self._ready: asyncio.Task[None] | None = None  # has to be through before anything else is sent
+        self._endpoint: asyncio.Future[bytes] | None = None  # of HTTP+SSE: where to post
+        self._ready: asyncio.Task[None] | None = None  # must end before anything else is sent
         self._listens = False
         self._posted: list[ClientCall] = []  # whose answers come on the one stream of HTTP+SSE
         self._tasks: set[asyncio.Task[None]] = set()
 
     def flush(self) -> None:
-        """Perform what was decided."""
+        """Send the messages that are ready."""
         for message in self.episodes.take_for_live():
             before = self._ready or self._start(self._open(message.origin))
             sending = self._start(_after(before, partial(self._send, message, self._leave_event(message.call))))
@@ -148,7 +148,7 @@ class _Link:
                 self.episodes.leave_unanswered(call)
             self._listen_once(headers)  # the call may have been the handshake
         elif message.awaits is not None:
-            self.episodes.settle_awaited(message.awaits)  # or it never will be
+            self.episodes.settle_awaited(message.awaits)  # even if the answer never comes
         self.flush()
 
     def _listen_once(self, headers: Headers) -> None:
@@ -162,7 +162,7 @@ class _Link:
         await self._through.ask("GET", headers, b"", partial(self._receive, None))
         if self._endpoint is not None:
             if not self._endpoint.done():
-                self._endpoint.set_result(self._through.path)  # there is no stream: a POST will show why
+                self._endpoint.set_result(self._through.path)  # no stream; the error of a POST will show why
             for call in self._posted:
                 self.episodes.leave_unanswered(call)
             self.flush()
@@ -181,8 +181,8 @@ class _Link:
         self._overhear(named.encode())
         path = self._through.path_here(self._through.path, named)
         if path is None:
-            self._note(f"the live server wants messages at another server, {named}, which is sent nothing")
-        return path or self._through.path  # a POST will show why
+            self._note(f"the live server's endpoint is on another server, {named}; nothing is sent there")
+        return path or self._through.path  # the error of a POST will show why
 
     def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.ensure_future(work)
@@ -202,11 +202,11 @@ async def _after(ready: asyncio.Task[None], work: Callable[[], Coroutine[Any, An
     await work()
 
 
-# Asking the live server through the proxy that records it, without a client of our own --------------------
+# Requests to the live server through the recording proxy ----------------------------------------------------
 
 
 class LiveSession:
-    """One client's requests to the live server, in a session of their own."""
+    """One client's requests to the live server, in their own session."""
 
     def __init__(self, proxy: Proxy, path: bytes) -> None:
         self._proxy = proxy
@@ -261,7 +261,7 @@ class LiveSession:
 
 
 class _ProxiedRequest:
-    """A request of ours, as the proxy passes on those of clients, and its response."""
+    """A request of ours, in the form that the proxy takes from clients, and its response."""
 
     def __init__(
         self, verb: str, target: bytes, headers: Headers, body: bytes, through: LiveSession, hear: Hear
@@ -307,7 +307,7 @@ class _ProxiedRequest:
             self._hear(*heard)
 
     def abort(self) -> None:
-        pass  # what has come of the response is all that there is
+        pass  # the rest of the response will not come
 
 
 class HttpErrorAnswer(NamedTuple):
@@ -320,7 +320,7 @@ class HttpErrorAnswer(NamedTuple):
 
 def _refuse_redirect(location: str) -> HttpErrorAnswer:
     url = location.partition("?")[0]  # the query may be secret
-    return _error_answer(f"the server redirects to {url}, another server, which was sent nothing")
+    return _error_answer(f"the server redirects to another server, {url}; nothing was sent there")
 
 
 def _error_answer(reason: str) -> HttpErrorAnswer:

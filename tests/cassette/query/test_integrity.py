@@ -39,7 +39,7 @@ def findings(*words: object, code: int = 1) -> list[dict[str, Any]]:
 def test_a_whole_cassette_has_no_findings(tape: Path) -> None:
     result = invoke("check", tape)
     assert (result.exit_code, result.stdout) == (0, "")
-    assert result.stderr == f"mcp-tape: {tape}: nothing was found\n"
+    assert result.stderr == f"mcp-tape: {tape}: no problems were found\n"
 
 
 def test_the_golden_cassettes_are_whole_and_hold_no_secrets() -> None:
@@ -49,11 +49,11 @@ def test_the_golden_cassettes_are_whole_and_hold_no_secrets() -> None:
 @pytest.mark.parametrize(
     ("statement", "said"),
     [
-        ("DROP INDEX derived_key", "the index derived_key is not there"),
-        ("DROP VIEW stderr", "the view stderr is not there"),
+        ("DROP INDEX derived_key", "the index derived_key is missing"),
+        ("DROP VIEW stderr", "the view stderr is missing"),
         ("CREATE TABLE extra (a)", "the table extra does not belong to a cassette"),
         ("CREATE VIEW extra AS SELECT 1", "the view extra does not belong to a cassette"),
-        ("ALTER TABLE facts ADD COLUMN extra", "the table facts is not as it should be"),
+        ("ALTER TABLE facts ADD COLUMN extra", "the table facts differs from a cassette's"),
         ("DELETE FROM sessions", "4 rows of frames belong to no row of sessions"),
         ("UPDATE sessions SET extends = 9", "1 rows of sessions belong to no row of sessions"),
     ],
@@ -65,7 +65,7 @@ def test_a_schema_that_is_not_ours_is_told(tape: Path, statement: str, said: str
 
 def test_a_view_that_is_not_as_it_should_be_is_told(tape: Path) -> None:
     alter(tape, "DROP VIEW stderr", "CREATE VIEW stderr AS SELECT 1")
-    assert [found["message"] for found in findings(tape)] == ["the view stderr is not as it should be"]
+    assert [found["message"] for found in findings(tape)] == ["the view stderr differs from a cassette's"]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from mcp_tape.cassette.reader import Cassette
@@ -19,6 +19,7 @@ from mcp_tape.cassette.writer import Writer
 from mcp_tape.wire.frames import Frame, FrameNumbers
 from mcp_tape.wire.ledger import Ledger
 from tests.support.decks import FACTS
+from tests.support.fuzzing import examples
 from tests.support.golden import GOLDEN
 from tests.support.running import MCP_TAPE, frames, is_one_file, run, sessions
 from tests.support.texts import STARTED, documents, everything, hidden, layouts, odd, over_http, several, tape
@@ -81,7 +82,7 @@ def clear(path: Path) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(FRAMES, st.fixed_dictionaries({}, optional=SAID), st.fixed_dictionaries({}, optional=ENDED))
 def test_whatever_was_recorded_comes_back(
     tmp_path: Path, said: list[Any], facts: dict[str, Any], ended: dict[str, Any]

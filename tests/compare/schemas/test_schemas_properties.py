@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from mcp_tape.compare.changes import Difference
 from mcp_tape.compare.rule_table import LEVELS, RULES, Level
 from mcp_tape.compare.schemas import compare_input, compare_output
+from tests.support.fuzzing import examples
 from tests.support.schema_strategies import (
     FAMILIES,
     ROOTS,
@@ -29,7 +30,7 @@ from tests.support.schema_strategies import (
 )
 
 SLOW = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
-steady = settings(deadline=None, derandomize=True, database=None, suppress_health_check=SLOW)
+steady = settings(derandomize=True, database=None, suppress_health_check=SLOW)
 
 
 def worst(found: Iterable[Difference]) -> Level:
@@ -57,7 +58,7 @@ def test_a_schema_has_not_changed_against_itself(schema: Any) -> None:
 
 
 @pytest.mark.slow
-@settings(steady, max_examples=120)
+@examples(120, steady)
 @given(ROOTS, st.data())
 def test_the_same_schema_written_in_another_way_has_not_changed(schema: Any, data: st.DataObject) -> None:
     other = data.draw(rewritten(schema))
@@ -109,14 +110,14 @@ def _output_level(family: Family) -> Level:
 
 
 @pytest.mark.slow
-@settings(steady, max_examples=120)
+@examples(120, steady)
 @given(ROOTS, ROOTS, st.data())
 def test_what_no_longer_fits_is_found_between_any_two_schemas(old: Any, new: Any, data: st.DataObject) -> None:
     _check(old, new, data)
 
 
 @pytest.mark.slow
-@settings(steady, max_examples=200)
+@examples(200, steady)
 @given(SCHEMAS, st.data())
 def test_what_no_longer_fits_is_found_where_one_part_has_changed(old: Any, data: st.DataObject) -> None:
     new = data.draw(altered(old))

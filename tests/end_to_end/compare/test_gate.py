@@ -261,7 +261,7 @@ def test_a_cassette_that_is_gone_fails_unless_that_is_meant(repository: Path) ->
     (repository / "tapes" / "b.db").unlink()
     out, _ = based(repository, "tapes", code=1)
     assert "UNKNOWN the cassette: NEW: it is gone" in out
-    assert "it is gone, and was there at main, as --allow-gone allows" in based(repository, "tapes", "--allow-gone")[0]
+    assert "it was removed after main, as --allow-gone allows" in based(repository, "tapes", "--allow-gone")[0]
 
 
 def test_what_compared_nothing_fails(repository: Path) -> None:

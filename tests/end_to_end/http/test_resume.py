@@ -117,7 +117,7 @@ def test_an_event_that_was_never_sent_is_refused_and_told(event: str, replay: Ru
     refused = resumed(replay.url, event, begin(replay.url))
     assert refused.status == 400
     assert "Last-Event-ID" in refused.document["error"]["message"]
-    until(lambda: "which it was never sent" in replay.said, "the note")
+    until(lambda: "which was never sent" in replay.said, "the note")
 
 
 @pytest.mark.slow(quick=1)

@@ -350,7 +350,7 @@ def test_what_counts_all_calls_is_refused_where_clients_share_a_tape(
 
 
 def test_that_each_worker_starts_over_is_said_once_where_clients_share_a_tape(tapes: Path) -> None:
-    note = "each of 2 workers has a tape of its own for clients of the newest protocol"
+    note = "each of 2 workers has its own tape for clients of the newest protocol"
     for tape, options, times in (("modern.db", [], 1), ("modern.db", ["-q"], 0), ("legacy.db", [], 0)):
         with replaying(tapes / tape, "--workers", "2", *options) as replay:
             assert replay.stop() == 0

@@ -16,9 +16,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 
 from mcp_tape.formats import raw
+from tests.support.fuzzing import examples
 from tests.support.reading import invoke
 from tests.support.running import (
     ECHO,
@@ -68,7 +69,7 @@ def kept(cassette: Path, side: str) -> bytes:
 
 
 @pytest.mark.slow
-@settings(max_examples=15)
+@examples(15)
 @given(asked=pieces(), said=pieces())
 @example(asked=[b"\0\r\n", b"\r", b"\xff\xfe\n\n\nno newline"], said=[b"\r", b"\n\0", b"\xc3", b"\xa4\r"])
 @example(asked=[], said=[])

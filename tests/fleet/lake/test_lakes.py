@@ -93,7 +93,7 @@ def test_a_full_disk_is_the_end_of_a_run_and_the_next_one_goes_on(tmp_path: Path
         (found,) = lake(tapes[1:], str(dest))
         assert found.details == {"lake": "unwritten"}
         assert found.notes == (
-            f"cannot write the lake {dest}: No space left on device; what is in it is whole: try again",
+            f"cannot write the lake {dest}: No space left on device; its files are complete: try again",
         )
         assert len(everything(dest)["sessions"]) == 1 and leftovers(dest) == []
         ballast.unlink()

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_tape.cassette.reader import Cassette, Session
 from mcp_tape.errors import CassetteError
 from tests.support import page, provision, sdk
+from tests.support.fuzzing import examples
 from tests.support.peers import PAGE_CALLS, RECORDINGS
 from tests.support.running import MCP_TAPE, run
 from tests.support.sdk_http import replaying
@@ -319,7 +320,7 @@ def opens_or_refuses(path: Path) -> None:
         pass  # any other error fails
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(data=st.data())
 def test_a_damaged_recording_is_read_or_refused(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
     whole = (RECORDINGS / data.draw(st.sampled_from(SMALL))).read_bytes()
@@ -340,7 +341,7 @@ def replaced(value: Any, data: st.DataObject) -> Any:
     return value | {key: replaced(value[key], data)}
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(data=st.data())
 def test_a_recording_with_other_values_is_read_or_refused(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
@@ -357,7 +358,7 @@ def test_a_recording_with_other_values_is_read_or_refused(
     opens_or_refuses(path)
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(st.binary(max_size=200))
 def test_any_bytes_are_read_or_refused(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
     path = tmp_path_factory.getbasetemp() / "bytes"

@@ -7,11 +7,12 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_tape.replay.matching.nearness import MOST, NEAREST, Nearness
 from tests.support.decks import Player, Said, make_cassette
+from tests.support.fuzzing import examples
 
 CITIES = st.sampled_from(["in bern", "in Bern", "IN BERN", "bern please", "bern now", "in basel"])
 ROOTS = st.sampled_from([f"/tmp/tmp{letter * 8}" for letter in "abc"])
@@ -110,7 +111,7 @@ class Model:
         return min(Nearness().of({"arguments": one}, {"arguments": other}), MOST)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(
     st.lists(ARGUMENTS, min_size=1, max_size=6),
     st.lists(ARGUMENTS, max_size=8),

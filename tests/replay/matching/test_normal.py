@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mcp_tape import TapeError
 from mcp_tape.replay.matching.normal import Form, are_random
 from mcp_tape.replay.matching.targets import READY, Normalizer, parse_normalizer
+from tests.support.fuzzing import examples
 
 MAC = "/var/folders/zz/zyxvpxvq6csfxvn_n0000000000000/T"
 
@@ -192,7 +193,7 @@ SETS = st.lists(st.sampled_from([*READY, "numbers:0.5"]), max_size=7)
 APART = st.lists(st.tuples(PIECES, st.sampled_from([" ", ", ", "\n", '"', "="])).map("".join), max_size=6).map("".join)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.recursive(APART, lambda inner: st.lists(inner, max_size=3)), SETS)
 @example("/TMP/x", ["paths", "case"])
 @example("/tmp/tmpab12cd34//tmp/x", ["paths"])
@@ -204,7 +205,7 @@ def test_normalizing_is_idempotent(value: Any, names: list[str]) -> None:
     assert made.read(shape)[0] == shape
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(VALUES, SETS)
 def test_a_value_is_the_same_as_itself(value: Any, names: list[str]) -> None:
     made = form(*names)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import h11
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_tape.transports.http.listen import HttpRequest, Serving, _Connection
@@ -280,7 +280,6 @@ def requests(draw: st.DrawFn) -> bytes:
     return b"\r\n".join([b" ".join((verb, target, version)), *lines, b"", body])
 
 
-@settings(deadline=None)
 @given(st.lists(requests(), min_size=1, max_size=3), st.data())
 def test_connections_are_read_alike_however_they_are_cut(several: list[bytes], data: st.DataObject) -> None:
     whole = b"".join(several)
