@@ -9,13 +9,7 @@ import sys
 def main() -> None:
     _open_outputs()
     from . import start
-<<<<<<< HEAD
     from .system import calls
-=======
-    from .transports.signals import signal
-
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if it is ignored, as some parents do, exit codes are lost
->>>>>>> main
 
     calls.prepare_command()
     code = start.run(sys.argv[1:])

@@ -83,7 +83,7 @@ def prepare_command() -> None:
     """Prepare this process to run a command."""
     from ..light import signal
 
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # our caller may ignore it: then nothing could be waited for
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if it is ignored, as some parents do, exit codes are lost
 
 
 def is_gone(error: OSError) -> bool:
