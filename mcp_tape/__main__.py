@@ -36,7 +36,7 @@ def _leave(code: int) -> None:
             output.flush()
         except (OSError, ValueError):
             pass  # the reader has gone; the command has reported it already
-    os._exit(code)
+    os._exit(code if code < 1 << 31 else code - (1 << 32))  # Windows has codes of 32 bits, and this takes signed ones
 
 
 def _open_outputs() -> None:

@@ -121,4 +121,4 @@ def path_of(pattern: str, environ: Mapping[str, str], platform: str | None = Non
     home, config, xdg = calls.config_homes(environ, platform)
     codex = environ.get("CODEX_HOME") or os.path.join(home, ".codex")
     filled = pattern.format(config=config, xdg=xdg, codex=codex)
-    return home + filled[1:] if filled.startswith("~/") else filled
+    return os.path.normpath(home + filled[1:] if filled.startswith("~/") else filled)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 HAS_PROC = os.path.isdir("/proc/self")  # as on Linux
+HAS_FORK = REPLACES_OPEN_FILES = True
 SHARES_PORTS = sys.platform == "linux"  # evenly, with SO_REUSEPORT
 REBIND = (2 if SHARES_PORTS else 4), 1  # SO_REUSEADDR: a port whose last connections are still closing
 SAFE_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK  # of a file that may be anything

