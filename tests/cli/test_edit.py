@@ -86,7 +86,7 @@ def test_unedited_frames_stay_byte_for_byte(place: Path, make: Callable[[Path], 
     path = make(place / "tape.db")
     number = sessions(path)[-1].id
     before, said = everything(path), frames(path)
-    last = "# Lines that begin with # are left out.\n"
+    last = "# Lines that begin with # are ignored.\n"
     assert "1 frame added" in edit(path, last, f"{last}@new server stderr\n| one more\n")
     new, *rest = frames(path)
     assert new.text == b"one more"
@@ -168,7 +168,7 @@ def test_removed_text_is_nowhere_in_the_file(place: Path) -> None:
 def test_frames_can_be_added_and_removed(place: Path) -> None:
     path = odd(place / "tape.db")
     added = '@new server\n{\n  "id": 4,\n  "result": {}\n}\n@new server stderr\n| a line\n'
-    told = edit(path, "# Lines that begin with # are left out.\n", added)
+    told = edit(path, "# Lines that begin with # are ignored.\n", added)
     assert "2 frames added" in told
     first, second, *_ = frames(path)
     assert (first.seq, first.text, first.kind, first.eol) == (1, b'{"id":4,"result":{}}', "message", b"\n")

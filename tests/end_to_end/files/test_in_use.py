@@ -135,7 +135,7 @@ def test_hidden_values_are_in_no_byte_during_a_recording(path: Path) -> None:
 def test_people_are_asked_to_redact_again_after_the_recording(path: Path) -> None:
     with recording(path):
         told = invoke("redact", path).stderr
-    assert "hidden in" in told and "run this again when that has ended" in told
+    assert "hidden in" in told and "run this again when the recording has ended" in told
 
 
 def test_a_dry_run_only_reads(path: Path) -> None:

@@ -156,7 +156,7 @@ def test_new_episodes_goes_to_the_tape_first_even_after_a_miss(vcr: Vcr) -> None
     done = vcr.run("new_episodes", HELLO + lines(call(2, "b"), call(1, "a")))
     assert values(done)[1] == ["tools/call", 2]
     assert call(1, "a") not in vcr.heard()
-    assert b"grew by 1 call; 1 answer after a live call is from the old tape; to record all anew" in done.stderr
+    assert b"grew by 1 call; 1 answer after a live call is from the old tape; to record everything again" in done.stderr
 
 
 def test_replay_prefix_makes_the_live_server_the_calls_before_the_miss(vcr: Vcr) -> None:
