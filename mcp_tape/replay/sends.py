@@ -81,6 +81,7 @@ class Refuse(NamedTuple):
     call: ClientCall
     body: bytes = b""
     content_type: str = "text/plain"
+    challenge: str = ""  # the header WWW-Authenticate
 
 
 class Reset(NamedTuple):

@@ -142,6 +142,7 @@ def test_without_a_file_search_and_stats_read_all_cassettes(tmp_path: Path) -> N
             answer(tool, tmp_path, **arguments, session=1)
 
 
+@pytest.mark.slow
 def test_cassettes_that_are_not_read_count_for_the_room_of_an_answer(tmp_path: Path, huge: Path) -> None:
     """Cassettes before and after the point where the answer is full."""
     place = tmp_path.joinpath(*["d" * 100] * 3)
@@ -154,6 +155,7 @@ def test_cassettes_that_are_not_read_count_for_the_room_of_an_answer(tmp_path: P
     assert len(all_values("stats", "calls", place)) == len(objects("stats", place / "a.db"))
 
 
+@pytest.mark.slow
 def test_the_pages_of_a_search_on_several_cassettes_go_on_where_the_last_one_ended(tmp_path: Path, huge: Path) -> None:
     for name in ("a.db", "b.db"):
         shutil.copy(huge, tmp_path / name)
@@ -171,6 +173,7 @@ def test_diff_is_that_of_the_command() -> None:
     assert json.loads("".join(map(text_of, found))) == json.loads(surface)
 
 
+@pytest.mark.slow
 def test_query_gives_the_rows_of_the_command() -> None:
     sql = "SELECT seq, tool, error, arguments FROM tool_calls WHERE tool <> :t"
     (shown,) = objects("query", path_of("demo"), sql, "-p", "t", "forecast")
@@ -224,6 +227,7 @@ def test_a_whole_number_may_be_written_with_a_point() -> None:
     assert answer("show_exchange", path_of("demo"), seq=6.0) == answer("show_exchange", path_of("demo"), seq=6)
 
 
+@pytest.mark.slow
 def test_a_query_can_only_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the rules of the command; `tests/cassette/query/test_sql.py` has the statements that they refuse."""
     monkeypatch.chdir(tmp_path)
@@ -235,6 +239,7 @@ def test_a_query_can_only_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert Path(tape).read_bytes() == before and [path.name for path in tmp_path.iterdir()] == ["demo.db"]
 
 
+@pytest.mark.slow
 def test_a_query_has_a_bound_of_memory() -> None:
     with pytest.raises(QueryError, match="more memory than it may use"):
         answer("query", path_of("demo"), sql="SELECT zeroblob(300000000) || ''")
@@ -300,12 +305,14 @@ def test_a_huge_query_goes_on_where_it_stopped_and_cuts_long_values_with_a_word(
         answer("query", huge, sql=f"SELECT {wide}")
 
 
+@pytest.mark.slow
 def test_more_stderr_than_is_read_is_not_left_out_silently(huge: Path) -> None:
     text = "".join(map(text_of, pages("show_exchange", huge, seq=2 * MANY + 3)))
     assert "line 999\n" in text and "line 1000\n" not in text
     assert text.endswith("[There is more on stderr: call show_session with filter kind:stderr]\n")
 
 
+@pytest.mark.slow
 def test_many_sessions_and_cassettes_are_listed_in_parts(tmp_path: Path) -> None:
     tape = tmp_path / "0.db"
     for _ in range(120):

@@ -69,6 +69,7 @@ def test_it_is_replayed(repository: Path, tmp_path: Path) -> None:
     assert done.returncode == 0 and b'"old"' in done.stdout
 
 
+@pytest.mark.slow
 def test_its_client_is_verified(repository: Path) -> None:
     server = ["--", sys.executable, "-m", "mcp_tape", "replay", V1]
     done = run([*MCP_TAPE, "verify", V1, "--allow-writes", *server])

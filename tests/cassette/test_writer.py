@@ -248,6 +248,7 @@ os._exit(1)
     assert not is_one_file(path)
 
 
+@pytest.mark.slow
 def test_a_killed_recorders_cassette_is_read_and_tidied_up(tmp_path: Path) -> None:
     path = tmp_path / "tape.db"
     left_by_a_killed_recorder(path)
@@ -257,6 +258,7 @@ def test_a_killed_recorders_cassette_is_read_and_tidied_up(tmp_path: Path) -> No
 
 
 @linux_only
+@pytest.mark.slow
 def test_a_killed_recorders_cassette_is_read_where_nothing_may_be_written(tmp_path: Path) -> None:
     path = tmp_path / "locked" / "tape.db"
     path.parent.mkdir()

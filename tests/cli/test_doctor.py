@@ -62,6 +62,7 @@ def test_a_wrapped_server_is_asked_itself(doctor: Doctor, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("old", [False, True])
+@pytest.mark.slow
 def test_a_server_at_a_url_is_asked_there_wrapped_or_not(doctor: Doctor, tmp_path: Path, old: bool) -> None:
     with serving(old=old) as live:
         plain = {"type": "sse" if old else "http", "url": live.url, "headers": {"X-Api-Key": SECRET}}
@@ -121,6 +122,7 @@ DESKTOP = ".config/Claude/claude_desktop_config.json"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the file is elsewhere")
+@pytest.mark.slow
 def test_a_desktop_client_has_not_the_path_of_the_shell(doctor: Doctor, tmp_path: Path) -> None:
     tools = Path(sys.executable).parent
     echo = ["mcp-tape", "replay", str(CASSETTES / "demo.db")]  # on the shell's PATH only

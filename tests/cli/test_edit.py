@@ -267,6 +267,7 @@ def test_another_session_may_still_be_recorded(place: Path) -> None:
     assert any(b"pong" in f.text for f in frames(path, 1))
 
 
+@pytest.mark.slow
 def test_on_a_terminal_one_may_edit_again(place: Path) -> None:
     path = odd(place / "tape.db")
     flag = place / "flag"

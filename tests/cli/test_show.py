@@ -385,6 +385,7 @@ def test_every_message_of_a_long_session_is_shown_once(long: Path) -> None:
     assert [int(line[:7]) for line in lines("show", long)] == list(range(1, 20_001))
 
 
+@pytest.mark.slow
 def test_the_first_lines_need_only_the_first_block(long: Path) -> None:
     asked: list[str] = []
     with Cassette(long) as cassette:
@@ -403,6 +404,7 @@ def following(tmp_path: Path) -> Iterator[Any]:
         yield process
 
 
+@pytest.mark.slow
 def test_a_recording_is_followed_from_before_it_begins_to_its_end(tmp_path: Path, following: Any) -> None:
     assert b"there is no cassette at" in receive_line(following.stderr)
     recording = Recording(tmp_path / "tape.db")

@@ -270,6 +270,7 @@ def test_a_call_of_a_session_that_goes_on_is_none_until_it_is_slow(tape: Path) -
 
 
 @pytest.mark.parametrize("signal", ["SIGTERM", "SIGINT"])
+@pytest.mark.slow
 def test_a_signal_that_stops_the_recorder_is_on_the_tape(tape: Path, signal: str) -> None:
     with started(record(tape, SERVER, "-q")) as process:
         assert process.stdin and process.stdout

@@ -331,6 +331,7 @@ def test_at_a_terminal_each_change_is_asked_for(place: Path) -> None:
     assert listed(place) == [".git", ".mcp-tape-ignore", "time.db"]
 
 
+@pytest.mark.slow
 def test_at_a_terminal_one_can_reject_skip_and_leave(place: Path) -> None:
     code, screen = at_a_terminal(place, ["s", "q"])
     assert code == 1 and "still pending" in screen
@@ -341,6 +342,7 @@ def test_at_a_terminal_one_can_reject_skip_and_leave(place: Path) -> None:
     assert listed(place) == [".git", "time.db"]
 
 
+@pytest.mark.slow
 def test_at_a_terminal_one_can_go_back_and_nothing_is_done_before_the_last_word(place: Path) -> None:
     asked = len(prints(place))
     before = (place / "time.db").read_bytes()

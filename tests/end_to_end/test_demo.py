@@ -30,6 +30,7 @@ def step(shown: str, title: str) -> str:
     return next(part for part in shown.strip().split("\n\n") if part.startswith(title))
 
 
+@pytest.mark.slow
 def test_the_demo_shows_a_call_progress_a_server_request_and_an_error(shown: str) -> None:
     assert " → #3   tools/call forecast" in shown
     assert shown.count("notifications/progress") == 2

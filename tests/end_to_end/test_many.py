@@ -62,6 +62,7 @@ def test_one_that_is_damaged_is_a_finding_among_twenty(tapes: Path) -> None:
     }
 
 
+@pytest.mark.slow
 def test_one_is_printed_as_many_are(tapes: Path) -> None:
     code, out, err = told(tapes, "check", "tapes")
     assert code == 3 and err == "mcp-tape: 21 cassettes: 19 passed, 1 failed, 1 unreadable\n"

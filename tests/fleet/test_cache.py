@@ -155,6 +155,7 @@ def test_offline_without_a_copy_says_so(demo: Bucket, monkeypatch: pytest.Monkey
     assert demo.requests == []
 
 
+@pytest.mark.slow
 def test_a_copy_is_not_played_behind_the_user_s_back_when_the_bucket_fails(demo: Bucket) -> None:
     read()
     demo.faults.append(fail)
@@ -165,6 +166,7 @@ def test_a_copy_is_not_played_behind_the_user_s_back_when_the_bucket_fails(demo:
 # Faults ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_bucket_that_fails_every_third_request_is_read(demo: Bucket, url: str) -> None:
     demo.faults.append(every_third(demo))
     for _ in range(7):

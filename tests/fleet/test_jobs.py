@@ -49,6 +49,7 @@ def test_an_error_is_an_outcome_and_the_others_go_on(jobs: int) -> None:
     assert fine == last == ""
 
 
+@pytest.mark.slow
 def test_a_process_that_dies_is_an_outcome_and_the_others_go_on() -> None:
     found = failures("kill", "a", "segfault", "b", "exit", "c")
     assert found[1::2] == ["", "", ""]

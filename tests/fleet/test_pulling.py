@@ -130,6 +130,7 @@ def test_an_object_that_does_not_match_its_name_is_not_kept(tapes: Bucket, tmp_p
 
 
 @pytest.mark.parametrize("name", ["a/../x.db", "a//x.db", "a/./x.db", "a/x\n.db", "a/b/../../x.db"])
+@pytest.mark.slow
 def test_a_name_that_no_file_can_have_leads_nowhere_and_stops_no_other(
     bucket: Bucket, tmp_path: Path, name: str
 ) -> None:

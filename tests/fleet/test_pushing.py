@@ -171,6 +171,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(many, "_PAUSES", (0.0, 0.0, None))
 
 
+@pytest.mark.slow
 def test_a_bucket_that_fails_every_third_request_gets_all(bucket: Bucket, tmp_path: Path) -> None:
     """Some of the failed requests were carried out: the objects are found to exist."""
     copies(tmp_path, 12)

@@ -14,7 +14,8 @@ import pytest
 
 from mcp_tape.errors import CassetteError
 from mcp_tape.fleet import cache, stores
-from tests.support.bucket import Answer, Bucket, Request, deny, fail, served
+from tests.support.bucket import Answer, Bucket, Request, deny, fail, flood, served
+from tests.support.forked import SCRIPT
 from tests.support.golden import path_of
 from tests.support.running import MCP_TAPE, run
 
@@ -123,6 +124,7 @@ def test_a_signed_url_that_has_expired(bucket: Bucket) -> None:
     assert "was denied" in said and "/a.db?..." in said
 
 
+@pytest.mark.slow
 def test_a_bucket_that_fails_is_asked_again_but_not_for_ever(bucket: Bucket) -> None:
     bucket.faults.append(fail)
     assert "status 500" in refused("s3://team/a.db")
@@ -211,3 +213,40 @@ def test_without_obstore_the_error_names_the_extra(bucket: Bucket, monkeypatch: 
 
     monkeypatch.setattr(builtins, "__import__", imported)
     assert "pip install 'mcp-tape[remote]'" in refused("s3://team/a.db")
+
+
+FLOODED = [
+    ("ls s3://team/", 200, 3), ("pull s3://team/tapes here", 200, 3), ("ls s3://team/a.db", 403, 3),
+    ("pull s3://team/a.db here", 403, 4), ("push DEMO s3://team/tapes", 403, 4), ("lake DEMO s3://team/lake", 403, 1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("words", "status", "code"), FLOODED)
+def test_an_answer_larger_than_memory_is_refused(
+    bucket: Bucket, tmp_path: Path, words: str, status: int, code: int
+) -> None:
+    bucket.objects["team/a.db"] = path_of("demo").read_bytes()
+    bucket.faults.append(flood(status))
+    limited = ["sh", "-c", 'ulimit -v 4000000; exec "$@"', "sh", *SCRIPT]
+    done = run([*limited, *words.replace("DEMO", str(path_of("demo"))).split()], cwd=tmp_path)
+    assert b"more than 268.4M, and not an object" in done.stdout + done.stderr
+    assert done.returncode == code and list(tmp_path.glob("here/*")) == []
+
+
+def test_a_listing_that_never_ends_is_refused(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It repeats its first page for ever, or goes on without any object."""
+    page = "<Contents><Key>{}</Key><LastModified>2026-11-01T12:30:00.000Z</LastModified><Size>1</Size></Contents>"
+    pages = "".join(map(page.format, range(1000)))
+
+    def again(request: Request, answer: Answer) -> None:
+        more = "<IsTruncated>true</IsTruncated><NextContinuationToken>again</NextContinuationToken>"
+        answer.body = f"<ListBucketResult>{more}{pages}</ListBucketResult>".encode()
+
+    bucket.faults.append(again)
+    monkeypatch.setattr(stores, "_MOST_OBJECTS", 5000)
+    with pytest.raises(stores.StoreError, match="lists more than 5,000 objects; give a longer prefix"):
+        stores.list_objects("s3://team/")
+    pages = ""
+    monkeypatch.setattr(stores, "LONGEST", 0.5)
+    with pytest.raises(stores.UnreachableError, match="no answer in time"):
+        stores.list_objects("s3://team/")

@@ -135,6 +135,7 @@ def test_agents_read_the_given_urls_and_no_other(bucket: Bucket, place: Path) ->
     assert bucket.verbs() == ["GET"]
 
 
+@pytest.mark.slow
 def test_verify_plays_a_remote_cassette_and_leaves_nothing(bucket: Bucket, place: Path) -> None:
     bucket.objects["team/demo.db"] = DEMO
     tape(
@@ -158,6 +159,7 @@ def test_a_page_shows_a_remote_cassette(bucket: Bucket, place: Path) -> None:
     assert bucket.verbs() == ["GET"]
 
 
+@pytest.mark.slow
 def test_processes_that_work_on_signed_urls_know_them_by_name(bucket: Bucket, place: Path) -> None:
     urls = [f"{bucket.url}/team/tape.db?X-Amz-Signature=f00dcafe&id={number}" for number in range(2)]
     lines = tape("check", *urls, "--jobs", "2", "--json").stdout.splitlines()

@@ -240,6 +240,7 @@ def test_git_shows_changes_of_cassettes_in_words(repository: Repository) -> None
     assert '+      "name": "even",\n' in repository.git("show")
 
 
+@pytest.mark.slow
 def test_other_databases_in_the_repository_still_differ(repository: Repository) -> None:
     repository.setup()
     not_cassettes(repository.place)
@@ -250,6 +251,7 @@ def test_other_databases_in_the_repository_still_differ(repository: Repository) 
     assert "cannot show this" in shown
 
 
+@pytest.mark.slow
 def test_setting_up_twice_changes_nothing_and_it_can_be_undone(repository: Repository) -> None:
     attributes = repository.place / ".gitattributes"
     attributes.write_text("*.png binary\n")
@@ -277,6 +279,7 @@ def test_pending_recordings_are_not_in_git_status(repository: Repository) -> Non
     assert exclude.read_text() == before
 
 
+@pytest.mark.slow
 def test_an_attributes_file_of_ours_alone_goes_away(repository: Repository) -> None:
     repository.setup("--path", "tapes/*.db", "--path", "*.tape")
     lines = (repository.place / ".gitattributes").read_text().splitlines()

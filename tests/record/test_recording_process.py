@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 from mcp_tape.cassette.change.remove import remove
 from mcp_tape.record.rotation import CassetteSeries
 from mcp_tape.record.tape import OpenSession, Tape
@@ -42,6 +44,7 @@ def alive() -> int:
     return sum(type(one) in (Tape, OpenSession) for one in gc.get_objects())
 
 
+@pytest.mark.slow
 def test_sessions_that_have_ended_are_closed_and_forgotten_while_others_go_on(tmp_path: Path) -> None:
     tape = tmp_path / "t.db"
     before = alive()

@@ -232,6 +232,7 @@ def test_a_row_that_cannot_go_on_stays_where_it_is(tmp_path: Path) -> None:
     assert texts(tmp_path) == said_in(said)
 
 
+@pytest.mark.slow
 def test_a_cassette_that_is_not_gone_on_in_after_all_is_left_as_one_file(tmp_path: Path) -> None:
     """The session is removed from a full cassette, which the recorder finds out when it parts from it."""
     size, said = 60_000, [*INTRODUCTION, *calls(0, 100), EXIT]
@@ -254,6 +255,7 @@ def test_a_cassette_that_is_not_gone_on_in_after_all_is_left_as_one_file(tmp_pat
     assert all(is_one_file(path) for path in cassettes(tmp_path))
 
 
+@pytest.mark.slow
 def test_a_flood_is_bounded(tmp_path: Path) -> None:
     said = [*INTRODUCTION, *calls(0, 600), EXIT]
     record_into(row_in(tmp_path, kept=3), said)
@@ -388,6 +390,7 @@ def size_of(path: Path) -> int:
         return int(db.execute("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size").fetchone()[0])
 
 
+@pytest.mark.slow
 def test_a_disk_that_is_full_just_when_the_next_begins_loses_nothing_unsaid(
     small_disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -440,6 +443,7 @@ def test_a_recorder_that_is_killed_at_any_step_leaves_a_row_that_opens(tmp_path:
     assert most > 2
 
 
+@pytest.mark.slow
 def test_sessions_one_after_the_other_lose_no_message(tmp_path: Path) -> None:
     tape = tmp_path / "t.db"
     for number in range(4):

@@ -162,6 +162,7 @@ def test_an_unreadable_source_stops_the_recording(tmp_path: Path, words: list[st
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_the_summary_says_that_the_environment_looks_stripped(tmp_path: Path) -> None:
     command = record(tmp_path / "tape.db", ECHO)
     assert b"--redact-env-from parents" in run(command, ASKED, env=STRIPPED).stderr

@@ -133,6 +133,7 @@ def test_a_secret_in_a_live_request_does_not_reach_stderr_or_the_report_file(tmp
         assert b"hunter2hunter2" not in text
 
 
+@pytest.mark.slow
 def test_a_huge_or_deep_request_still_gets_its_report(tmp_path: Path) -> None:
     deep = (
         '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"search","arguments":'

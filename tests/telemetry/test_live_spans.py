@@ -93,6 +93,7 @@ def test_spans_are_those_of_an_export(tmp_path: Path) -> None:
     assert b"planted" not in b"".join(one.SerializeToString() for one in collector.taken)
 
 
+@pytest.mark.slow
 def test_they_are_sent_while_the_session_goes_on(tmp_path: Path) -> None:
     with collecting() as collector:
 

@@ -20,6 +20,7 @@ def taped(suite: Suite) -> Suite:
     return suite
 
 
+@pytest.mark.slow
 def test_a_swallowed_miss_fails_the_test_and_explains_itself(taped: Suite) -> None:
     taped.test("def test_one(mcp_tape): assert ask(mcp_tape, 'a', 'z') == ['a 1', -32010]\n")
     result = taped.run()

@@ -93,6 +93,7 @@ def test_new_episodes_records_where_there_is_nothing(suite: Suite) -> None:
     assert said(suite.passes("-rP")) == ["['a 1']"]
 
 
+@pytest.mark.slow
 def test_all_appends_a_session_that_plays_from_then_on(recorded: Suite) -> None:
     assert said(recorded.passes("--mcp-record=all", "-rP")) == ["['a 2']"]
     assert len(sessions(recorded.path / PATH)) == 2
@@ -164,6 +165,7 @@ def test_the_old_cassette_survives_a_test_that_does_not_pass(recorded: Suite, mo
     assert recorded.cassettes() == {}
 
 
+@pytest.mark.slow
 def test_the_old_cassette_survives_an_interrupted_run(recorded: Suite) -> None:
     before = recorded.cassettes()
     recorded.test(one("b", more="raise KeyboardInterrupt"))

@@ -26,6 +26,7 @@ def test_unplayed_requests_are_ignored_by_default(taped: Suite) -> None:
     taped.passes("-Werror", "--mcp-unplayed=ignore")
 
 
+@pytest.mark.slow
 def test_unplayed_requests_may_be_a_warning(taped: Suite) -> None:
     taped.test("def test_one(mcp_tape): ask(mcp_tape, 'a')\n")
     result = taped.passes("--mcp-unplayed=warn", passed=1, warnings=1)
@@ -108,6 +109,7 @@ def test_of_a_shared_cassette_the_tests_must_play_all_together(taped: Suite, lev
     assert "no test has made" not in result.stdout.str()  # a test that used it failed
 
 
+@pytest.mark.slow
 def test_of_a_tape_of_the_factory_the_tests_must_play_all_together(taped: Suite) -> None:
     both = FACTORY.format(", unplayed='error'") + "def test_one(tape): ask(tape, 'a')\n"
     taped.test(both + "def test_two(tape): ask(tape, 'b')\n")
@@ -123,6 +125,7 @@ def test_of_a_tape_of_the_factory_the_tests_must_play_all_together(taped: Suite)
 # -- orphans
 
 
+@pytest.mark.slow
 def test_orphans_are_the_cassettes_that_no_test_uses(taped: Suite) -> None:
     for name in ("test_it/test_renamed", "test_gone/test_one", "test_it/test_slow", "test_it/test_skipped", "named"):
         taped.record(name, "a")

@@ -74,6 +74,7 @@ def test_it_is_not_kept_when_the_run_stops_before_all_have_recorded(suite: Suite
     assert suite.cassettes() == before
 
 
+@pytest.mark.slow
 def test_a_failing_user_that_asks_for_the_fixture_as_it_runs_counts(suite: Suite) -> None:
     suite.test(f"{MADE}def test_three(request): assert ask(request.getfixturevalue('tape'), 'c') == 0\n")
     suite.run("--mcp-record=once").assert_outcomes(passed=2, failed=1)
@@ -89,6 +90,7 @@ def test_a_name_that_one_test_has_is_recorded_with_it(suite: Suite) -> None:
     assert list(suite.cassettes()) == [PATH]
 
 
+@pytest.mark.slow
 def test_the_factory_gives_the_same_cassette_to_several_fixtures(suite: Suite) -> None:
     suite.test(
         "from conftest import SERVER\n"
@@ -131,6 +133,7 @@ def test_tests_that_record_together_must_agree_on_the_options_that_matter(suite:
     assert suite.cassettes() == {}
 
 
+@pytest.mark.slow
 def test_a_test_that_may_only_replay_does_not_go_live_with_others(suite: Suite) -> None:
     suite.record("shared", "a", "b")
     suite.test(

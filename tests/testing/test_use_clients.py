@@ -137,6 +137,7 @@ asyncio.run(main())
     assert (done.stdout, done.stderr) == (b"2 1\n", b"")
 
 
+@pytest.mark.slow
 def test_clients_at_once_in_one_loop_are_kept_apart(tmp_path: Path) -> None:
     async def at_once(tape: UsedCassette) -> list[list[str]]:
         return await asyncio.gather(*(counted(connect(tape), 3) for connect in HOW.values() for _ in range(2)))
@@ -237,6 +238,7 @@ def test_a_rule_that_raises_raises_in_the_client_of_streams(tmp_path: Path) -> N
         assert (type(error), str(error)) == (LookupError, "in my rule")
 
 
+@pytest.mark.slow
 def test_pauses_are_kept_where_they_are_wanted(tmp_path: Path) -> None:
     """A pause that has begun ends in every transport, without a client message to wake it."""
     with use_cassette(recorded(tmp_path, times=2), "none", faults=["tools/call=delay:20"], speed=10.0) as tape:
@@ -244,6 +246,7 @@ def test_pauses_are_kept_where_they_are_wanted(tmp_path: Path) -> None:
             assert asyncio.run(counted(how(tape), 2)) == ["call 1", "call 2"]
 
 
+@pytest.mark.slow
 def test_an_answer_that_is_due_earlier_is_not_held_up_by_one_that_is_due_later(tmp_path: Path) -> None:
     from mcp import Client
 

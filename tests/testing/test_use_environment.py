@@ -92,6 +92,7 @@ def test_none_of_it_is_needed_to_replay(tape: Path, tmp_path: Path) -> None:
         assert ask(used.command)
 
 
+@pytest.mark.slow
 def test_new_episodes_start_the_server_the_same_way(tape: Path, tmp_path: Path) -> None:
     with use_cassette(tape, command=python(SERVER)) as used:
         run(used.command, HELLO + lines(call(1, "other")), env=FEW)
@@ -144,6 +145,7 @@ def test_it_goes_with_a_command_only() -> None:
     assert done.returncode == 2 and b"--cwd needs a command" in done.stderr
 
 
+@pytest.mark.slow
 def test_in_marks_and_the_fixture(pytester: pytest.Pytester) -> None:
     suite = Suite(pytester)
     suite.write("server.py", SERVER.replace('"result": answer', '"result": {"value": answer}'))

@@ -95,6 +95,7 @@ def test_a_line_that_is_no_call_is_named(tmp_path: Path, line: str) -> None:
 
 
 @pytest.mark.parametrize("era", ["legacy", "modern"])
+@pytest.mark.slow
 def test_a_server_is_recorded_by_calls_alone_and_verified(tmp_path: Path, era: str) -> None:
     done = record(tmp_path, "--call", 'first={"a":1}', "--call", "resources/read={}", era=era)
     assert b"2 of 2 calls answered, 1 error among the answers: t.db" in done.stderr
@@ -113,6 +114,7 @@ def test_calls_come_from_a_file_too(tmp_path: Path) -> None:
     assert asked(tmp_path / "t.db")[-3:] == ["tools/call first", "tools/call first", "ping"]
 
 
+@pytest.mark.slow
 def test_the_recorder_gets_its_options(tmp_path: Path) -> None:
     record(tmp_path, "--env", "API_TOKEN=xyz-not-a-real-one-123", "--note", "--call", "--call=env")
     with Cassette(str(tmp_path / "t.db")) as cassette:
@@ -144,6 +146,7 @@ def test_calls_that_need_a_client_are_refused(tmp_path: Path, words: list[str], 
     assert hint in record(tmp_path, "--call", "first", *words, code=2).stderr
 
 
+@pytest.mark.slow
 def test_a_server_at_a_url_is_recorded_by_calls(tmp_path: Path) -> None:
     record(tmp_path, "--call", 'first={"a":1}')
     server = [*MCP_TAPE, "replay", "-q", "t.db", "--listen", "127.0.0.1:0"]

@@ -52,6 +52,7 @@ def test_the_command_line_points_at_the_place(tape: Path, command: str) -> None:
     assert pointer == " " * 14 + "^"  # 日 and 本 are two columns wide each
 
 
+@pytest.mark.slow
 def test_thousands_of_words_are_no_limit(tape: Path) -> None:
     nowhere = [f"-w{number}" for number in range(1500)]
     assert kept(tape, " ".join(["bern", *nowhere])) == kept(tape, "bern")

@@ -205,6 +205,7 @@ def test_our_own_views_are_all_made_for_the_connection(tape: Path) -> None:
     assert schema.SCHEMA.count("CREATE VIEW") == len(views)
 
 
+@pytest.mark.slow
 def test_a_reader_that_has_seen_enough_ends_an_endless_query(tape: Path) -> None:
     command = [*MCP_TAPE, "query", str(tape), f"{ENDLESS} SELECT i FROM n", "--nl"]
     with started(command) as process:

@@ -61,6 +61,7 @@ def test_a_breaking_change_is_reported_by_the_exit_code(desk: Path) -> None:
     assert gate.endswith("Not shown: 1 info; to see them: --level info\nIt can break clients: 2 errors\n")
 
 
+@pytest.mark.slow
 def test_the_same_server_twice_has_no_changes(desk: Path) -> None:
     assert mcp_tape(desk, "breaking", "old.db", "both.db#1").startswith("no changes")
 
@@ -102,6 +103,7 @@ def test_a_path_that_is_ignored_does_not_count(desk: Path) -> None:
     assert rules(desk, "old.db", "new.db", *ignored) == []
 
 
+@pytest.mark.slow
 def test_a_parameter_that_is_ignored_does_not_keep_calls_apart(desk: Path, tmp_path: Path) -> None:
     client.play(record(tmp_path / "basel.db", DEMO, "-q"), None, client.ELSEWHERE)
     old = str(desk / "old.db")

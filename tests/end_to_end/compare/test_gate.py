@@ -53,6 +53,36 @@ def old(tmp_path: Path) -> str:
     return taped(tmp_path / "old.db", FEW).name
 
 
+# Several reports of one run --------------------------------------------------------------------------------
+
+
+def test_one_run_writes_several_reports(tmp_path: Path, old: str) -> None:
+    new = taped(tmp_path / "new.db", [hello(), listing("tools/list"), call()]).name
+    asked = ["json=rows.jsonl", "markdown=report.md", "junit=report.xml", "sarif=report.sarif", "html=report.html"]
+    (tmp_path / "report.md").write_text("older")
+    words = [word for one in asked for word in ("--also", one)]
+    printed = mcp_tape(tmp_path, "breaking", old, new, "--format", "github", *words, code=1)
+    assert printed.startswith("::error title=tool-removed")
+    (row,) = map(json.loads, (tmp_path / "rows.jsonl").read_text().splitlines())
+    assert row["counts"]["error"] == 1
+    sarif = json.loads((tmp_path / "report.sarif").read_text())
+    assert sarif["runs"][0]["results"][0]["ruleId"] == "tool-removed"
+    for form, name in (("markdown", "report.md"), ("html", "report.html")):
+        assert (tmp_path / name).read_text("utf-8") == mcp_tape(
+            tmp_path, "breaking", old, new, "--format", form, code=1
+        )
+    assert 'name="mcp-tape.code" value="1"' in (tmp_path / "report.xml").read_text("utf-8")
+
+
+@pytest.mark.parametrize("wrong", ["text=a", "markdown", "markdown=", "=a"])
+def test_a_further_report_needs_a_format_and_a_file(tmp_path: Path, old: str, wrong: str) -> None:
+    done = run([*MCP_TAPE, "diff", old, old, "--also", wrong], cwd=tmp_path)
+    assert done.returncode == 2
+    assert (
+        f"{wrong!r} is not FORMAT=FILE; the formats: json, markdown, github, html, junit, sarif" in done.stderr.decode()
+    )
+
+
 # Additions -------------------------------------------------------------------------------------------------
 
 
@@ -69,6 +99,7 @@ def test_a_live_server_is_asked_for_every_list_that_it_declares_to_its_end(tmp_p
     assert {"a:1", "a:2", "greet"} <= come
 
 
+@pytest.mark.slow
 def test_never_means_never_unless_nothing_was_compared(tmp_path: Path, old: str) -> None:
     broken: Talk = [hello(capabilities={}), call(error={"code": -32602, "message": "gone"})]
     never = ("verify", old, "--allow-writes", "--fail-on", "never")
@@ -187,6 +218,7 @@ def test_unused_lines_are_reported_in_one_sentence(tmp_path: Path, broken: list[
     assert shown.count("unused here") == 1 and "9 lines of .mcp-tape-ignore unused here: " in shown
 
 
+@pytest.mark.slow
 def test_a_line_that_one_of_several_cassettes_uses_is_not_called_unused(tmp_path: Path, broken: list[str]) -> None:
     taped(tmp_path / "same.db", FEW)
     ignored = [f"capability-added {name}\n" for name in ("server", "tool nobody")]
@@ -233,6 +265,7 @@ def test_every_cassette_is_compared_with_its_old_version(repository: Path, paths
     assert "tool-removed" in out and out.count("no changes") == 1
 
 
+@pytest.mark.slow
 def test_the_verdict_on_several_is_not_that_on_the_last(repository: Path) -> None:
     out, err = based(repository, "tapes")
     assert out.endswith("It breaks no client\n") and err == "mcp-tape: 2 cassettes: 2 passed\n"
@@ -308,6 +341,7 @@ def test_a_server_that_cannot_be_asked_is_in_the_document(tmp_path: Path, old: s
         assert found["what"] == "server" and "no-such-server" in found["message"]
 
 
+@pytest.mark.slow
 def test_two_directories_are_compared_by_name(tmp_path: Path) -> None:
     for name in ("old", "new"):
         (tmp_path / name).mkdir()

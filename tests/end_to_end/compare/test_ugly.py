@@ -63,6 +63,7 @@ def test_the_exit_code_counts_even_if_the_reader_has_gone(broken: tuple[str, str
         assert process.stderr and process.stderr.read() == b""
 
 
+@pytest.mark.slow
 def test_a_closed_output_is_no_traceback(broken: tuple[str, str]) -> None:
     done = run(["sh", "-c", 'exec "$@" >&-', "-", *MCP_TAPE, "breaking", *broken])
     assert (done.returncode, done.stderr) == (1, b"")

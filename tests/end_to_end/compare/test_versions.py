@@ -202,6 +202,7 @@ def test_the_families_show_most_rules() -> None:
     assert seen <= RULES.keys()
 
 
+@pytest.mark.slow
 def test_surface_and_calls_are_the_two_halves(desk: Path) -> None:
     both, surface, calls = (
         {change["fingerprint"] for change in changes(desk / "offers", "1.db", "2.db", *words)}

@@ -148,6 +148,7 @@ def test_a_python_snippet_compiles(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", blocks("python", marked=True))
+@pytest.mark.slow
 def test_a_python_example_runs(text: str) -> None:
     exec(compile(text, "example", "exec"), {})
 
@@ -259,6 +260,7 @@ def test_the_readme_is_short_and_ci_runs_its_commands() -> None:
     assert test in (ROOT / ".ci" / "run").read_text()
 
 
+@pytest.mark.slow
 def test_the_exit_codes_are_as_documented(tmp_path: Path) -> None:
     tape, text = tmp_path / "tape.db", tmp_path / "notes.txt"
     text.write_text("hello")

@@ -100,10 +100,11 @@ def recorded_anew(desk: Desk, programs: Path, name: str = "my-server") -> None:
     client.play(record(tape, [str(programs / "my-server")], "-q"), requests=LOOK)
 
 
-def recipes(title: str, key: str) -> list[str]:
-    """The commands under a heading of docs/ci.md, except those that install."""
+def recipes(title: str, key: str, page: str = "ci.md") -> list[str]:
+    """The commands in YAML under a heading of a page, except those that install."""
     yaml = pytest.importorskip("yaml")  # comes with pytest-recording
-    blocks = [yaml.safe_load(block["text"]) for block in BLOCK.finditer(under("ci.md", title))]
+    found = BLOCK.finditer(under(page, title))
+    blocks = [yaml.safe_load(block["text"]) for block in found if block["language"] == "yaml"]
     commands = [command for found in valued(blocks, key) for command in (found if isinstance(found, list) else [found])]
     assert commands
     return [command for command in commands if not command.startswith("pip install ")]
@@ -144,6 +145,7 @@ def test_the_recipe_that_compares_branches_fails_at_breaking_changes_and_passes_
     assert b"::error title=input-required-property-added" in done.stdout
 
 
+@pytest.mark.slow
 def test_the_recipe_for_a_summary_writes_it_and_passes(desk: Desk) -> None:
     recorded_anew(desk, desk.next)
     done = tried(recipes("GitHub Actions", "run")[2], desk, desk.same)
@@ -178,6 +180,16 @@ def test_the_pre_commit_hook_stops_a_commit_that_breaks(desk: Desk) -> None:
     assert (done.returncode, b"input-required-property-added" in done.stdout) == (1, True)
     (desk.clone / ".mcp-tape-ignore").write_text("input-required-property-added tool look\n", "utf-8")
     assert tried(hook, desk, desk.same).returncode == 0
+
+
+@pytest.mark.slow(quick=1)
+@pytest.mark.parametrize("key", ["run", "entry"])
+def test_the_recipes_that_check_a_lock_stop_what_breaks(desk: Desk, key: str) -> None:
+    (check,) = recipes("In CI and before a commit", key, "lock.md")
+    assert tried("mcp-tape lock -o mcp.lock -- my-server", desk, desk.same).returncode == 0
+    assert tried(check, desk, desk.same).returncode == 0
+    done = tried(check, desk, desk.next)
+    assert done.returncode == 1 and b"input-required-property-added" in done.stdout
 
 
 @pytest.mark.slow
@@ -226,6 +238,7 @@ def test_updating_reports_the_changes_unless_quiet(desk: Desk) -> None:
     assert tried(update.replace("--update", "--update --fail-on never"), desk, desk.same).returncode == 0
 
 
+@pytest.mark.slow
 def test_a_session_is_named_behind_the_cassette(desk: Desk) -> None:
     done = tried("mcp-tape verify 'tapes/my-server.db#1' -- my-server", desk, desk.same)
     assert (done.returncode, b"tapes/my-server.db#1" in done.stdout) == (0, True)

@@ -138,6 +138,7 @@ def test_people_are_asked_to_redact_again_after_the_recording(path: Path) -> Non
     assert "hidden in" in told and "run this again when the recording has ended" in told
 
 
+@pytest.mark.slow
 def test_a_dry_run_only_reads(path: Path) -> None:
     with recording(path) as live:
         live.ask(call(1, "login", password=PASSWORD))
@@ -211,6 +212,7 @@ def test_a_failed_rewrite_is_reported_and_the_recorder_goes_on(path: Path) -> No
     assert sessions(path)[1].incomplete is None and is_sound(path)
 
 
+@pytest.mark.slow
 def test_there_must_be_room_so_that_the_recorder_has_some(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(write_access, "_SPARE", 1 << 60)
     with recording(path) as live:

@@ -84,6 +84,7 @@ def test_a_request_that_waits_for_its_answer_is_not_a_slow_one(hasty: Running) -
         assert note(14).encode() in listener.chunk()
 
 
+@pytest.mark.slow
 def test_a_recorder_does_not_wait_for_a_head_either(tmp_path: Path) -> None:
     def script(request: Message, wire: Wire) -> None:
         wire.send(answer(result(request.document["id"])))

@@ -1,4 +1,4 @@
-"""Logins recorded through the proxy, and requests beside the conversation, recorded and replayed."""
+"""Logins recorded through the proxy, and side requests, recorded and replayed."""
 
 from __future__ import annotations
 
@@ -253,7 +253,7 @@ def test_a_call_that_needed_a_wider_scope_plays_as_one(tmp_path: Path) -> None:
         assert ask(replay.url, question).body == result(1)
 
 
-# Beside the conversation ---------------------------------------------------------------------------------
+# Side requests -------------------------------------------------------------------------------------------
 
 CARD = b'{"name":"x",  "token":"tk-5fK29x0q7Zb1"}'
 PAGES = {

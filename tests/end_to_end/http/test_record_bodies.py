@@ -71,6 +71,7 @@ PACKED: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
 }
 
 
+@pytest.mark.slow
 def test_a_compressed_answer_is_passed_on_so_and_kept_plain(tmp_path: Path) -> None:
     tape = tmp_path / "tape.db"
     cases = [(how, size) for how in PACKED for size in (10, 3 << 20)]

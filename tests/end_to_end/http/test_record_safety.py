@@ -248,6 +248,7 @@ def test_a_secret_in_the_path_of_a_server_that_is_down_is_not_kept(tmp_path: Pat
 # Trust ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_certificate_is_trusted_when_its_authority_is_named(tmp_path: Path) -> None:
     import trustme  # slow to load
 

@@ -126,6 +126,7 @@ def test_concurrent_clients_with_the_same_ids_are_kept_apart(tmp_path: Path) -> 
     assert exchanged(tape) == {(modern(7, name=name), result(7, name=name)) for name in names}
 
 
+@pytest.mark.slow
 def test_streams_that_are_open_at_the_end_are_marked_so(tmp_path: Path) -> None:
     tape = tmp_path / "tape.db"
     listen = modern("sub", "subscriptions/listen", notifications={})

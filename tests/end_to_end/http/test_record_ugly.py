@@ -182,6 +182,7 @@ def test_a_server_may_close_its_connections_between_requests(tmp_path: Path) -> 
     assert len(upstream.requests) == 20
 
 
+@pytest.mark.slow
 def test_hints_and_statuses_of_the_servers_own_pass(tmp_path: Path) -> None:
     statuses = iter([299, 418, 599, 600, 999])
 

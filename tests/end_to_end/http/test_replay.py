@@ -79,6 +79,7 @@ def begin_session(replay: Running) -> str:
 # The legacy era ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_json_answer_is_one_again(legacy: Running, session: dict[str, str]) -> None:
     listed = ask(legacy.url, call("l", "tools/list"), **session)
     assert (listed.status, listed.header("content-type")) == (200, JSON)

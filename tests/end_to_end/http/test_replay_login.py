@@ -252,7 +252,7 @@ def test_broken_rules_are_reported_and_counted(tape: Path) -> None:
         login = Login(replay.url)
         login.exchange("made-up")
         login.authorize(state="-")
-        assert "refused POST /token with 400: invalid_grant: the code was not given" in replay.said
+        assert "refused POST /token with 400: invalid_grant: the code was never issued" in replay.said
         assert "without a state" in replay.said
         assert "401" not in replay.said
 

@@ -90,6 +90,7 @@ def owner(session: dict[str, str]) -> int:
 # Sessions stay with their worker -------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_session_is_there_on_every_connection(replay: Running, sessions: list[dict[str, str]]) -> None:
     for own in sessions:
         assert {ask(replay.url, LIST, **own).status for _ in range(OFTEN)} == {200}
@@ -399,6 +400,7 @@ def workers_of(replay: Running) -> list[int]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.slow
 def test_a_signal_to_the_first_process_ends_them_all(number: int, tapes: Path) -> None:
     with replaying(tapes / "legacy.db", "--workers", "2") as replay:
         workers = workers_of(replay)
@@ -421,6 +423,7 @@ def test_workers_leave_signals_to_the_first_process(number: int, tapes: Path) ->
         assert workers_of(replay) == workers
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_is_replaced_and_its_sessions_are_gone(tapes: Path) -> None:
     with replaying(tapes / "legacy.db", "--workers", str(WORKERS), code=1) as replay:
         killed, *spared = workers_of(replay)

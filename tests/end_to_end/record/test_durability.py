@@ -97,6 +97,7 @@ def stream_of(cassette: Path, session: int) -> bytes:
     return b"".join(f.text + f.eol for f in frames(cassette, session) if f.sender == "client" and f.kind != "control")
 
 
+@pytest.mark.slow
 def test_an_existing_cassette_gets_one_more_session(tmp_path: Path) -> None:
     cassette = tmp_path / "tape.db"
     for n in range(3):
@@ -142,6 +143,7 @@ def test_a_reader_that_stays_longer_than_the_recorder_tidies_up(tmp_path: Path) 
     assert is_one_file(cassette)
 
 
+@pytest.mark.slow
 def test_a_reader_that_takes_its_time_does_not_lock_recorders_out(tmp_path: Path) -> None:
     cassette = tmp_path / "tape.db"
     data = b"".join(PING % n for n in range(2_000))
@@ -293,10 +295,12 @@ def converses_on_a_full_disk(cassette: Path, **more: object) -> None:
     assert stream(cassette, "client").startswith(PING % 1)
 
 
+@pytest.mark.slow
 def test_on_a_full_disk_the_conversation_goes_on_and_the_session_says_incomplete(small_disk: Path) -> None:
     converses_on_a_full_disk(small_disk / "tape.db")
 
 
+@pytest.mark.slow
 def test_at_the_limit_of_a_files_size_the_conversation_goes_on_and_the_session_says_incomplete(tmp_path: Path) -> None:
     limit = 1 << 20
     converses_on_a_full_disk(

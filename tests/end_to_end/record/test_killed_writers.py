@@ -77,6 +77,7 @@ def test_two_processes_that_open_it_at_once_find_all_messages(tmp_path: Path, se
 
 
 @linux_only
+@pytest.mark.slow
 def test_the_writer_has_the_priority_of_the_relay(tmp_path: Path) -> None:
     """With a lower one it would store nothing for seconds on a busy machine, and a kill of the relay would show
     that."""

@@ -177,6 +177,7 @@ def mcp_tape(*words: object) -> subprocess.CompletedProcess[bytes]:
     return run([*MCP_TAPE, *map(str, words)])
 
 
+@pytest.mark.slow
 def test_recordings_with_hashes_still_compare(tmp_path: Path) -> None:
     one, same = (recorded(tmp_path / f"{name}.db", "--bodies", "hash") for name in "ab")
     other = recorded(tmp_path / "c.db", "--bodies", "hash", said=asked(1) + asked(2, word="other")[len(asked()) :])
@@ -241,6 +242,7 @@ def test_the_output_of_a_hook_is_not_in_the_conversation(tmp_path: Path) -> None
     assert f"--on-rotate: {len(names)} done, 0 failed".encode() in said and b"to std" not in said
 
 
+@pytest.mark.slow
 def test_a_cassette_that_is_handed_on_is_complete(tmp_path: Path) -> None:
     """Its first reader need not write to it: all messages are there, even if a busy recorder had deferred them."""
     place = tmp_path / "look.py"
@@ -293,6 +295,7 @@ def test_a_hanging_hook_is_waited_for_until_its_limit(tmp_path: Path) -> None:
     assert done.returncode == 0 and done.stderr.count(b"--on-rotate has failed for ") == 1
 
 
+@pytest.mark.slow
 def test_if_the_relay_is_killed_the_last_cassette_is_handed_over_all_the_same(tmp_path: Path) -> None:
     log = tmp_path / "log"
     options = ["-q", "--rotate", "60k", "--on-rotate", f"sh -c 'echo {{}} >> {log}'"]
@@ -347,6 +350,7 @@ test $((n % 6)) -ne 3 && cp "$1" "$3" && test $((n % 6)) -ne 0
 """
 
 
+@pytest.mark.slow
 def test_a_hook_that_often_fails_and_a_disk_that_is_full_for_a_while_lose_nothing(tmp_path: Path) -> None:
     log, there, hook = tmp_path / "log", tmp_path / "there", tmp_path / "hook"
     log.mkdir(), there.mkdir()
@@ -386,6 +390,7 @@ def test_a_hook_that_often_fails_and_a_disk_that_is_full_for_a_while_lose_nothin
 # Spans --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_spans_are_sent_while_it_records(tmp_path: Path) -> None:
     with collecting() as collector, started(record(tmp_path / "t.db", SERVER, "--otlp", collector.url)) as process:
         talk(process, 3)

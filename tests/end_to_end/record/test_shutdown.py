@@ -204,6 +204,7 @@ os.read(0, 1)
 """
 
 
+@pytest.mark.slow
 def test_a_grandchild_that_holds_the_pipes_does_not_hold_us(tmp_path: Path) -> None:
     cassette, pid = tmp_path / "tape.db", tmp_path / "pid"
     with gate(tmp_path / "gate") as wait_here:
@@ -328,6 +329,7 @@ def test_a_server_that_ignores_the_signal_is_killed(tmp_path: Path, whom: str) -
     assert (session.exit_code, session.incomplete) == (128 + signal.SIGKILL, None)
 
 
+@pytest.mark.slow
 def test_different_signals_are_each_passed_on(tmp_path: Path) -> None:
     log = tmp_path / "log"
     with recording(tmp_path / "tape.db", [*python(COUNTING), str(log)]) as process:
@@ -367,6 +369,7 @@ def test_every_other_signal_is_passed_on_and_ends_no_process_of_ours(tmp_path: P
     assert log.read_text().split()[-1] == numbers[-1]
 
 
+@pytest.mark.slow
 def test_a_signal_is_not_sent_again_with_the_next_one(tmp_path: Path) -> None:
     log = tmp_path / "log"
     numbers = [str(int(number)) for number in (signal.SIGINT, signal.SIGTERM)]

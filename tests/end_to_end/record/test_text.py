@@ -168,6 +168,7 @@ def test_recorders_that_end_together_leave_one_text(tmp_path: Path, at_once: int
     assert sorted(session.id for session in sessions(tape)) == [1, 2, 3]
 
 
+@pytest.mark.slow
 def test_a_session_that_was_folded_in_is_not_read_twice(tmp_path: Path) -> None:
     """A recorder may be killed between writing the text and removing its database."""
     tape = tmp_path / "tape.jsonl"

@@ -113,6 +113,7 @@ def test_a_last_request_without_a_newline_is_answered(tmp_path: Path) -> None:
     assert run(replay(tape), call(1).encode()).stdout == lines(result(1))
 
 
+@pytest.mark.slow
 def test_a_client_that_sends_everything_before_it_reads_gets_everything(tmp_path: Path) -> None:
     count, payload = 3000, "x" * 500
     said = [turn for n in range(count) for turn in (("client", call(n, n=n)), ("server", result(n, payload)))]
@@ -127,6 +128,7 @@ def test_a_client_that_sends_everything_before_it_reads_gets_everything(tmp_path
         assert process.stdout.read().count(b"\n") == count
 
 
+@pytest.mark.slow
 def test_a_huge_answer_comes_whole(tmp_path: Path) -> None:
     big = result(1, "y" * 20_000_000)
     tape = make_cassette(tmp_path / "tape.db", [("client", call(1)), ("server", big)])
@@ -189,6 +191,7 @@ def test_the_report_takes_any_id_and_name(tmp_path: Path) -> None:
     assert [row["what"] for row in report(log)] == ["miss", "miss", "played", "unplayed"]
 
 
+@pytest.mark.slow
 def test_replays_that_run_at_once_share_a_report(tmp_path: Path) -> None:
     tape = make_cassette(tmp_path / "tape.db", CONCURRENT)
     log = tmp_path / "report.jsonl"
@@ -293,7 +296,7 @@ def test_replay_writes_nothing_and_works_in_parallel(tmp_path: Path) -> None:
     [
         (["--ignore", "params"], "a JSONPath starts with $"),
         (["--session", "newest"], "neither latest, all nor"),
-        (["--speed", "-1"], "not in the range"),
+        (["--speed", "-1"], "is not a number of 0 or more"),
         (["--repeats", "often"], "is not one of"),
         (["--report", "/nonexistent/x"], "cannot write /nonexistent/x"),
     ],

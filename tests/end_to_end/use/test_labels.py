@@ -51,6 +51,7 @@ def two(tmp_path: Path) -> Path:
     return tape
 
 
+@pytest.mark.slow
 def test_diff_and_verify_take_the_server_behind_the_file(two: Path, tmp_path: Path) -> None:
     same = run([*MCP_TAPE, "diff", f"{two}#git", f"{two}#git"])
     other = run([*MCP_TAPE, "diff", f"{two}#git", f"{two}#time"])
@@ -107,6 +108,7 @@ def test_a_miss_does_not_name_requests_of_other_servers(tmp_path: Path) -> None:
     assert json.loads(done.stdout.splitlines()[-1])["error"]["code"] == -32601  # no call of it was recorded
 
 
+@pytest.mark.slow
 def test_once_records_the_server_that_is_new(two: Path) -> None:
     assert use(two, "once", "git") == (["git"], 0)
     assert use(two, "once", "web") == (["web"], 0)
@@ -130,6 +132,7 @@ def test_rewrite_keeps_the_sessions_of_other_servers(two: Path) -> None:
     assert first.started_at > before.started_at
 
 
+@pytest.mark.slow
 def test_servers_that_are_rewritten_at_once_do_not_lose_each_other(two: Path) -> None:
     names = ["git", "time", "web", "mail"]
     threads = [threading.Thread(target=use, args=(two, "rewrite", name)) for name in names]
@@ -140,6 +143,7 @@ def test_servers_that_are_rewritten_at_once_do_not_lose_each_other(two: Path) ->
     assert sorted(session.label or "" for session in sessions(two)) == sorted(names)
 
 
+@pytest.mark.slow
 def test_the_connections_of_a_run_are_counted_for_each_server(vcr: Vcr) -> None:
     def ask(name: str, run_id: str, tool: str) -> Any:
         done = vcr.run("once", HELLO + lines(call(1, tool)), "--server", name, "--run", run_id)

@@ -137,6 +137,7 @@ def test_new_episodes_sends_only_misses_to_the_live_server(vcr: Vcr) -> None:
     assert (second.extends, second.incomplete) == (1, None)
 
 
+@pytest.mark.slow
 def test_new_episodes_are_on_the_tape_the_next_time(vcr: Vcr) -> None:
     script = HELLO + lines(call(1, "a"), call(2, "b"))
     vcr.run("once", HELLO + lines(call(1, "a")))
@@ -211,6 +212,7 @@ def test_a_live_server_that_dies_leaves_no_call_unanswered(vcr: Vcr) -> None:
     assert b"the live server ended without an answer to 1 of its calls" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_call_that_the_live_server_died_of_is_asked_again_once_that_is_mended(vcr: Vcr) -> None:
     vcr.run("once", HELLO)
     vcr.run("new_episodes", HELLO + lines(call(2, "die")))
@@ -291,6 +293,7 @@ def test_the_handshake_of_new_episodes_is_never_unplayed(vcr: Vcr) -> None:
     assert vcr.run("none", script, "--strict").returncode == 0
 
 
+@pytest.mark.slow
 def test_new_episodes_extend_the_first_session_whichever_plays(vcr: Vcr) -> None:
     vcr.run("once", HELLO + lines(call(1, "a")))
     vcr.run("new_episodes", HELLO + lines(call(2, "b")))

@@ -92,6 +92,7 @@ def place(tmp_path: Path) -> Place:
     return place
 
 
+@pytest.mark.slow
 def test_a_program_is_recorded_and_replayed(place: Place) -> None:
     first = place.run(PLACE="Bern", ACME_TOKEN=TOKEN)
     assert first.returncode == 0, first.stderr.decode()
@@ -131,6 +132,7 @@ def test_comments_and_last_commas_are_as_in_vs_code(place: Place) -> None:
     assert head["settings"]["servers"]["git"]["type"] == "stdio"
 
 
+@pytest.mark.slow
 def test_a_miss_is_reported_and_the_exit_code_is_1(place: Place) -> None:
     place.run(PLACE="Bern")
     done = place.run("--mode", "none", TOOL="other")
@@ -141,6 +143,7 @@ def test_a_miss_is_reported_and_the_exit_code_is_1(place: Place) -> None:
     assert b"2 played, 2 missed" in done.stderr
 
 
+@pytest.mark.slow
 def test_the_exit_code_of_the_program_is_ours_and_nothing_is_kept_then(place: Place) -> None:
     done = place.run(PLACE="Bern", CODE="7")
     assert done.returncode == 7
@@ -229,6 +232,7 @@ def test_a_program_is_needed(place: Place) -> None:
     assert done.returncode == 2 and b"which program should run?" in done.stderr
 
 
+@pytest.mark.slow
 def test_options_count_for_all_servers(place: Place) -> None:
     place.run(PLACE="Bern")
     assert place.run("--mode", "none", "--ignore", "$.params.name", TOOL="other").returncode == 0

@@ -72,6 +72,7 @@ def test_several_sessions_are_one_document(desk: Path) -> None:
     assert page.count("<article>") == 3
 
 
+@pytest.mark.slow
 def test_an_annotation_points_at_its_own_cassette(desk: Path) -> None:
     words = ("demo.db", "both.db", "--allow-writes", "--format", "github")
     errors = [line for line in verify(desk, *words, "--", *DEMO, "next", code=1).splitlines() if "::error" in line]

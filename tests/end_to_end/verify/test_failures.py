@@ -44,6 +44,7 @@ def test_the_stderr_of_a_server_is_reported_without_its_secrets(tape: Path, tmp_
     assert failure.stderr[-1].endswith(" [redacted:shape:github]")
 
 
+@pytest.mark.slow
 def test_a_crash_is_no_traceback_on_the_command_line(tape: Path) -> None:
     code, out, err = command(str(tape), "--", *moody("crash"))
     assert code == 1
@@ -70,6 +71,7 @@ def accepting(place: Path, *words: str) -> tuple[int, dict[str, Any]]:
     return code, comparison(out)
 
 
+@pytest.mark.slow
 def test_an_exit_code_after_the_last_answer_is_a_warning_and_can_be_accepted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -88,6 +90,7 @@ def test_an_exit_code_after_the_last_answer_is_a_warning_and_can_be_accepted(
     assert (code, report["changes"], report["unknown"]) == (0, [], [])
 
 
+@pytest.mark.slow
 def test_an_accepted_crash_stays_red_and_the_report_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3]))
     monkeypatch.chdir(tmp_path)
@@ -100,6 +103,7 @@ def test_an_accepted_crash_stays_red_and_the_report_says_why(tmp_path: Path, mon
     ]
 
 
+@pytest.mark.slow
 def test_each_kind_of_crash_has_its_own_fingerprint(tape: Path) -> None:
     prints = set()
     for mood in ("crash", "exit"):
@@ -145,6 +149,7 @@ def test_a_server_that_no_longer_answers_is_left_after_two_calls(tape: Path, tmp
     assert [method for method, *_ in exchanges(done.new_path)] == ["initialize", "tools/list", "tools/call"]
 
 
+@pytest.mark.slow
 def test_a_server_that_does_not_answer_the_handshake_is_left_at_once(tape: Path, tmp_path: Path) -> None:
     done = play(tape, tmp_path / "new", python("import sys; sys.stdin.read()"), timeout=0.5, starting=0.5)
     assert [failure.kind for failure in done.failures] == ["unanswered", "hung"]
@@ -164,6 +169,7 @@ def test_a_flood_is_no_answer(tape: Path, tmp_path: Path) -> None:
     assert [failure.kind for failure in done.failures] == ["unanswered", "unanswered"]
 
 
+@pytest.mark.slow
 def test_a_large_answer_is_read_whole(tape: Path, tmp_path: Path) -> None:
     done = play(tape, tmp_path / "new", moody("big"))
     assert [len(said) for said in answered(done.new_path)] == [3, BIG, 5]

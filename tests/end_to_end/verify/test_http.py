@@ -196,6 +196,7 @@ def test_an_unreachable_server_is_reported_with_exit_code_4(tmp_path: Path) -> N
     assert f"cannot reach {url}" in err
 
 
+@pytest.mark.slow
 def test_a_play_of_which_nothing_is_left_is_a_finding(tmp_path: Path, minting: str) -> None:
     here = Here(Mint())
     Client(here, modern=True).call("create")

@@ -113,6 +113,7 @@ def test_a_server_of_another_era_is_called_so(name: str, is_older: bool, told: s
     assert "seems to speak" not in command(tape, *flags, "--", *python(ONE_ERA.format(not is_older)))[2]
 
 
+@pytest.mark.slow
 def test_a_recording_without_a_request_verifies_nothing(tmp_path: Path) -> None:
     tape = taped(tmp_path / "tape.db", [said(("client", notified("notifications/initialized")))])
     assert play(tape, tmp_path / "new", moody()).empty_reason

@@ -69,6 +69,7 @@ def test_an_updated_session_plays(tape: Path, tmp_path: Path) -> None:
     assert any(b"TWO" in text for text in told)
 
 
+@pytest.mark.slow
 def test_the_changes_are_shown_and_then_the_recording_is_replaced(tape: Path) -> None:
     code, out, err = command(str(tape), "--session", "1", "--update", "--category", "model", "--", *python(BETTER))
     assert (code, said(tape, 1)) == (0, ["ONE"]), err

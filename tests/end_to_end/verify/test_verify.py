@@ -140,6 +140,7 @@ def test_only_the_values_change_in_sent_requests(tmp_path: Path) -> None:
     assert sent(done.new_path)[1] == (ask % "nöw").encode()
 
 
+@pytest.mark.slow
 def test_a_list_that_has_become_shorter_is_not_asked_for_pages_that_it_does_not_have(tmp_path: Path) -> None:
     tape = tmp_path / "tape.db"
     with writing(tape, Moody("paged")) as client:
@@ -252,6 +253,7 @@ def test_secrets_that_are_missing_are_all_named_before_anything_is_started(tmp_p
     assert "MCP_TAPE_SECRET_PASSWORD" not in str(told.value)
 
 
+@pytest.mark.slow
 def test_secrets_are_put_back_as_the_json_around_them_needs_it(tmp_path: Path) -> None:
     tape = secret_tape(tmp_path / "tape.db")
     heard = tmp_path / "heard"
@@ -305,6 +307,7 @@ def test_on_a_terminal_one_sees_how_far_it_is(tmp_path: Path) -> None:
 # Several sessions ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_each_session_is_played_at_a_server_of_its_own(tmp_path: Path) -> None:
     tape, other = (moody_tape(tmp_path / name, "one") for name in ("tape.db", "other.db"))
     moody_tape(tape, "two")

@@ -54,7 +54,10 @@ def test_a_line_equals_the_line_of_show(page: Page, tmp_path: Path) -> None:
         spaced = call(number, "a", text=words, more=[1, {"x": 2.50}])
         talk.client(spaced).client(json.dumps(json.loads(spaced), separators=(",", ":")).encode())
         talk.server(said(number, words))
-    assert lines_of(page, make(tmp_path / "tape.db", talk), tmp_path)
+    side = {"event": "side", "verb": "GET", "path": "/icon.png", "status": 200, "type": "image/png"}
+    talk.add("server", json.dumps(side).encode(), "side-1", "control")
+    assert lines_of(page, make(tmp_path / "tape.db", talk), tmp_path)[-1] == "image/png"
+    assert "GET /icon.png 200 on side-1" in page.locator("#rows .row").last.inner_text()
 
 
 @pytest.mark.slow
@@ -159,7 +162,8 @@ def test_on_paper_there_is_the_selection_and_no_button(page: Page, pages: dict[s
         assert not page.locator(hidden).first.is_visible(), hidden
     page.goto(pages["compared"])
     page.locator("#compare article").wait_for()
-    shown = page.locator("#report details.info .pair").evaluate_all("all => all.map(one => one.checkVisibility())")
+    notes = page.locator("#report details.change.info .lines")
+    shown = notes.evaluate_all("all => all.map(one => one.checkVisibility())")
     assert shown and all(shown)
     assert page.evaluate("document.getElementById('compare').scrollHeight <= document.body.scrollHeight")
 
@@ -366,7 +370,8 @@ def test_tools_surface_and_sessions(page: Page, tmp_path: Path) -> None:
     page.locator("tbody tr").first.click()
     page.wait_for_selector("[data-place='1.1']")
     page.keyboard.press("2")
-    page.locator("tbody tr").first.click()
+    assert page.locator("th[aria-sort]").inner_text() == "what ↓"  # as it was left
+    page.locator("tbody tr").filter(has_text="tools/call x").click()
     page.wait_for_function("() => document.getElementById('count').textContent === '10 of 12'")
 
 

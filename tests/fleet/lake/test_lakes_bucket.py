@@ -35,6 +35,7 @@ def right(tmp_path: Path, tapes: list[str]) -> object:
     return everything(tmp_path / "right")
 
 
+@pytest.mark.slow
 def test_a_lake_in_a_bucket_has_the_same_rows(bucket: Bucket, tapes: list[str], right: object, tmp_path: Path) -> None:
     assert statuses(lake(tapes, "s3://team/lake/")) == ["added", "added"]
     assert everything(fetched(bucket, tmp_path / "got")) == right
@@ -90,6 +91,7 @@ def test_a_place_that_is_not_a_bucket_is_refused(tapes: list[str]) -> None:
     assert found.status == "failed" and "cannot be a lake: that takes s3://" in found.notes[0]
 
 
+@pytest.mark.slow
 def test_a_large_file_is_sent_once(
     bucket: Bucket, tapes: list[str], right: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -112,6 +112,7 @@ def test_a_continued_recording_is_another_source_of_the_same_sessions(dest: Path
     assert set(newest) == recordings  # one of each is everything
 
 
+@pytest.mark.slow
 def test_the_documented_query_takes_the_copy_that_was_redacted(dest: Path, tmp_path: Path) -> None:
     """In either order of adding, and with a redacted message or a redacted command."""
     page = (Path(__file__).parents[3] / "docs" / "lake.md").read_text("utf-8")

@@ -109,6 +109,7 @@ def test_values_read_as_equal_are_equal() -> None:
     assert nearness.of({"a": "x", "b": 1}, {"a": "y", "b": 1}) == 1
 
 
+@pytest.mark.slow
 def test_huge_values_are_compared_in_little_time() -> None:
     lines = [f"line {n} of the text" for n in range(20_000)]
     assert near(lines, [*lines[1:], lines[0]]) == 0.9

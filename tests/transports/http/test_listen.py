@@ -354,6 +354,7 @@ def test_a_response_is_held_up_while_the_client_does_not_read() -> None:
     assert before < after == 400
 
 
+@pytest.mark.slow
 def test_a_request_leaves_nothing_for_the_garbage_collector() -> None:
     async def with_client(client: Client) -> int:
         await client.send(posted("/", "x"))

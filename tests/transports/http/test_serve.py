@@ -73,6 +73,7 @@ def one_call(http: Http) -> None:
     http.answer("post-2", result(1))
 
 
+@pytest.mark.slow
 def test_of_a_session_that_ended_only_numbers_are_kept(tmp_path: Path) -> None:
     path = cassette(tmp_path / "tape.db", one_call)
     stages: list[Stage] = []

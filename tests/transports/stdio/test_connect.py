@@ -88,6 +88,7 @@ def test_a_server_whose_output_is_not_read_can_be_left() -> None:
     assert connection.code is not None
 
 
+@pytest.mark.slow
 def test_a_grandchild_that_keeps_the_pipe_open_is_not_waited_for() -> None:
     source = (
         "import subprocess, sys\n"
