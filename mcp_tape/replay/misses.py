@@ -26,8 +26,8 @@ _READ = 8 << 20  # most bytes of them read, for the same reason
 _SHOWN_PATHS = 8
 _SHOWN_TEXT = 120
 _RUNGS = {
-    "ignore": "equal but for what is ignored",
-    "match_on": "equal in what counts",
+    "ignore": "equal except for ignored parts",
+    "match_on": "equal in the parts that count",
     "normalize": "equal once normalized",
 }
 _TO_DO = "\n  what to do:"
