@@ -332,7 +332,7 @@ class Deck:
         from . import misses
 
         self._replies.append(make_answer(call, "result", misses.legacy_handshake(self._selection, call.message)))
-        self.note("the client is older than the tape: initialize is answered from what the tape knows")
+        self.note("the client is older than the tape: initialize is answered with facts from the tape")
         return True
 
     def _miss(self, call: ClientCall) -> None:
