@@ -203,7 +203,7 @@ def is_bare_participle(name: str) -> bool:
     return name in IRREGULAR or re.fullmatch(r"(?!need|feed|seed|speed)[a-z]+ed", name) is not None
 
 
-def test_functions_are_named_by_verbs_or_by_what_they_return() -> None:
+def test_functions_are_named_by_verbs_or_by_their_results() -> None:
     found = set()
     for name, path in MODULES.items():
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
@@ -273,7 +273,7 @@ def strangers_with(pattern: re.Pattern[str], *homes: str) -> set[str]:
     return strangers(lambda module: any(map(pattern.search, module.strings)), *homes)
 
 
-def test_words_of_mcp_stand_in_the_protocol_alone() -> None:
+def test_words_of_mcp_are_in_the_protocol_alone() -> None:
     assert len(WORDS) >= 50
     versions = (*protocol.LEGACY_VERSIONS, protocol.MODERN_VERSION)
 
@@ -283,11 +283,11 @@ def test_words_of_mcp_stand_in_the_protocol_alone() -> None:
     assert strangers(knows, "wire.protocol", "demo") == set()
 
 
-def test_names_of_channels_stand_in_one_place() -> None:
+def test_names_of_channels_are_in_one_place() -> None:
     assert strangers_with(CHANNELS, "wire.channels") == set()
 
 
-def test_sql_stands_in_the_cassette_alone() -> None:
+def test_sql_is_in_the_cassette_alone() -> None:
     assert strangers_with(SQL, "cassette", "cli.commands.query", "agent.asking") == set()
 
 
@@ -303,7 +303,7 @@ def test_a_response_of_our_own_is_written_in_one_way() -> None:
     assert strangers_with(re.compile(r'"jsonrpc": ?"2\.0", ?"id":'), "wire.rewrite", "demo") == set()
 
 
-def test_what_only_posix_has_is_called_where_processes_and_files_are_handled() -> None:
+def test_posix_calls_are_only_where_processes_and_files_are_handled() -> None:
     homes = ("transports", "record", "cassette.replace")
     assert strangers(lambda module: not POSIX.isdisjoint(module.calls_of_os), *homes) == set()
 
@@ -352,7 +352,7 @@ def is_named(path: Path) -> bool:
     return not known.isdisjoint(MODULES) or place[-1:] in ([name] for name in names)
 
 
-def test_every_test_is_named_after_what_it_tests() -> None:
+def test_every_test_file_is_named_after_its_subject() -> None:
     end_to_end = set((TESTS / "end_to_end").rglob("test_*.py"))
     inside = set(TESTS.rglob("test_*.py")) - end_to_end - {TESTS / "test_house.py"}
     assert {str(path.relative_to(TESTS)) for path in inside if not is_named(path)} == set()

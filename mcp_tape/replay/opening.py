@@ -180,8 +180,8 @@ class Opening:
             return
         if heard != begun.heard:
             deck.note(
-                f"this connection asks what session {better} was asked, and in its order; so far it was answered from "
-                f"session {begun.home}, otherwise than session {better} answers"
+                f"this connection makes the calls of session {better}, in their order; so far it got the answers of "
+                f"session {begun.home}, which differ"
             )
         self._stage.forget(self._deck)
         self._player, self._deck = player, deck

@@ -1,7 +1,7 @@
 """A client that logs in, on the Python SDK 2.x: python login2.py URL [TOOL]...
 
-It calls the tools and prints their answers; before what follows `later`, its token expires. Its browser follows
-redirects, as nobody has to press a button.
+It calls the tools and prints their answers; before the tools after `later`, its token expires. Its browser follows
+redirects, as no button must be pressed.
 """
 
 from __future__ import annotations

@@ -330,7 +330,7 @@ def test_calls_of_two_clients_may_have_one_id(tmp_path: Path) -> None:
         assert answer.call is one
 
 
-def test_what_is_recorded_meanwhile_is_not_on_the_tape_yet(tmp_path: Path) -> None:
+def test_sessions_recorded_during_the_replay_are_not_on_its_tape(tmp_path: Path) -> None:
     path = make_cassette(tmp_path / "tape.db", GREETED)
     player = Player(path)
     make_cassette(path, [("client", call(2, "new")), ("server", result(2))], extends=1)

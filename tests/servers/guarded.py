@@ -157,7 +157,7 @@ def refusing(answer: Callable[[Request], Awaitable[Response]]) -> Callable[[Requ
 
 
 def guard(app: Any, authority: Authority, metadata: str) -> Any:
-    """The server, for those alone who have a token for it."""
+    """The server, for clients with a token for it."""
 
     async def guarded(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http" or scope["path"] != "/mcp":

@@ -240,7 +240,7 @@ NOBODY = 65534
 
 
 def as_another_user(call: Callable[[], Any]) -> str:
-    """The output of a call by a user who owns nothing (or by us, if we are not root)."""
+    """The output of a call by a user without files (or by us, if we are not root)."""
     with tempfile.TemporaryFile() as out:
         pid = os.fork()
         if pid == 0:

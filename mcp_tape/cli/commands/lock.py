@@ -122,7 +122,7 @@ def command(
         code = _check(check, sorted(servers if is_one else locked), len(locked), servers, options, values)
         if update:
             keep = {one: version for one, version in locked.items() if one not in servers}
-            _write(_new_lock(servers, values, keep if is_one else {}), check)
+            _write(_new_lock(servers, values, locked, keep if is_one else {}), check)
         else:
             _hint(check, sorted(servers.keys() - locked.keys()), code)
     ctx.exit(code)
@@ -175,13 +175,18 @@ def _locked_name(check: str, locked: Mapping[str, Version], name: str | None) ->
     raise click.UsageError(f"{check} has no server {name}; it has: {listed}")
 
 
-def _new_lock(servers: Servers, values: OptionValues, keep: Mapping[str, Version] = {}) -> NewLock:
+def _new_lock(
+    servers: Servers, values: OptionValues, locked: Mapping[str, Version] = {}, keep: Mapping[str, Version] = {}
+) -> NewLock:
+    """Lock servers: with all capabilities or, if they are locked already, with the same again. `keep`: others."""
     from ...diff.locking import lock_of
+    from ...diff.surveys import names_of
 
     wanted = {}
     for name, one in servers.items():
         if not isinstance(one, str) and one.capabilities is None:
-            one = one._replace(capabilities=tuple(CAPABILITIES))
+            client = locked[name].surface.client if name in locked else None
+            one = one._replace(capabilities=names_of(client))
         wanted[name] = one
     return lock_of(wanted, rules_from(values), keep)
 

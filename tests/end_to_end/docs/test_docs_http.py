@@ -130,6 +130,7 @@ def test_the_headers_that_are_kept_are_listed() -> None:
     assert set(re.findall(r"`([a-z][a-z-]*)`", said)) - {"mcp-"} == protocol._KEPT_HEADERS
 
 
+@pytest.mark.slow
 def test_every_event_of_a_recording_is_documented(desk: Path) -> None:
     rows = re.findall(r"^\| `([a-z]+)` \| ([^|]*)\|", under("cassette-format.md", "Control frames"), flags=re.M)
     documented = {event: set(re.findall(r"`(\w+)`", members)) for event, members in rows}

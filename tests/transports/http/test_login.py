@@ -1,4 +1,4 @@
-"""Rewriting a login: URLs of servers, as the client is to see them, and back."""
+"""Rewriting a login: URLs of servers into URLs for the client, and back."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_endpoints_and_issuer_lead_through_us(login: LoginRewriter) -> None:
 @pytest.mark.parametrize(
     "body", [b"", b"[]", b"null", b'{"resource":', b"\xff", b'{"a":1}', b'{"issuer":null}', b'"x"']
 )
-def test_what_is_no_metadata_stays_byte_for_byte(login: LoginRewriter, body: bytes) -> None:
+def test_other_bodies_than_metadata_stay_byte_for_byte(login: LoginRewriter, body: bytes) -> None:
     assert login.rewrite_metadata(body) == body
     assert login.strip_callback(body) == body
     assert login.add_callback(Destination(API, "/register"), body) == body
