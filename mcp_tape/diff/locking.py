@@ -70,7 +70,7 @@ def servers_of(path: str) -> dict[str, Version]:
 
 
 def open_lock(path: str) -> lock.Lock:
-    """Read a lock. CassetteError: it is none."""
+    """Read a lock. Raises CassetteError if the file is not a lock."""
     found = read_lock(path)
     if found is None:
         what = "is not a lock" if os.path.exists(path) else "does not exist"
