@@ -49,8 +49,8 @@ if TYPE_CHECKING:
 class TakenTurn(NamedTuple):
     """The turn of a matched request.
 
-    `is_new`: the request had not been matched before. `name`: the key of requests that take turns; `last`: the place that
-    had the turn before. `was_bent`: a looser rung used it before.
+    `is_new`: the request had not been matched before. `name`: the key of requests that take turns; `last`: the place
+    that had the turn before. `was_bent`: a looser rung used it before.
     """
 
     place: Position
