@@ -27,7 +27,7 @@ class Suspect(NamedTuple):
 
 
 def meaning_of(rule: str) -> str:
-    """Return what a rule of the audit finds, in a sentence. Rules about texts are rules of diff too."""
+    """Return the meaning of a rule of the audit, in a sentence. Rules about texts are rules of diff too."""
     return pages.SAYS[rule] if rule in pages.SAYS else RULES[rule].says
 
 

@@ -1,4 +1,4 @@
-"""The locks of servers: of live ones, which are asked, and of recordings."""
+"""Makes locks of live servers and of recordings."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class NewLock(NamedTuple):
 
 
 def lock_of(servers: Mapping[str, LiveTarget | str], rules: Rules, keep: Mapping[str, Version] = {}) -> NewLock:
-    """Ask servers, or read recordings, by name; the empty name stands for what the server calls itself.
+    """Ask servers, or read recordings, by name; an empty name means the name that the server gives itself.
 
     `keep`: other servers of the lock.
     """
@@ -70,9 +70,9 @@ def servers_of(path: str) -> dict[str, Version]:
 
 
 def open_lock(path: str) -> lock.Lock:
-    """Read a lock. CassetteError: it is none."""
+    """Read a lock. Raises CassetteError if the file is not a lock."""
     found = read_lock(path)
     if found is None:
-        what = "is not a lock" if os.path.exists(path) else "is not there"
+        what = "is not a lock" if os.path.exists(path) else "does not exist"
         raise CassetteError(f"{path} {what}; make one with: mcp-tape lock -o {path} -- SERVER")
     return found

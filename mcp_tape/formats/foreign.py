@@ -1,4 +1,4 @@
-"""Recordings of other tools: the stream that a reader of one yields, and its way onto a cassette.
+"""Recordings of other tools: the stream that a reader yields, and its way onto a cassette.
 
 A stream is a `SessionStart`, then `SentBytes` and `HttpEvent` in order, then perhaps another `SessionStart`. A `Loss`
 may occur anywhere. Times are microseconds since the session began. All of it is framed, redacted, paired and keyed as
@@ -337,7 +337,7 @@ class _ImportedPart:
 
     @property
     def why(self) -> str:
-        """Why it is incomplete, in words: first the limits of its format, then what the file lacks."""
+        """Why it is incomplete, in words: first the limits of its format, then the losses of this file."""
         lost = list(dict.fromkeys(self.lost))
         missing = ", ".join(one.what for one in lost if not one.is_damage)
         damage = [one.what for one in lost if one.is_damage]

@@ -1,4 +1,4 @@
-"""Stubs: calls with their answers, written by hand, a JSON object a line. They become a session like any recording.
+"""Stubs: calls with their answers, written by hand, one JSON object per line. They become a session like any recording.
 
 A first line `{"lock": "mcp.lock"}` names a lock beside the file, and `with_lock` one elsewhere. A lock gives the
 handshake, the lists and the schemas, which arguments and answers are checked against. Without one, the replay makes
@@ -40,7 +40,7 @@ def with_lock(path: str) -> Iterator[None]:
 
 
 def is_stubs(path: str) -> bool:
-    """Return whether a file holds stubs. CassetteError: it cannot be read."""
+    """Return whether a file holds stubs. Raises CassetteError if it can't be read."""
     try:
         return _fits(SourceFile(path))
     except OSError as error:
@@ -48,7 +48,7 @@ def is_stubs(path: str) -> bool:
 
 
 def lines_of(stubs: str | Iterable[Mapping[str, Any]], lock: str | os.PathLike[str] | None) -> Iterator[str]:
-    """The lines of a file of stubs: of those in another file, or of values; with another lock, if there is one."""
+    """The lines of a stubs file, made from another such file or from values; with another lock, if one is given."""
     rows: list[Mapping[str, Any]] = []
     if isinstance(stubs, str):
         rows = [
@@ -159,7 +159,7 @@ def _messages(_: str, text: str) -> dict[str, Any]:
 
 
 def _definition(kind: str, name: str, where: str, version: Version | None) -> dict[str, Any]:
-    """The definition of a tool, prompt or resource in the lock. CassetteError: it is not there."""
+    """The definition of a tool, prompt or resource in the lock. Raises CassetteError if it is missing."""
     if version is None:
         return {}
     lists = version.surface.lists
@@ -194,7 +194,7 @@ def _tool_answer(stub: dict[str, Any], answer: str, tool: dict[str, Any], where:
         elif schema is not None and set(protocol.member(schema, "properties") or ()) == {"result"}:
             result["structuredContent"] = {"result": value}
     if (schema := tool.get("outputSchema")) is not None and not result.get("isError"):
-        why = misfit(schema, result["structuredContent"]) if "structuredContent" in result else "it has no structure"
+        why = misfit(schema, result["structuredContent"]) if "structuredContent" in result else "no structuredContent"
         if why:
             raise CassetteError(f"{where}: the result does not fit the output schema of {stub['tool']}: {why}")
     return {"result": result}

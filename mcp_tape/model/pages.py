@@ -1,4 +1,6 @@
-"""Pages of MCP Apps: what one loads, where it sends to, what it asks for. Untrusted HTML, read by Python's own parser.
+"""Pages of MCP Apps: the sources that a page loads, its targets, and its permissions.
+
+Untrusted HTML, read by Python's own parser.
 
 https://github.com/modelcontextprotocol/ext-apps/blob/main/specification/2026-01-26/apps.mdx
 """
@@ -26,7 +28,7 @@ _INLINE = "inline"
 
 
 class AppPage(NamedTuple):
-    """What a page has: the sources of its scripts and frames, the targets of its forms, and all origins it names."""
+    """The sources of a page's scripts and frames, the targets of its forms, and all origins that it names."""
 
     scripts: frozenset[str]
     forms: frozenset[str]
@@ -57,7 +59,7 @@ def read_page(text: str) -> AppPage:
 
 
 def origin_of(url: str) -> str:
-    """The origin of a URL; empty for one that is relative, or that the page itself holds."""
+    """The origin of a URL; empty for a relative or inline one."""
     try:
         parts = urlsplit(url if not url.startswith("//") else f"https:{url}")
     except ValueError:

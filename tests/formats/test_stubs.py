@@ -125,7 +125,7 @@ def test_nothing_in_a_stub_is_redacted(tmp_path: Path) -> None:
     assert answer["result"]["structuredContent"] == {"token": "made-up-4712"}
 
 
-def test_strict_names_the_stubs_that_nobody_called(tmp_path: Path, locked: Path) -> None:
+def test_strict_names_the_unused_stubs(tmp_path: Path, locked: Path) -> None:
     written(tmp_path / "stubs.jsonl", {"tool": "search", "arguments": {"q": "x"}, "result": {"hits": 1}})
     play(tmp_path, call("search", q="x"), words=("--strict", "--lock", "mcp.lock"))
     play(tmp_path, HELLO, words=("--strict", "--lock", "mcp.lock"), code=1)
@@ -154,7 +154,7 @@ def test_arguments_that_do_not_fit_are_refused_as_a_server_does(tmp_path: Path, 
     ("stub", "why"),
     [
         ({"tool": "search", "result": {"hits": "many"}}, "stub 1: the result does not fit the output schema of search"),
-        ({"tool": "search", "result": "text"}, "it has no structure"),
+        ({"tool": "search", "result": "text"}, "no structuredContent"),
         ({"tool": "search", "arguments": {"q": 1}, "result": {"hits": 1}}, "the arguments do not fit the input schema"),
         ({"tool": "find", "result": "x"}, "the lock has no tool find; it has: search"),
         ({"prompt": "greet", "result": "x"}, "the lock has no prompt greet; it has: none"),

@@ -1,4 +1,4 @@
-"""MCP Apps: rules for what a page may do and who sees a tool, each both ways; and the audit of a page."""
+"""MCP Apps: rules for the rights of pages and the visibility of tools, each both ways; and the audit of a page."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_rule_finds_its_change_and_no_other(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.expected], ids=name_of)
-def test_what_a_page_may_newly_do_is_of_category_security(case: Case) -> None:
+def test_new_rights_of_a_page_are_in_category_security(case: Case) -> None:
     found = rules(case.old, case.new, JudgingSettings(category="security"))
     assert (case.rule in found) is (
         case.rule not in ("page-restricted", "tool-hidden-from-model", "tool-hidden-from-page")
