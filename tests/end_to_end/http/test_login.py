@@ -115,8 +115,12 @@ def log_in(one: Strangers) -> str:
     sent = {name: value for name, (value,) in parse_qs(there.query).items()}
     assert sent == asked | {"resource": one.api.url, "code_challenge": "ch", "redirect_uri": f"{own}/cb"}
     said = urlencode({"code": CODE, "state": "s", "iss": one.auth.origin})
-    back = urlsplit(got(own, f"/cb?{said}", **VISIT).header("location") or "")
-    assert parse_qs(back.query) == {"code": [CODE], "state": ["s"], "iss": [issuer]}
+    page = got(
+        own, f"/cb?{said}", **VISIT
+    )  # a redirect would still be the submission of a form, which a page may limit
+    wait, _, back = (page.header("refresh") or "").partition("url=")
+    assert (page.status, wait) == (200, "0;")
+    assert parse_qs(urlsplit(back).query) == {"code": [CODE], "state": ["s"], "iss": [issuer]}
     form = {"grant_type": "authorization_code", "code": CODE, "resource": one.recorder.url, "code_verifier": "v" * 43}
     form |= {"redirect_uri": "http://127.0.0.1:9/cb", "client_secret": SECRET}
     token = ask(metadata["token_endpoint"], urlencode(form).encode(), content_type=FORM).document["access_token"]
@@ -157,7 +161,7 @@ def test_the_tape_has_the_metadata_of_the_servers(strangers: Strangers) -> None:
         ("GET", "/.well-known/oauth-authorization-server", 200, strangers.auth.origin),
         ("POST", "/registration", 201, strangers.auth.origin),
         ("GET", "/authorization", 302, strangers.auth.origin),
-        ("GET", "/cb", 302, None),
+        ("GET", "/cb", 200, None),
         ("POST", "/token", 200, strangers.auth.origin),
     ]
     assert json.loads(kept[0]["body"])["resource"] == strangers.api.url
