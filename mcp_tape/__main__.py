@@ -7,14 +7,11 @@ import sys
 
 
 def main() -> None:
-    if sys.platform == "win32":
-        sys.exit("mcp-tape: Windows is not supported yet; it runs on Linux, macOS and WSL.")
     _open_outputs()
     from . import start
-    from .transports.signals import signal
+    from .system import calls
 
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if it is ignored, as some parents do, exit codes are lost
-
+    calls.prepare_command()
     code = start.run(sys.argv[1:])
     if code is not None:
         _leave(code)
@@ -39,7 +36,7 @@ def _leave(code: int) -> None:
             output.flush()
         except (OSError, ValueError):
             pass  # the reader has gone; the command has reported it already
-    os._exit(code)
+    os._exit(code if code < 1 << 31 else code - (1 << 32))  # Windows has codes of 32 bits, and this takes signed ones
 
 
 def _open_outputs() -> None:

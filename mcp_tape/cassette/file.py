@@ -12,6 +12,7 @@ from time import monotonic, sleep
 
 from ..errors import CassetteError, quote_path
 from ..light import closing, sqlite3, suppress
+from ..system import calls
 from . import journals, schema
 
 TYPE_CHECKING = False  # as in the package's __init__
@@ -101,9 +102,9 @@ def make_schema(db: sqlite3.Connection) -> None:
 
 def _uri(path: str, mode: str) -> str:
     """The URI of a file (https://www.sqlite.org/uri.html). Never immutable: a second writer makes that "malformed"."""
-    name = os.fsencode(os.path.abspath(path))
+    name = os.fsencode(calls.uri_path(path))
     quoted = "".join(chr(byte) if byte in _PLAIN else f"%{byte:02x}" for byte in name)
-    return f"file://{quoted}?mode={mode}"
+    return f"file:{quoted}?mode={mode}"
 
 
 def guard(db: sqlite3.Connection) -> None:

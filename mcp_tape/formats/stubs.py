@@ -14,7 +14,8 @@ from contextvars import ContextVar
 from typing import Any
 
 from ..compare.versions import Version
-from ..diff.sources import parse, read_lock
+from ..diff.locking import open_lock
+from ..diff.sources import parse
 from ..errors import CassetteError
 from ..replay.matching.partial import misfit
 from ..replay.stage import STUBS
@@ -70,7 +71,8 @@ def _read(source: SourceFile) -> Iterator[Item]:
     if named is not None:
         stubs = stubs[1:]
         lock = lock or os.path.join(os.path.dirname(source.path), str(named))
-    version = _version(lock, source.path) if lock else None
+    place = parse(lock) if lock else None
+    version = open_lock(place.path).version(place.label) if place else None
     yield SessionStart(target={"stubs": os.path.basename(source.path)})
     said = [*_offer(version), *_calls(source.path, stubs, version)]
     for asked, (method, params, answer) in enumerate(said, 1):
@@ -78,14 +80,6 @@ def _read(source: SourceFile) -> Iterator[Item]:
         yield sent_value(asked, "server", {"jsonrpc": "2.0", "id": asked, **answer})
         if method == protocol.INITIALIZE:
             yield sent_value(asked, "client", {"jsonrpc": "2.0", "method": protocol.INITIALIZED})
-
-
-def _version(reference: str, path: str) -> Version:
-    place = parse(reference)
-    found = read_lock(place.path)
-    if found is None:
-        raise CassetteError(f"{path}: {place.path} is not a lock; make one with: mcp-tape lock -o mcp.lock -- SERVER")
-    return found.version(place.label)
 
 
 def _offer(version: Version | None) -> Iterator[tuple[str, Any, dict[str, Any]]]:

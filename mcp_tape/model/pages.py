@@ -1,4 +1,6 @@
-"""Pages of MCP Apps: what one loads, where it sends to, what it asks for. Untrusted HTML, read by Python's own parser.
+"""Pages of MCP Apps: the sources that a page loads, its targets, and its permissions.
+
+Untrusted HTML, read by Python's own parser.
 
 https://github.com/modelcontextprotocol/ext-apps/blob/main/specification/2026-01-26/apps.mdx
 """

@@ -60,7 +60,7 @@ _MOST_BYTES = 1 << 20  # of them
 
 
 class Opening:
-    """A player that begins with the first request. A client that has only probed is not counted yet."""
+    """A player that begins with the first request. A client that has only probed has no number in the run yet."""
 
     def __init__(self, stage: Decks, clients: Clients | None, pass_on: Callable[[ClientCall], bool]) -> None:
         self._stage = stage

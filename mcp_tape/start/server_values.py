@@ -109,12 +109,12 @@ def record_from(command: tuple[str, ...], values: OptionValues) -> RecordOptions
 
 def hide_home(words: Sequence[str]) -> list[str]:
     """Replace the user's home directory, which is private, by ~."""
-    home = os.path.expanduser("~").rstrip("/")
-    if not home.startswith("/") or not any(home in word for word in words):
+    home = os.path.expanduser("~").rstrip(r"\/")
+    if not os.path.isabs(home) or not any(home in word for word in words):
         return list(words)
     import re
 
-    inside = re.compile(rf"(?:^|(?<=[=:,])){re.escape(home)}(?=[/:,]|$)")
+    inside = re.compile(rf"(?:^|(?<=[=:,])){re.escape(home)}(?=[\\/:,]|$)")
     return [inside.sub("~", word) for word in words]
 
 

@@ -13,7 +13,8 @@ import pytest
 
 from mcp_tape.cli import cli
 from tests.support.bucket import served
-from tests.support.promises import CASSETTES, ROOT, SERVER, Desk, frozen, frozen_json, shape, values
+from tests.support.json_schemas import values
+from tests.support.promises import CASSETTES, ROOT, SERVER, Desk, frozen, frozen_json, shape
 from tests.support.reading import GOLDEN as TAPES
 from tests.support.reading import invoke
 from tests.support.running import run

@@ -97,6 +97,8 @@ COMMANDS: list[list[str]] = [
     ["review"],
     ["wrap", "--list"],
     ["doctor", "demo.db"],
+    ["schema", "row"],
+    ["schema", "rows"],
     ["wrap", "a"],
     ["wrap", "a"],
     ["wrap", "a", "--undo"],

@@ -74,7 +74,7 @@ def test_the_report_file_has_the_advice_for_programs(tmp_path: Path) -> None:
     rows = [json.loads(line) for line in log.read_text().splitlines()]
     (first, *_), _ = [row["advice"] for row in rows if row["what"] == "miss"]
     assert first == {
-        "why": "if that may differ",
+        "why": "if this value may differ",
         "what": "ignore",
         "value": "tools/call:search=$.params.arguments.query",
     }

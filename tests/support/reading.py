@@ -14,6 +14,7 @@ from mcp_tape.cli import cli
 from mcp_tape.wire.frames import Frame, FrameNumbers, parse
 from mcp_tape.wire.ledger import Ledger
 from tests.support.decks import FACTS, make_empty
+from tests.support.json_schemas import validate_output
 
 GOLDEN = sorted((Path(__file__).parents[2] / "cassettes").glob("*.db"))
 
@@ -99,6 +100,7 @@ def invoke(*words: object, **more: Any) -> Result:
     """The result of a command, run in this process."""
     result = CliRunner().invoke(cli, [str(word) for word in words], **more)
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    validate_output([str(word) for word in words], result.stdout)
     return result
 
 

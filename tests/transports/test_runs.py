@@ -17,6 +17,7 @@ from mcp_tape import modes
 from mcp_tape.cassette.lookup.playable_sessions import RecordedRun
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.replay.stage import ReplayOptions, Stage
+from mcp_tape.system import posix_calls
 from mcp_tape.transports import runs
 from mcp_tape.wire.frames import KILLED
 from tests.support.decks import Said, Visit, make_cassette
@@ -167,7 +168,7 @@ def test_a_run_that_was_replayed_records_no_more(agent: Agent) -> None:
 @pytest.fixture
 def counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A private place for counts: another run of these tests may use the same path elsewhere."""
-    monkeypatch.setattr(runs, "_PLACES", (str(tmp_path),))
+    monkeypatch.setattr(posix_calls, "PLACES", (str(tmp_path),))
     return tmp_path / f"mcp-tape-{os.getuid()}"
 
 
@@ -254,7 +255,7 @@ def test_requests_missing_in_its_own_session_play_from_the_others_of_the_run(tmp
 def test_without_a_count_the_newest_session_plays_with_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     blocked = tmp_path / "file"
     blocked.touch()
-    monkeypatch.setattr(runs, "_PLACES", (str(blocked),))
+    monkeypatch.setattr(posix_calls, "PLACES", (str(blocked),))
     path, notes = in_one_run(tmp_path, answered("first"), answered("second")), []
     visit = Visit(path, clients=lambda recorded: runs.Turns(str(path), "live", recorded, notes.append))
     visit.say(INITIALIZE)
@@ -281,14 +282,16 @@ def test_old_counts_are_taken_away(counts: Path) -> None:
 
 
 def test_a_process_is_known_by_more_than_its_number() -> None:
-    found = runs._look_at(os.getpid())
+    found = posix_calls.look_at(os.getpid())
     assert found is not None
     assert (found.parent, found.program.startswith("python")) == (os.getppid(), True)
-    assert runs._look_at(2**22 + 1) is None  # beyond any process id
+    assert posix_calls.look_at(2**22 + 1) is None  # beyond any process id
 
 
 @pytest.mark.skipif(not Path("/bin/ps").exists(), reason="needs ps")
-def test_a_system_without_proc_tells_by_ps() -> None:
-    found = runs._ask_ps(os.getpid())
+def test_a_system_without_proc_tells_by_ps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(posix_calls, "HAS_PROC", False)
+    found = posix_calls.look_at(os.getpid())
+    assert found is not None
     assert (found.parent, found.program.startswith("py")) == (os.getppid(), True)
     assert found.began

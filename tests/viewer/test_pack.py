@@ -184,7 +184,7 @@ STORE = """{
     root: [0, 1, 2, 3, 0, 5, 6, 7, 8], caller: [-1, -1, 1, 0, -1, 0, -1, 1, -1],
   },
   word(name, row) { return name === "kind" ? this.kinds[row] : "message"; },
-  odd: (row) => row === 8, duration: (row) => 100 - 10 * row,
+  odd: (row) => row === 8, duration: (row) => 100 - 10 * row, ends: new Map(),
 }"""
 
 
@@ -208,7 +208,7 @@ def test_there_are_as_many_lanes_as_calls_that_overlap() -> None:
     store = """((n) => ({
       columns: { at: { length: n }, client: Array(n).fill(1), mate: Array(n).fill(-1), session: Array(n).fill(1),
                  root: Array.from({ length: n }, (_, row) => row), caller: Array(n).fill(-1) },
-      word: (name) => name === "kind" ? "request" : "message", odd: () => false, duration: () => 100,
+      word: (name) => name === "kind" ? "request" : "message", odd: () => false, duration: () => 100, ends: new Map(),
     }))(300)"""
     rows = "Array.from({ length: 300 }, (_, row) => row)"
     deep = evaluated("spans.mjs", f"[...m.layout({store}, {rows}, (row) => row).deep]")

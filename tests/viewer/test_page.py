@@ -143,7 +143,7 @@ def test_calls_are_paired_and_each_change_has_its_calls(tmp_path: Path) -> None:
         page = b"".join(render_comparison(comparison, old, new))
     assert found["pairs"] == [[1, 1, 2, 5], [1, 3, 2, 3], [1, 5, None, None], [None, None, 2, 1]]
     by_rule = {change.rule: found["changes"][change.fingerprint] for change in comparison.changes}
-    assert by_rule["call-ok-to-error"] == ["error", [1]]
+    assert by_rule["call-ok-to-error"] == ["error", [1], None]
     assert (by_rule["call-missing"][1], by_rule["call-added"][1]) == ([2], [3])
     facts, columns = index_of(page)
     assert facts["compared"] == found and facts["files"] == ["old.db", "new.db"]

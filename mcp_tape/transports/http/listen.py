@@ -14,14 +14,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import signal
 import socket
 import struct
 from collections.abc import AsyncIterator, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..signals import SIGNALS
+from ..signals import SIGNALS, call_at_signal
 from ..workers.listeners import BACKLOG, listeners
 from ..workers.listeners import Address as Address
 from .guard import Guard
@@ -108,8 +107,7 @@ class Site:
         serving = Serving(app, self._guard, self._report, self._head_timeout, self._others)
         server = await loop.create_server(lambda: _Connection(serving), sock=self._listener, backlog=BACKLOG)
         for number in SIGNALS if heeds_signals else ():
-            if signal.getsignal(number) is not signal.SIG_IGN:  # nohup stays nohup
-                loop.add_signal_handler(number, self.stop)
+            call_at_signal(loop, number, self.stop)
         if self._others is not None:
             self._others.passing.open(serving.adopt)
         try:

@@ -75,6 +75,15 @@ RICH = Comparison(
     (found("tool old", "tool-removed"), found("tool older", "tool-removed")),
     ("tool-removed tool x", HOSTILE),
     {"tools": 3, "resources": 0, "calls": 1},
+    definitions={
+        Subject("tool", "search_issues"): (
+            {"description": "Search issues by their title.", "inputSchema": {"properties": {"limit": {"maximum": 100}}},
+             **{f"member {number}": number for number in range(12)}},
+            {"description": "Search issues by their text.", "inputSchema": {"properties": {"limit": {"maximum": 50}}},
+             **{f"member {number}": number for number in range(12)}, HOSTILE: HOSTILE},
+        ),
+        Subject("tool", "create_issue"): ({"description": "same"}, {"description": "same"}),
+    },
 )  # fmt: skip
 NOTHING = Comparison("time 1.0", "time 1.1", "call", (), compared={"tools": 3, "calls": 12})
 ALL = {"rich": RICH, "nothing": NOTHING}
@@ -217,6 +226,16 @@ def test_the_page_is_whole_and_asks_for_nothing() -> None:
     (policy,) = [found["content"] or "" for name, found in tags.seen if "http-equiv" in found]
     assert policy.startswith("default-src 'none'; style-src 'unsafe-inline'")
     assert not [found for _, found in tags.seen if any(name.startswith("on") or name == "style" for name in found)]
+
+
+def test_a_definition_is_whole_on_both_sides_with_the_words_marked_that_differ() -> None:
+    page = made("rich", "html").decode()
+    (definition,) = re.findall(r'<details id="([^"]+)" class="definition error" open>(.+?)</details>', page, re.S)
+    assert f'<a href="#{definition[0]}">the whole definition</a>' in page
+    rows = re.findall(r"<tr.*?>(.*?)</tr>", definition[1])
+    assert rows[1].count("<td>") == 2 and "<mark>title</mark>" in rows[1] and "<mark>text</mark>" in rows[1]
+    assert '<td colspan="2">… 6 equal lines</td>' in rows
+    assert "3 errors" in definition[1]
 
 
 @pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])

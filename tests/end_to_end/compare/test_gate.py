@@ -53,6 +53,36 @@ def old(tmp_path: Path) -> str:
     return taped(tmp_path / "old.db", FEW).name
 
 
+# Several reports of one run --------------------------------------------------------------------------------
+
+
+def test_one_run_writes_several_reports(tmp_path: Path, old: str) -> None:
+    new = taped(tmp_path / "new.db", [hello(), listing("tools/list"), call()]).name
+    asked = ["json=rows.jsonl", "markdown=report.md", "junit=report.xml", "sarif=report.sarif", "html=report.html"]
+    (tmp_path / "report.md").write_text("older")
+    words = [word for one in asked for word in ("--also", one)]
+    printed = mcp_tape(tmp_path, "breaking", old, new, "--format", "github", *words, code=1)
+    assert printed.startswith("::error title=tool-removed")
+    (row,) = map(json.loads, (tmp_path / "rows.jsonl").read_text().splitlines())
+    assert row["counts"]["error"] == 1
+    sarif = json.loads((tmp_path / "report.sarif").read_text())
+    assert sarif["runs"][0]["results"][0]["ruleId"] == "tool-removed"
+    for form, name in (("markdown", "report.md"), ("html", "report.html")):
+        assert (tmp_path / name).read_text("utf-8") == mcp_tape(
+            tmp_path, "breaking", old, new, "--format", form, code=1
+        )
+    assert 'name="mcp-tape.code" value="1"' in (tmp_path / "report.xml").read_text("utf-8")
+
+
+@pytest.mark.parametrize("wrong", ["text=a", "markdown", "markdown=", "=a"])
+def test_a_further_report_needs_a_format_and_a_file(tmp_path: Path, old: str, wrong: str) -> None:
+    done = run([*MCP_TAPE, "diff", old, old, "--also", wrong], cwd=tmp_path)
+    assert done.returncode == 2
+    assert (
+        f"{wrong!r} is not FORMAT=FILE; the formats: json, markdown, github, html, junit, sarif" in done.stderr.decode()
+    )
+
+
 # Additions -------------------------------------------------------------------------------------------------
 
 

@@ -74,7 +74,7 @@ def test_once_records_a_truncated_session_again_and_plays_a_whole_one(vcr: Vcr) 
     cut_short(vcr)
     script = HELLO + lines(call(1, "a"), call(2, "b"))
     again = vcr.run("once", script)
-    assert again.returncode == 0 and b"was cut short" in again.stderr and b"recorded again" in again.stderr
+    assert again.returncode == 0 and b"was cut short" in again.stderr and b"recording it again" in again.stderr
     heard = vcr.heard()
     assert vcr.run("once", script).stdout == again.stdout
     assert vcr.heard() == heard
@@ -157,7 +157,7 @@ def test_new_episodes_goes_to_the_tape_first_even_after_a_miss(vcr: Vcr) -> None
     done = vcr.run("new_episodes", HELLO + lines(call(2, "b"), call(1, "a")))
     assert values(done)[1] == ["tools/call", 2]
     assert call(1, "a") not in vcr.heard()
-    assert b"grew by 1 call; 1 answer after a live call is from the old tape; to record all anew" in done.stderr
+    assert b"grew by 1 call; 1 answer after a live call is from the old tape; to record everything again" in done.stderr
 
 
 def test_replay_prefix_makes_the_live_server_the_calls_before_the_miss(vcr: Vcr) -> None:

@@ -162,7 +162,8 @@ def test_on_paper_there_is_the_selection_and_no_button(page: Page, pages: dict[s
         assert not page.locator(hidden).first.is_visible(), hidden
     page.goto(pages["compared"])
     page.locator("#compare article").wait_for()
-    shown = page.locator("#report details.info .pair").evaluate_all("all => all.map(one => one.checkVisibility())")
+    notes = page.locator("#report details.change.info .lines")
+    shown = notes.evaluate_all("all => all.map(one => one.checkVisibility())")
     assert shown and all(shown)
     assert page.evaluate("document.getElementById('compare').scrollHeight <= document.body.scrollHeight")
 
@@ -369,7 +370,8 @@ def test_tools_surface_and_sessions(page: Page, tmp_path: Path) -> None:
     page.locator("tbody tr").first.click()
     page.wait_for_selector("[data-place='1.1']")
     page.keyboard.press("2")
-    page.locator("tbody tr").first.click()
+    assert page.locator("th[aria-sort]").inner_text() == "what ↓"  # as it was left
+    page.locator("tbody tr").filter(has_text="tools/call x").click()
     page.wait_for_function("() => document.getElementById('count').textContent === '10 of 12'")
 
 
