@@ -18,7 +18,7 @@ from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 import orjson
 
-from .addresses import is_loopback
+from .addresses import is_same_redirect
 from .message import TEXT, header
 
 if TYPE_CHECKING:
@@ -234,7 +234,7 @@ class AuthorizationServer:
             raise DeniedError("invalid_request", f"the redirect URI {uri!r} is not an absolute URI")
         if client in self._clients:
             registered = self._clients[client]["redirect_uris"]
-            if not any(_is_same_redirect(uri, one) for one in registered):
+            if not any(is_same_redirect(uri, one) for one in registered):
                 raise DeniedError("invalid_request", f"the client did not register the redirect URI {uri}")
         return uri
 
@@ -375,12 +375,3 @@ def _is_uri(uri: Any) -> bool:
         return bool(urlsplit(uri).scheme)
     except ValueError:
         return False
-
-
-def _is_same_redirect(uri: str, registered: str) -> bool:
-    """Compare redirect URIs, whose port may differ on this machine: https://www.rfc-editor.org/rfc/rfc8252#section-7.3."""
-    if uri == registered:
-        return True
-    one, other = urlsplit(uri), urlsplit(registered)
-    is_here = one.scheme == "http" and one.hostname == other.hostname and is_loopback(one.hostname or "")
-    return is_here and one._replace(netloc="") == other._replace(netloc="")

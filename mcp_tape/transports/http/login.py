@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import orjson
 
-from .addresses import is_loopback
+from .addresses import is_loopback, is_same_redirect
 from .upstream import origin_of
 
 PREFIX = "/.mcp-tape/"  # paths of other origins
@@ -75,7 +75,7 @@ class LoginRewriter:
         # The next two are of servers that name their issuer in authorization responses.
         self._issuers: dict[str, str] = {}  # authorization endpoint → issuer
         self._registrations: set[str] = set()  # registration endpoints
-        self._registered: dict[str, None] = {}  # ids of clients registered with our callback
+        self._registered: dict[str, list[str]] = {}  # client registered with our callback → its own redirect URIs
         self._logins: dict[str, _Login] = {}  # state → a login whose response comes back through the proxy
         self._codes: dict[str, str] = {}  # authorization code → the redirect URI that the server knows
 
@@ -200,9 +200,9 @@ class LoginRewriter:
         uris = document and document.get("redirect_uris")
         if document is None or not isinstance(uris, list) or self._own + CALLBACK not in uris:
             return body
-        if isinstance(document.get("client_id"), str):
-            _keep(self._registered, document["client_id"], None)
         left = [uri for uri in uris if uri != self._own + CALLBACK]
+        if isinstance(document.get("client_id"), str):
+            _keep(self._registered, document["client_id"], [uri for uri in left if isinstance(uri, str)])
         return orjson.dumps(document | {"redirect_uris": left})
 
     # -- the browser
@@ -212,19 +212,16 @@ class LoginRewriter:
         place = self.destination(target)
         return place is not None and (self._is_authorization(place) or self._login(place) is not None)
 
-    def redirection(self, place: Destination) -> str | None:
-        """Return where to redirect a browser during a login: to the real page, or back to the client."""
-        if self._is_authorization(place):
-            return self._to_page(place)
-        return self._to_client(place)
-
     def _is_authorization(self, place: Destination) -> bool:
         """Clients of 2025-03-26 guess the path if there is no metadata, so the parameters decide, too."""
         if place.origin + place.path in self._authorizations:
             return True
         return {"response_type", "client_id"} <= dict(_pairs(place.query)).keys()
 
-    def _to_page(self, place: Destination) -> str:
+    def login_page(self, place: Destination) -> str | None:
+        """Return the real URL of a login page; None if a request is for something else."""
+        if not self._is_authorization(place):
+            return None
         path, mark, query = place.target.partition("?")
         asked = dict(_pairs(query))
         callback = self._callback(place.origin + path, asked)
@@ -249,8 +246,9 @@ class LoginRewriter:
             return None
         if asked.get("response_mode", "query") != "query":
             return None
-        if asked.get("client_id") in self._registered:
-            return self._own + CALLBACK
+        registered = self._registered.get(asked.get("client_id", ""))
+        if registered is not None:  # the server sees ours alone, so it can't refuse a redirect URI of a stranger
+            return self._own + CALLBACK if any(is_same_redirect(uri, one) for one in registered) else None
         parts = _split(uri)
         host = urlsplit(uri).hostname if parts else None
         if parts is None or host is None or parts[0] != "http" or not is_loopback(host):
@@ -262,8 +260,8 @@ class LoginRewriter:
         answer = dict(_pairs(place.query))
         return self._logins.get(answer.get("state", "")) if "code" in answer or "error" in answer else None
 
-    def _to_client(self, place: Destination) -> str | None:
-        """Return the client's redirect URI with the server's response, the issuer translated."""
+    def way_back(self, place: Destination) -> str | None:
+        """Return the client's redirect URI with the server's response, the issuer translated; None without a login."""
         login = self._login(place)
         if login is None:
             return None

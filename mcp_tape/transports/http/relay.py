@@ -39,6 +39,7 @@ _SMALL = 1 << 19  # bytes of the largest body of a side request that is read who
 _MOST_NAMES = 16  # names of our address to keep rewriters for
 _FORM, _JSON = "application/x-www-form-urlencoded", "application/json"
 _CHALLENGE = b"www-authenticate"
+_OF_PAGES = ((b"content-type", TEXT), (b"cache-control", b"no-store"), (b"referrer-policy", b"no-referrer"))
 _CREDENTIALS = frozenset((b"authorization", b"cookie", b"dpop", b"proxy-authorization", b"set-cookie"))
 
 
@@ -170,10 +171,7 @@ class Proxy:
             request.respond(404, [(b"content-type", TEXT)], b"mcp-tape: no metadata has named this server\n")
             return
         self._hide_values(secrets_in_query(target) | _credentials(request.headers))
-        onward = login.redirection(place) if request.verb == "GET" else None
-        if onward is not None:
-            self._record_beside(request, place, 302)
-            request.respond(302, [(b"location", onward.encode("latin-1", "replace"))], b"")
+        if request.verb == "GET" and self._lead_browser(request, login, place):
             return
         server = self._server(place.origin)
         headers, content = await self._sent_beside(request, body, login, place)
@@ -189,6 +187,24 @@ class Proxy:
             request.abort()
         finally:
             await response.aclose()
+
+    def _lead_browser(self, request: HttpExchange, login: LoginRewriter, place: Destination) -> bool:
+        """Send a browser on to the login page, or back to the client; return False for any other request."""
+        page = login.login_page(place)
+        back = login.way_back(place) if page is None else None
+        onward = (page or back or "").encode("latin-1", "replace")
+        if not onward:
+            return False
+        # A redirect still counts as the submission of the login form, whose page may limit where forms lead. A refresh
+        # does not: https://www.w3.org/TR/CSP3/#directive-form-action
+        is_form = back is not None and header(request.headers, b"sec-fetch-mode") == "navigate"
+        status = 200 if is_form else 302
+        self._record_beside(request, place, status)
+        if is_form:
+            request.respond(status, [(b"refresh", b"0;url=" + onward), *_OF_PAGES], b"mcp-tape: back to the client\n")
+        else:
+            request.respond(status, [(b"location", onward)], b"")
+        return True
 
     async def _sent_beside(
         self, request: HttpExchange, body: _Body, login: LoginRewriter, place: Destination

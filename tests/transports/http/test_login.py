@@ -139,14 +139,14 @@ def to_page(login: LoginRewriter, **more: str) -> tuple[str, dict[str, list[str]
     asked = {"response_type": "code", "client_id": "c", "redirect_uri": REDIRECT, "state": "s"}
     query = urlencode(asked | {"resource": f"{OWN}/mcp"} | more)
     place = login.destination(f"/.mcp-tape/https/auth.example.com:8443/authorization?{query}")
-    url = login.redirection(place) if place else None
+    url = login.login_page(place) if place else None
     assert url is not None
     return url.partition("?")[0], parse_qs(urlsplit(url).query)
 
 
 def back(login: LoginRewriter, **said: str) -> dict[str, list[str]]:
     """The query with which the browser comes back to the client."""
-    url = login.redirection(Destination(API, "/cb?" + urlencode({"own": "1"} | said)))
+    url = login.way_back(Destination(API, "/cb?" + urlencode({"own": "1"} | said)))
     assert url is not None and url.startswith(REDIRECT)
     return parse_qs(urlsplit(url).query)
 
@@ -193,6 +193,16 @@ def test_a_client_that_registers_through_us_has_our_callback(login: LoginRewrite
     assert answer == own | {"client_id": "c"}
     _, asked = to_page(login, redirect_uri="cursor://back")
     assert asked["redirect_uri"] == [OWN + CALLBACK]
+
+
+@pytest.mark.parametrize("uri", ["https://evil.test/cb", "cursor://back/other", "http://localhost:7/other", "http://["])
+def test_a_code_is_sent_only_where_the_client_registered(login: LoginRewriter, uri: str) -> None:
+    """The server sees our callback alone, so it could not refuse another redirect URI."""
+    server_metadata(login, **NAMES_ISSUER)
+    own = {"client_id": "c", "redirect_uris": ["cursor://back", "http://localhost:8/cb", OWN + CALLBACK]}
+    login.strip_callback(json.dumps(own).encode())
+    assert to_page(login, redirect_uri=uri)[1]["redirect_uri"] == [uri]
+    assert to_page(login, redirect_uri="http://localhost:9/cb")[1]["redirect_uri"] == [OWN + CALLBACK]
 
 
 @pytest.mark.parametrize(
