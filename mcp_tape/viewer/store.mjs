@@ -2,7 +2,7 @@
 // demand.
 
 import { byId } from "./text.mjs";
-import { Block, decoded, inflated, unpacked, utf8 } from "./packed.mjs";
+import { Block, decoded, inflated, unpacked, unpackedText } from "./packed.mjs";
 
 // Microseconds since 1970, by the clock of the recorder; NaN if unknown.
 export function started(text) {
@@ -15,14 +15,15 @@ export const NONE = -1; // in columns of rows and of words
 const BEFORE = 2; // rows of a call before its request: the events of its HTTP request
 const KEPT = 8 << 20; // characters in open blocks, which take a few times as much memory
 const CANCELLED = "notifications/cancelled", LISTEN = "subscriptions/listen";
+const FEW = 32_767; // words: their numbers take two bytes, and four when there are more
 // Columns of numbers: they take a tenth of the memory of objects. The last five are rows: `mate`, of a request its answer
 // and of an answer its request; `caller`, the request in progress when the row arrived; `root`, the first request of a
 // call, by rounds or polls; `call`, the root of the call that the row belongs to; `last`, of a root the last row of its
 // call.
 const COLUMNS = {
-  session: Int32Array, seq: Int32Array, part: Int32Array, at: Float64Array, client: Uint8Array, kind: Int32Array, frame: Int32Array,
-  channel: Int32Array, method: Int32Array, name: Int32Array, id: Float64Array, status: Int32Array, took: Float64Array, size: Uint32Array,
-  what: Int32Array, flags: Uint8Array, mate: Int32Array, caller: Int32Array, root: Int32Array, call: Int32Array, last: Int32Array,
+  session: Int32Array, seq: Int32Array, part: Int32Array, at: Float64Array, client: Uint8Array, kind: Int16Array, frame: Int16Array,
+  channel: Int16Array, method: Int16Array, name: Int16Array, id: Float64Array, status: Int16Array, took: Float64Array, size: Uint32Array,
+  what: Int16Array, flags: Uint8Array, mate: Int32Array, caller: Int32Array, root: Int32Array, call: Int32Array, last: Int32Array,
 };
 
 // Rows are numbers: columns[name][row].
@@ -61,11 +62,14 @@ export class Store {
   expect(count) {
     if (count <= this.room) return;
     this.room = count;
-    for (const [name, kind] of Object.entries(COLUMNS)) {
-      const column = new kind(count);
-      column.set(this.columns[name].subarray(0, this.count));
-      this.columns[name] = column;
-    }
+    for (const name of Object.keys(COLUMNS)) this.renew(name, this.columns[name].constructor);
+  }
+
+  // Copy a column into another that has room, with numbers of this kind.
+  renew(name, kind) {
+    const column = new kind(this.room);
+    column.set(this.columns[name].subarray(0, this.count));
+    this.columns[name] = column;
   }
 
   add(index) {
@@ -73,6 +77,7 @@ export class Store {
     for (const name of ["files", "by", "filtered", "findings", "compared"]) this[name] = index[name] ?? this[name];
     for (const session of index.sessions) this.sessions.set(session.id, session);
     for (const word of index.words) this.words.push(word);
+    if (this.words.length > FEW) for (const [name, { constructor }] of Object.entries(this.columns)) if (constructor === Int16Array) this.renew(name, Int32Array);
     const first = this.count, { rows } = index;
     if (first + rows > this.room) this.expect(Math.max(first + rows, Math.ceil(this.room * 1.5)));
     const { columns } = this;
@@ -306,8 +311,7 @@ export class Store {
       return found.block ?? found.promise;
     }
     const entry = { block: null, promise: null };
-    entry.promise = Promise.resolve(this.read(number)).then(inflated).then((data) => {
-      const whole = utf8(data);
+    entry.promise = Promise.resolve(this.read(number)).then(unpackedText).then((whole) => {
       const first = this.starts[number];
       entry.block = new Block(whole, this, first, (this.starts[number + 1] ?? this.end) - first);
       this.size += whole.length;

@@ -238,7 +238,7 @@ export class Waterfall {
         const start = spans.start[one], end = spans.end[one], top = tops[one];
         if (end < from || start > to || top > scrolled + height || top + HIGHEST < scrolled) continue;
         if (!this.isIn(pass, one)) continue;
-        const left = Math.max(this.x(start), this.left - 4), right = Math.min(this.x(end), this.width + 4);
+        const left = Math.round(Math.max(this.x(start), this.left - 4)), right = Math.round(Math.min(this.x(end), this.width + 4)); // whole pixels are sharp
         if (right - (last.get(top) ?? -9) < 0.5) continue; // too narrow to see
         last.set(top, right);
         const wide = Math.max(spans.lane[one] > ASK_LANE ? 2 : 3, right - left), tall = this.talls[one];
@@ -341,7 +341,7 @@ export class Waterfall {
       last.clear();
       for (let one = 0; one < spans.count; one++) {
         if (!this.isIn(pass, one)) continue;
-        const left = this.mapX(spans.start[one]), right = Math.max(left + 2, this.mapX(spans.end[one]));
+        const left = Math.round(this.mapX(spans.start[one])), right = Math.max(left + 2, Math.round(this.mapX(spans.end[one])));
         const top = Math.round(y(one)), before = last.get(top) ?? -9;
         if (right - before < 0.5) continue;
         last.set(top, right);

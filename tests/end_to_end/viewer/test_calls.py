@@ -74,7 +74,7 @@ def hanging() -> Frames:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [360, 1280, 2560])
+@pytest.mark.parametrize("width", [360, 800, 1280, 2560])
 def test_every_failure_among_many_calls_is_red(page: Page, tmp_path: Path, width: int, scheme: str) -> None:
     page.set_viewport_size({"width": width, "height": 800})
     page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
@@ -116,6 +116,31 @@ def test_a_call_without_an_answer_is_the_longest_bar_and_opens_first(page: Page,
     ((first, last, wide),) = bands(page, "waterfall", "--red")
     assert last - first >= 10 and wide > 1100  # to the end
     assert page.locator("#facts .wrong").all_inner_texts() == ["1 unanswered"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [360, 1280])
+def test_a_call_without_an_answer_has_its_age_among_many(page: Page, tmp_path: Path, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 800})
+    talk = overlapping(40, FAILED).client(call(99, "hangs"), at=300_000)
+    show(page, make(tmp_path / "tape.db", talk), tmp_path, rows="calls", at="1.3")
+    red = bands(page, "waterfall", "--red")
+    high = [last - first + 1 for first, last, _ in red]
+    assert len(high) == len(FAILED) + 1
+    assert sorted(high)[-2:] == [high[0], 14]  # room for words
+    page.evaluate("location.hash = 'at=1.83'")
+    page.locator("#details .title").get_by_text("> 587.5 ms").wait_for()
+
+
+@pytest.mark.slow
+def test_a_failure_is_seen_below_the_mark_of_the_selection(page: Page, tmp_path: Path) -> None:
+    talk = Frames().client(call(1, "slow"), at=0).server(said(1, "x"), at=30_000_000)
+    talk.client(call(2, "fails"), at=31_000_000).server(said(2, "no", isError=True), at=31_000_100)
+    talk.client(call(3, "slow"), at=32_000_000).server(said(3, "x"), at=60_000_000)
+    page.goto(exported(make(tmp_path / "tape.db", talk), tmp_path / "tape.html").as_uri())
+    page.wait_for_selector("[data-place='1.3'].selected")
+    ((_, _, wide),) = bands(page, "minimap", "--red")
+    assert wide >= 2
 
 
 @pytest.mark.slow

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -103,6 +105,47 @@ def test_it_follows_a_recording(page: Page, tape: Path) -> None:
     page.wait_for_selector("[data-place='2.3']")
     recording.end()
     page.wait_for_selector("[data-place='2.3'].odd")  # now it cannot
+
+
+@pytest.mark.slow
+def test_a_call_that_waits_grows_older(page: Page, tape: Path) -> None:
+    began = datetime.now(timezone.utc) - timedelta(minutes=2)
+    recording = Recording(tape, started_at=began.isoformat())
+    recording.write(Frames().client(call(1, "quick"), at=0).server(said(1, "x"), at=10).client(call(2, "hangs"), at=20))
+    page.evaluate("location.hash = 'at=2.3'")
+    took = page.locator("[data-place='2.3'] > :nth-child(7)")
+    took.get_by_text(re.compile(r"^> 1[2-9]\d\.\d\d s$")).wait_for()
+    page.locator("#details .title").get_by_text("> 1").wait_for()
+    before = took.inner_text()
+    page.wait_for_function(
+        "before => document.querySelector(\"[data-place='2.3']\").children[6].innerText > before", arg=before
+    )
+    recording.end(ended_at=datetime.now(timezone.utc).isoformat())
+    page.wait_for_selector("[data-place='2.3'].odd")
+    page.locator("#facts").get_by_text("1 unanswered").wait_for()
+
+
+@pytest.mark.slow
+def test_new_rows_move_nothing_that_is_read(page: Page, tape: Path) -> None:
+    recording = Recording(tape)
+    talk = Frames().client(call(0, "x", a={"b": {"c": {"d": {"e": "x" * 300}}}}))
+    for number in range(1, 60):
+        talk.client(call(number, "x")).server(said(number, "y"))
+    recording.write(talk)
+    page.evaluate("location.hash = 'rows=messages&at=2.1'")
+    page.locator("#details").get_by_role("button", name="tree").click()
+    page.locator("#list").evaluate("one => (one.scrollTop = 900)")
+    recording.write(talk.server(said(0, "at last"))[-1:])
+    page.get_by_text("120 messages", exact=True).wait_for()
+    assert page.locator("#list").evaluate("one => one.scrollTop") == 900
+    page.locator("#details article").nth(1).wait_for()  # the answer
+    page.locator("#details").get_by_role("button", name="unfold").first.click()
+    deep = page.locator("#details .name").get_by_text("e:", exact=True)
+    deep.wait_for()
+    recording.write(talk.stderr("afterwards")[-1:])
+    page.get_by_text("121 messages", exact=True).wait_for()
+    assert deep.is_visible()
+    recording.end()
 
 
 @pytest.mark.slow

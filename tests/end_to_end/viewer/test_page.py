@@ -18,6 +18,7 @@ from mcp_tape.cassette.reader import Cassette
 from mcp_tape.errors import replace_control_characters
 from mcp_tape.formats.row_lines import line_of
 from mcp_tape.viewer.pack import LONGEST_LINE
+from tests.support import provision
 from tests.support.browser import CONTRAST, WIDER
 from tests.support.filtering import TALK
 from tests.support.reading import GOLDEN, Frames, call, invoke, lines, make, message, said
@@ -89,6 +90,8 @@ VIEWS = {  # of a recording, of one with findings, and of a comparison: together
 }
 NAMELESS = """all => all.filter(e => !(e.ariaLabel || e.textContent.trim() || e.closest('label')?.textContent.trim()))
     .map(e => e.outerHTML)"""
+AXE = """async () => (await axe.run({ resultTypes: ["violations"] })).violations
+    .map(({ impact, id }) => `${impact} ${id}`)"""
 TURN = "address => (document.getElementById('other').replaceChildren(), location.hash = address)"
 GITS = [EVERYTHING.parents[1] / "docs" / "examples" / "pairs" / f"git-{side}.db" for side in ("old", "new")]
 
@@ -124,6 +127,14 @@ def test_it_fits_the_width_of_the_window(page: Page, pages: dict[str, str], widt
         assert page.evaluate(WIDER) <= 0, view
 
 
+def faults(page: Page) -> list[str]:
+    """What axe finds on the page, of every weight: https://github.com/dequelabs/axe-core"""
+    if not page.evaluate("'axe' in window"):
+        page.evaluate((provision.npm("axe-core@4.14.1") / "axe-core" / "axe.min.js").read_text("utf-8"))
+    found: list[str] = page.evaluate(AXE)
+    return found
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_text_can_be_read(page: Page, pages: dict[str, str], scheme: str) -> None:
@@ -131,6 +142,9 @@ def test_every_text_can_be_read(page: Page, pages: dict[str, str], scheme: str) 
     for view in each_view(page, pages):
         ratio, where = page.evaluate(CONTRAST)
         assert ratio >= 4.5, (view, where)
+        assert faults(page) == [], view
+    page.locator("#report").evaluate("one => one.append(document.createElement('button'))")
+    assert faults(page) == ["critical button-name"]  # it looks
 
 
 @pytest.mark.slow
