@@ -17,6 +17,7 @@ It owns click and the wording of commands. SQL, the wire and processes belong to
 from __future__ import annotations
 
 import importlib
+import re
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -145,12 +146,20 @@ class _LazyGroup(click.Group):
         with losses.collect() as lost:
             try:
                 return super().invoke(ctx)
+            except click.MissingParameter as error:
+                raise click.UsageError(f"{error.format_message()}{_example(error.ctx)}", error.ctx) from None
             except (TapeError, KeyboardInterrupt, OSError) as error:
                 ctx.exit(report_error(error, ctx.meta.get(_FOUND, 0)))
             finally:
                 for path, whys in lost.items():
                     for why in whys:
                         say(f"{path}: {why}")
+
+
+def _example(ctx: click.Context | None) -> str:
+    """The first example in a command's help."""
+    found = re.search(r"^ +(mcp-tape .*)", (ctx.command.epilog if ctx else None) or "", re.M)
+    return f" Example: {found[1]}" if found else ""
 
 
 def _origin(name: str, extension: Extension) -> str:

@@ -21,7 +21,7 @@ from ..console.terminal import echo_json, shows_colours
 from ..fleet.many.results import Result, comparisons_of
 from ..fleet.many.results import report as junit
 from ..options import JSON_PATH, Option
-from .click_options import SectionedCommand, changed_place, click_option, files
+from .click_options import Number, SectionedCommand, changed_place, click_option, files
 from .running import Found, Row
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ _OPTIONS = (
 )  # fmt: skip
 _FAIL_ON = click.option("--fail-on", type=click.Choice([*LEVELS, "never"]),
                         help="Exit with 1 at changes of this level or above. Default: error.")  # fmt: skip
-_SLOWER = click.option("--slower-than", type=click.FloatRange(min=1), metavar="RATIO", callback=check_finite,
+_SLOWER = click.option("--slower-than", type=Number(min=1), metavar="RATIO", callback=check_finite,
                        help="Report calls that take this many times as long.")  # fmt: skip
 
 

@@ -93,7 +93,7 @@ def choose(found: Iterable[ClientFile], names: Sequence[str], *, several: bool) 
             raise TapeError(f"no client has a server {name}; there are: {known}; to see them: mcp-tape wrap --list")
         if len(same) > 1 and not several:
             where = ", ".join(f"{choice.found.place.client.name} ({choice.found.place.path})" for choice in same)
-            raise TapeError(f"{name} is in several places: {where}; say which with --client or --config, or add --all")
+            raise TapeError(f"{name} is in several places: {where}; choose with --client or --config, or add --all")
         chosen += same
     return chosen
 

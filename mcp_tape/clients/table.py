@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import glob
 import os
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
+
+from ..system import calls
 
 JSON, TOML, YAML = "json", "toml", "yaml"
 USER, PROJECT, LOCAL = "user", "project", "local"
@@ -92,7 +93,7 @@ class ConfigLocation(NamedTuple):
     keys: tuple[tuple[str, ...], ...]
 
 
-def places(project: str, environ: Mapping[str, str], platform: str = sys.platform) -> Iterator[ConfigLocation]:
+def places(project: str, environ: Mapping[str, str], platform: str | None = None) -> Iterator[ConfigLocation]:
     """Yield every file that a client may have, existing or not; for a pattern, the existing ones."""
     for client in CLIENTS:
         for pattern in client.user:
@@ -115,15 +116,9 @@ def _paths(pattern: str, resolve: Callable[[str], str]) -> list[str]:
     return sorted(os.path.join(root, one) for one in glob.glob(pattern[len(head) + 1 :], root_dir=root, recursive=True))
 
 
-def path_of(pattern: str, environ: Mapping[str, str], platform: str = sys.platform) -> str:
+def path_of(pattern: str, environ: Mapping[str, str], platform: str | None = None) -> str:
     """Return the path for a pattern of the table."""
-    home = environ.get("HOME") or os.path.expanduser("~")
-    xdg = os.path.join(home, ".config")
-    if platform == "darwin":
-        config = os.path.join(home, "Library", "Application Support")
-    else:
-        given = environ.get("XDG_CONFIG_HOME") or ""
-        config = xdg = given if os.path.isabs(given) else xdg  # relative paths are invalid by its specification
+    home, config, xdg = calls.config_homes(environ, platform)
     codex = environ.get("CODEX_HOME") or os.path.join(home, ".codex")
     filled = pattern.format(config=config, xdg=xdg, codex=codex)
-    return home + filled[1:] if filled.startswith("~/") else filled
+    return os.path.normpath(home + filled[1:] if filled.startswith("~/") else filled)

@@ -4,23 +4,31 @@
 import { byId } from "./text.mjs";
 import { Block, decoded, inflated, unpacked, utf8 } from "./packed.mjs";
 
+// Microseconds since 1970, by the clock of the recorder; NaN if unknown.
+export function started(text) {
+  const [, digits = ""] = /\.(\d+)/.exec(text ?? "") ?? [];
+  return Date.parse(text ?? "") * 1e3 + Number(digits.padEnd(6, "0").slice(3, 6));
+}
+
 export const FLAGS = { odd: 1, dim: 2, plumbing: 4, bytes: 8, redacted: 16 };
 export const NONE = -1; // in columns of rows and of words
+const BEFORE = 2; // rows of a call before its request: the events of its HTTP request
 const KEPT = 8 << 20; // characters in open blocks, which take a few times as much memory
 const CANCELLED = "notifications/cancelled", LISTEN = "subscriptions/listen";
-// Columns of numbers: they take a tenth of the memory of objects. The last four are rows: `mate`, of a request its answer
+// Columns of numbers: they take a tenth of the memory of objects. The last five are rows: `mate`, of a request its answer
 // and of an answer its request; `caller`, the request in progress when the row arrived; `root`, the first request of a
-// call, by rounds or polls; `call`, the root of the call that the row belongs to.
+// call, by rounds or polls; `call`, the root of the call that the row belongs to; `last`, of a root the last row of its
+// call.
 const COLUMNS = {
   session: Int32Array, seq: Int32Array, part: Int32Array, at: Float64Array, client: Uint8Array, kind: Int32Array, frame: Int32Array,
   channel: Int32Array, method: Int32Array, name: Int32Array, id: Float64Array, status: Int32Array, took: Float64Array, size: Uint32Array,
-  what: Int32Array, flags: Uint8Array, mate: Int32Array, caller: Int32Array, root: Int32Array, call: Int32Array,
+  what: Int32Array, flags: Uint8Array, mate: Int32Array, caller: Int32Array, root: Int32Array, call: Int32Array, last: Int32Array,
 };
 
 // Rows are numbers: columns[name][row].
 export class Store {
   constructor() {
-    this.count = this.room = 0;
+    this.count = this.room = this.version = 0;
     this.sessions = new Map();
     this.words = [];
     this.columns = Object.fromEntries(Object.entries(COLUMNS).map(([name, kind]) => [name, new kind(0)]));
@@ -61,6 +69,7 @@ export class Store {
   }
 
   add(index) {
+    this.version++;
     for (const name of ["files", "by", "filtered", "findings", "compared"]) this[name] = index[name] ?? this[name];
     for (const session of index.sessions) this.sessions.set(session.id, session);
     for (const word of index.words) this.words.push(word);
@@ -122,7 +131,7 @@ export class Store {
 
   // Find the rows that a row belongs to; numbers are distances to frames.
   relate(row, answers, exchange, span) {
-    const { session, seq, client, mate, caller, root, call } = this.columns;
+    const { session, seq, client, mate, caller, root, call, last } = this.columns;
     const number = session[row];
     const before = (distance) => (distance === distance ? this.rowOf(number, seq[row] - distance) : NONE);
     mate[row] = NONE;
@@ -133,7 +142,9 @@ export class Store {
     if (earlier !== NONE) this.later.has(root[row]) ? this.later.get(root[row]).push(row) : this.later.set(root[row], [row]);
     const kind = this.word("kind", row);
     if (answers === answers) this.pair(row, before(answers));
+    last[row] = row;
     this.join(row, number, kind, client[row] === 1);
+    if (call[row] !== NONE) last[call[row]] = row;
   }
 
   // Copy an answer's status and duration to its request.
@@ -239,6 +250,19 @@ export class Store {
     return (this.ends.has(row) ? at[this.ends.get(row)] : (this.lasted.get(session[row]) ?? 0)) - at[row];
   }
 
+  // Let sessions that go on last until now, by the clock of the browser; return whether a call waits in one of them.
+  age(now) {
+    let waits = false;
+    for (const { id, open, started_at: began } of this.sessions.values()) {
+      const until = now - started(began);
+      if (!open || !this.open.get(id)?.length || !(until > this.lasted.get(id))) continue;
+      this.lasted.set(id, until);
+      waits = true;
+    }
+    this.version += waits ? 1 : 0;
+    return waits;
+  }
+
   // The name of the file, or of several.
   get file() {
     if (this.compared) return [...new Set(this.files)].join(" → ");
@@ -258,11 +282,9 @@ export class Store {
   }
 
   // What belongs to a call besides its root: its other messages, and the stderr in between, in order.
-  parts(root) {
-    const { call, session } = this.columns;
-    const found = [];
-    for (const [first, last] of this.runs.get(session[root])) for (let row = Math.max(first, root - 2); row <= last; row++) if (call[row] === root && row !== root) found.push(row);
-    return found;
+  *parts(root) {
+    const { call, last } = this.columns;
+    for (let row = Math.max(0, root - BEFORE); row <= last[root]; row++) if (call[row] === root && row !== root) yield row;
   }
 
   blockOf(row) {

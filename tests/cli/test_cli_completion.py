@@ -49,11 +49,13 @@ def test_bash_completes_with_it() -> None:
     assert done.stdout.decode().split() == ["record", "replay", "review", "redact"]
 
 
+@pytest.mark.slow
 def test_commands_are_completed() -> None:
     assert completed("mcp-tape", "re") == ["plain,record", "plain,replay", "plain,review", "plain,redact"]
     assert len(completed("mcp-tape", "")) == len(cli.list_commands(None))  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_options_and_their_values_are_completed() -> None:
     assert completed("mcp-tape", "redact", "--dry") == ["plain,--dry-run"]
     assert completed("mcp-tape", "--completion", "z") == ["plain,zsh"]

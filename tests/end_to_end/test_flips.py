@@ -154,7 +154,7 @@ def exit_code(words: list[str], path: Path, original: Path, about: object = None
     except BaseException as error:
         error.add_note(f"{words} on {original.name} with flips {about}") if hasattr(error, "add_note") else None
         raise
-    # SQLite refuses a query for a table that the damage has renamed: wrong usage, as far as anybody can tell.
+    # SQLite refuses a query for a table that the damage has renamed: it looks like wrong usage.
     assert result.exit_code in (0, 1, 2 if words[0] == "query" else 3, 3), (words, original.name, about, result.output)
     assert "Traceback" not in result.output
     return result.exit_code

@@ -18,8 +18,6 @@ from pathlib import Path
 from time import monotonic
 from typing import IO, Any
 
-from hypothesis import settings
-
 from mcp_tape.cassette.reader import Cassette, Session
 from mcp_tape.cassette.text import write as _write  # noqa: F401
 from mcp_tape.cli.commands import ls as _ls  # noqa: F401  (loaded here, as another user may not be able to)
@@ -28,9 +26,6 @@ from mcp_tape.wire.frames import Frame
 from tests.support.forked import BY_PATH, MCP_TAPE, SCRIPT, start
 from tests.support.json_schemas import validate_output
 from tests.support.warm import WAIT
-
-settings.register_profile("mcp-tape", deadline=None)  # a busy machine is not a failure
-settings.load_profile("mcp-tape")
 
 
 def python(source: str) -> list[str]:
@@ -249,7 +244,7 @@ NOBODY = 65534
 
 
 def as_another_user(call: Callable[[], Any]) -> str:
-    """The output of a call by a user who owns nothing (or by us, if we are not root)."""
+    """The output of a call by a user without files (or by us, if we are not root)."""
     with tempfile.TemporaryFile() as out:
         pid = os.fork()
         if pid == 0:

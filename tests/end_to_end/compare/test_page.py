@@ -39,7 +39,7 @@ def test_every_text_can_be_read(page: Page, tmp_path: Path, scheme: str) -> None
 
 
 @pytest.mark.slow
-def test_what_breaks_is_open_and_what_is_compatible_opens_on_a_click(page: Page, tmp_path: Path) -> None:
+def test_breaking_changes_are_open_and_compatible_ones_open_on_a_click(page: Page, tmp_path: Path) -> None:
     show(page, tmp_path)
     assert page.locator("details.error .pair").first.is_visible()
     folded = page.locator("details.info").first
@@ -67,7 +67,7 @@ def test_the_overview_leads_to_each_change(page: Page, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_a_cassette_says_is_text_and_never_runs(page: Page, tmp_path: Path) -> None:
+def test_recorded_text_is_shown_and_never_runs(page: Page, tmp_path: Path) -> None:
     show(page, tmp_path)
     assert page.locator("script").count() == 0
     assert page.get_by_text("<script>alert(1)</script>").count() > 0

@@ -89,7 +89,7 @@ UNFIT = {
 
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("unfit", UNFIT, ids=lambda unfit: unfit.__name__)
-def test_what_is_no_cassette_is_refused_and_left_alone(
+def test_a_file_that_is_not_a_cassette_is_refused_and_left_alone(
     tmp_path: Path, command: str, unfit: Callable[[Path], None]
 ) -> None:
     file = tmp_path / "tape.db"
@@ -141,7 +141,7 @@ with progress.Progress("looking", 4) as told:
 """
 
 
-def test_a_terminal_is_told_how_far_a_command_is() -> None:
+def test_a_terminal_shows_the_progress_of_a_command() -> None:
     output = on_terminal([sys.executable, "-c", PROGRESS])
     assert output == b"\rlooking: 25 %\r\x1b[Kfound\r\n\rlooking: 75 %\r\x1b[K"
 

@@ -1,4 +1,4 @@
-"""Logins recorded through the proxy, and requests beside the conversation, recorded and replayed."""
+"""Logins recorded through the proxy, and side requests, recorded and replayed."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def test_no_secret_of_a_login_is_on_the_tape_which_plays(strangers: Strangers, t
         assert got(replay.origin, "/.well-known/oauth-protected-resource/mcp").status == 404
 
 
-def test_the_tape_has_what_the_servers_said_of_themselves(strangers: Strangers) -> None:
+def test_the_tape_has_the_metadata_of_the_servers(strangers: Strangers) -> None:
     log_in(strangers)
     strangers.recorder.stop()
     kept = sides(strangers.tape)
@@ -179,7 +179,7 @@ def test_an_authorization_server_that_is_gone_is_an_error_for_the_client(tmp_pat
     pages = {"GET /.well-known/oauth-protected-resource": metadata, "POST /mcp": answer(result(1))}
     with Upstream(served(pages)) as upstream, recording(tmp_path / "tape.db", upstream.url) as recorder:
         found = got(recorder.origin, "/.well-known/oauth-protected-resource").document
-        assert found["resource"] == "http://127.0.0.1:1/mcp"  # of another server: the client has to refuse it
+        assert found["resource"] == "http://127.0.0.1:1/mcp"  # of another server: the client must refuse it
         issuer = urlsplit(found["authorization_servers"][0]).path
         failed = got(recorder.origin, f"{issuer}/.well-known/openid-configuration")
         assert failed.status == 502 and origin.encode() in failed.body
@@ -253,7 +253,7 @@ def test_a_call_that_needed_a_wider_scope_plays_as_one(tmp_path: Path) -> None:
         assert ask(replay.url, question).body == result(1)
 
 
-# Beside the conversation ---------------------------------------------------------------------------------
+# Side requests -------------------------------------------------------------------------------------------
 
 CARD = b'{"name":"x",  "token":"tk-5fK29x0q7Zb1"}'
 PAGES = {
@@ -301,13 +301,13 @@ def test_each_request_beside_the_conversation_is_a_frame(beside: Path) -> None:
     assert len(exchanged(beside)) == 1
 
 
-def test_such_frames_are_shown(beside: Path) -> None:
+def test_frames_of_a_login_are_shown(beside: Path) -> None:
     shown = run([*MCP_TAPE, "show", str(beside)]).stdout.decode()
     assert "GET /icon.png 200 on side-2" in shown
     assert "DELETE /form 200" in shown
 
 
-def test_what_was_served_beside_the_conversation_is_served_again(beside: Path) -> None:
+def test_responses_at_other_paths_are_served_again(beside: Path) -> None:
     with replaying(beside) as replay:
         icon = got(replay.origin, "/icon.png")
         assert (icon.status, icon.body, icon.header("content-type")) == (200, ICON, "image/png")

@@ -42,7 +42,7 @@ def accepted(listener: socket.socket) -> Iterator[None]:
 
 
 @pytest.mark.parametrize(("first", "second"), [(1, 1), (1, 2), (2, 1), (2, 2)])
-def test_nobody_else_may_join_them(first: int, second: int) -> None:
+def test_no_other_process_can_join_them(first: int, second: int) -> None:
     with bound(Address("127.0.0.1", 0), first) as found:
         address = Address(*found[0].getsockname()[:2])
         with pytest.raises(ServerError, match=f"cannot listen on 127.0.0.1:{address.port}: Address already in use"):
