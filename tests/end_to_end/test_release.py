@@ -19,7 +19,7 @@ from tests.support.docs import ROOT
 from tests.support.promises import CASSETTES
 
 RELEASE = [sys.executable, str(ROOT / "tools" / "release.py")]
-MINUTES = 300  # seconds, for what installs packages
+MINUTES = 600  # seconds, for what installs packages
 USER = """
 from mcp_tape import Cassette, use_cassette
 
