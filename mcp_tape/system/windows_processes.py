@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any
 
-REPORTS_WORK = True
-_STUCK = 5.0  # seconds that a write to an idle recording process may take
+REPORTS_WORK = False  # wine does not, and a writer that starts loads its modules first
+_STUCK = 30.0  # seconds that a write to an idle recording process may take
 _NEW_GROUP, _DETACHED, _BREAKAWAY = 0x200, 0x8, 0x01000000
 _KILL_ON_CLOSE, _LIMITS = 0x2000, 9  # JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE, JobObjectExtendedLimitInformation
 _LIMITS_BYTES, _FLAGS_AT = 144, 16  # of JOBOBJECT_EXTENDED_LIMIT_INFORMATION
