@@ -285,7 +285,7 @@ def data_home() -> str:
 
 
 def cache_home() -> str:
-    return os.path.join(data_home(), "mcp-tape")
+    return os.path.join(data_home(), "Cache")
 
 
 def config_homes(environ: Mapping[str, str], platform: str | None = None) -> dict[str, str]:
