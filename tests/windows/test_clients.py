@@ -62,7 +62,7 @@ def test_a_client_is_wrapped_and_unwrapped(client, home: Path) -> None:  # type:
         program in wrapped or json.dumps(program, ensure_ascii=False)[1:-1] in wrapped or json.dumps(program) in wrapped
     )
     assert "npx.cmd" in wrapped and "\r\n" in wrapped
-    assert "mcp-tape" in tape("wrap", "--list").output
+    assert tape("wrap", "--list").output.rstrip().endswith("wrapped")
     tape("wrap", "--client", client.name, "--undo", "--all")
     assert file.read_bytes().decode() == before
 

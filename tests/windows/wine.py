@@ -40,6 +40,8 @@ BOOLEAN NTAPI SystemFunction036(PVOID, ULONG);
 __declspec(dllexport) BOOL WINAPI ProcessPrng(PBYTE p, SIZE_T n) { return SystemFunction036(p, (ULONG)n); }
 BOOL WINAPI DllMain(HINSTANCE h, DWORD r, LPVOID x) { return TRUE; }
 """
+# Python's `platform` asks WMI, which calls what wine 8 lacks.
+SITE = "import sys; sys.modules['_wmi'] = None"
 # A server in a few lines that starts at once. It prints its number on stderr, gives back each piece of its input, and
 # ends with the code in its last argument.
 ECHO = """
@@ -91,6 +93,9 @@ def install_python() -> None:
             files.extractall(PLACE / "unpacked")
     (PLACE / "unpacked" / f"cp{VERSION.replace('.', '')}").rename(PYTHON.parent)
     shutil.rmtree(PLACE / "unpacked")
+    site = PYTHON.parent / "Lib" / "site-packages"
+    site.mkdir(exist_ok=True)
+    (site / "sitecustomize.py").write_text(SITE, "utf-8")
     compile_c(RANDOM, PYTHON.parent / "bcryptprimitives.dll", "-shared", "-ladvapi32")
     compile_c("#include <stdlib.h>" + ECHO, PLACE / "echo.exe")
 
