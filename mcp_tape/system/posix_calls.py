@@ -167,15 +167,15 @@ def cache_home() -> str:
     return _home("XDG_CACHE_HOME", "~/.cache", "~/Library/Caches")
 
 
-def config_homes(environ: Mapping[str, str], platform: str | None = None) -> tuple[str, str, str]:
-    """The home directory, that of desktop programs' settings, and that of terminal programs' settings."""
+def config_homes(environ: Mapping[str, str], platform: str | None = None) -> dict[str, str]:
+    """The home directory, and where desktop programs, others, and some that differ on Windows have their settings."""
     home = environ.get("HOME") or os.path.expanduser("~")
-    xdg = os.path.join(home, ".config")
+    xdg = config = os.path.join(home, ".config")
     if (platform or sys.platform) == "darwin":
-        return home, os.path.join(home, "Library", "Application Support"), xdg
-    given = environ.get("XDG_CONFIG_HOME") or ""
-    config = given if os.path.isabs(given) else xdg  # relative paths are invalid by its specification
-    return home, config, config
+        config = os.path.join(home, "Library", "Application Support")
+    elif os.path.isabs(environ.get("XDG_CONFIG_HOME") or ""):  # relative paths are invalid by its specification
+        xdg = config = environ["XDG_CONFIG_HOME"]
+    return {"home": home, "config": config, "xdg": xdg, "zed": f"{xdg}/zed", "goose": f"{xdg}/goose"}
 
 
 def _home(variable: str, usual: str, on_mac: str) -> str:

@@ -285,13 +285,15 @@ def data_home() -> str:
 
 
 def cache_home() -> str:
-    return os.path.join(data_home(), "mcp-tape")
+    return os.path.join(data_home(), "Cache")
 
 
-def config_homes(environ: Mapping[str, str], platform: str | None = None) -> tuple[str, str, str]:
-    """The home directory, that of desktop programs' settings, and that of terminal programs' settings."""
+def config_homes(environ: Mapping[str, str], platform: str | None = None) -> dict[str, str]:
+    """The home directory, and where desktop programs, others, and some that differ on Windows have their settings."""
     home = environ.get("USERPROFILE") or os.path.expanduser("~")
-    return home, environ.get("APPDATA") or os.path.join(home, "AppData", "Roaming"), os.path.join(home, ".config")
+    roaming = environ.get("APPDATA") or f"{home}\\AppData\\Roaming"
+    own = {"zed": f"{roaming}\\Zed", "goose": f"{roaming}\\Block\\goose\\config"}
+    return {"home": home, "config": roaming, "xdg": f"{home}\\.config", **own}
 
 
 def private_place() -> str:

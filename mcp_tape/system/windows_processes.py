@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any
 
-REPORTS_WORK = True
-_STUCK = 5.0  # seconds that a write to an idle recording process may take
+REPORTS_WORK = False  # wine does not, and a writer that starts loads its modules first
+_STUCK = 30.0  # seconds that a write to an idle recording process may take
 _NEW_GROUP, _DETACHED, _BREAKAWAY = 0x200, 0x8, 0x01000000
 _KILL_ON_CLOSE, _LIMITS = 0x2000, 9  # JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE, JobObjectExtendedLimitInformation
 _LIMITS_BYTES, _FLAGS_AT = 144, 16  # of JOBOBJECT_EXTENDED_LIMIT_INFORMATION
@@ -62,7 +62,7 @@ class _Job:
     def __init__(self) -> None:
         self._handle = _kernel.CreateJobObjectW(None, None)
         limits = ctypes.create_string_buffer(_LIMITS_BYTES)
-        limits[_FLAGS_AT : _FLAGS_AT + 4] = _KILL_ON_CLOSE.to_bytes(4, "little")
+        limits[_FLAGS_AT : _FLAGS_AT + 4] = _KILL_ON_CLOSE.to_bytes(4, "little")  # type: ignore[call-overload]
         _kernel.SetInformationJobObject(self._handle, _LIMITS, limits, _LIMITS_BYTES)
 
     def take(self, process: subprocess.Popen[bytes]) -> None:
@@ -73,23 +73,40 @@ class _Job:
         _kernel.TerminateJobObject(self._handle, 1)
 
 
-_job = _Job()
+class _Process(subprocess.Popen[bytes]):
+    """A process that is killed with its children, such as the server behind a script, and dies with us."""
+
+    def __init__(self, command: Sequence[str], **options: Any) -> None:
+        environment = options.get("env")
+        super().__init__(find_program(command, environment and environment.get("PATH")), **options)
+        self._job = _Job()
+        self._job.take(self)
+
+    def kill(self) -> None:
+        self._job.kill()
+
+    terminate = kill
 
 
-def find_program(command: Sequence[str]) -> list[str]:
+def find_program(command: Sequence[str], path: str | None = None) -> list[str]:
     """The command with the whole path of its program, of the PATH and with an ending of PATHEXT, as in a console."""
     program, *rest = command
-    return [which(program) or program, *rest]
+    return [which(program, path=path) or program, *rest]
 
 
-def start(
-    command: Sequence[str], *, start_new_session: bool = False, cwd: str | None = None, **options: Any
-) -> subprocess.Popen[bytes]:
+def start(command: Sequence[str], *, start_new_session: bool = False, **options: Any) -> subprocess.Popen[bytes]:
     """Start a process that dies with us; the options are those of subprocess.Popen."""
-    flags = _NEW_GROUP if start_new_session else 0
-    process = subprocess.Popen(find_program(command), cwd=cwd, creationflags=flags, **options)
-    _job.take(process)
-    return process
+    return _Process(command, creationflags=_NEW_GROUP if start_new_session else 0, **options)
+
+
+def start_group(command: Sequence[str]) -> subprocess.Popen[bytes]:
+    """Start a process whose output we read, which `kill_group` ends with all its children."""
+    streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    return _Process(command, creationflags=_NEW_GROUP, **streams)
+
+
+def kill_group(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
 
 
 class Child:
@@ -118,10 +135,7 @@ class Child:
         self.kill()
 
     def kill(self) -> None:
-        try:
-            self._process.kill()
-        except OSError:
-            pass  # it has just ended
+        self._process.kill()
 
 
 def become(command: Sequence[str], environment: Mapping[str, str] | None, directory: str | None) -> int:
@@ -170,28 +184,6 @@ def is_running(process: int) -> bool:
         _kernel.CloseHandle(handle)
 
 
-_groups: dict[int, _Job] = {}
-
-
-def start_group(command: Sequence[str]) -> subprocess.Popen[bytes]:
-    """Start a process whose output we read, with a job of its own, which `kill_group` ends."""
-    process = subprocess.Popen(
-        find_program(command),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        creationflags=_NEW_GROUP,
-    )
-    job = _groups[process.pid] = _Job()
-    job.take(process)
-    return process
-
-
-def kill_group(process: subprocess.Popen[bytes]) -> None:
-    """Kill a process with all its children."""
-    _groups[process.pid].kill()
-
-
 def original_environment() -> bytes | None:
     """The environment that this process was started with, which the system does not show."""
     return None
@@ -202,7 +194,7 @@ def original_environment() -> bytes | None:
 _signals: queue.SimpleQueue[int] = queue.SimpleQueue()
 
 
-@_HANDLER
+@_HANDLER  # type: ignore[untyped-decorator]
 def _handle_event(event: int) -> bool:
     """Take an event of the console, in a thread of the system's. After the end of a console it may not return."""
     _signals.put(_EVENTS.get(event, signal.SIGTERM))

@@ -40,6 +40,25 @@ BOOLEAN NTAPI SystemFunction036(PVOID, ULONG);
 __declspec(dllexport) BOOL WINAPI ProcessPrng(PBYTE p, SIZE_T n) { return SystemFunction036(p, (ULONG)n); }
 BOOL WINAPI DllMain(HINSTANCE h, DWORD r, LPVOID x) { return TRUE; }
 """
+# Python's `platform` asks WMI, which calls what wine 8 lacks.
+SITE = "import sys; sys.modules['_wmi'] = None"
+# A server in a few lines that starts at once. It prints its number on stderr, gives back each piece of its input, and
+# ends with the code in its last argument.
+ECHO = """
+#include <windows.h>
+#include <stdio.h>
+int main(int count, char **words) {
+    char data[65536];
+    DWORD size, done;
+    HANDLE from = GetStdHandle(STD_INPUT_HANDLE), to = GetStdHandle(STD_OUTPUT_HANDLE);
+    fprintf(stderr, "%lu\\n", GetCurrentProcessId());
+    fflush(stderr);
+    while (ReadFile(from, data, sizeof data, &size, NULL) && size)
+        for (DWORD at = 0; at < size; at += done)
+            if (!WriteFile(to, data + at, size - at, &done, NULL)) return 9;
+    ExitProcess(count > 1 ? strtoul(words[count - 1], NULL, 0) : 0);
+}
+"""
 
 
 def environment() -> dict[str, str]:
@@ -74,10 +93,17 @@ def install_python() -> None:
             files.extractall(PLACE / "unpacked")
     (PLACE / "unpacked" / f"cp{VERSION.replace('.', '')}").rename(PYTHON.parent)
     shutil.rmtree(PLACE / "unpacked")
-    source = PLACE / "random.c"
-    source.write_text(RANDOM, "utf-8")
-    library = PYTHON.parent / "bcryptprimitives.dll"
-    subprocess.run([PROGRAMS[1], "-shared", "-O2", "-o", library, source, "-ladvapi32"], check=True)
+    site = PYTHON.parent / "Lib" / "site-packages"
+    site.mkdir(exist_ok=True)
+    (site / "sitecustomize.py").write_text(SITE, "utf-8")
+    compile_c(RANDOM, PYTHON.parent / "bcryptprimitives.dll", "-shared", "-ladvapi32")
+    compile_c("#include <stdlib.h>" + ECHO, PLACE / "echo.exe")
+
+
+def compile_c(text: str, to: Path, *options: str) -> None:
+    source = PLACE / "source.c"
+    source.write_text(text, "utf-8")
+    subprocess.run([PROGRAMS[1], "-O2", "-o", to, source, *options], check=True)
 
 
 def download(name: str) -> bytes:
