@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import settings
 
 pytest.register_assert_rewrite("tests.support")  # their asserts then fail with both values, like those of tests
 
-from tests.support import disks, forked, provision, suites, warm  # noqa: E402 (after what says how they are loaded)
+from tests.support import disks, forked, fuzzing, provision, suites, warm  # noqa: E402 (after the settings for loading them)
 
 if TYPE_CHECKING:
     from tests.support.plugin import Suite
@@ -45,8 +46,13 @@ for _number in (*SIGNALS, signal.SIGQUIT):
         signal.signal(_number, signal.default_int_handler if _number == signal.SIGINT else signal.SIG_DFL)
 
 
+fuzzing.set_profiles()
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    """Load modules once for all processes of a run; they are ready by the first test."""
+    """Choose how many generated cases are tried, and load modules once for all processes of a run."""
+    if not config.getoption("hypothesis_profile", None):
+        settings.load_profile("quick" if config.getoption("markexpr") == "not slow" else "whole")
     if hasattr(config, "workerinput"):
         warm.share(config.workerinput["warm"])
     elif config.getoption("numprocesses", None) and sys.platform == "linux":
@@ -66,7 +72,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Order the tests, and adjust their marks for the quick loop.
 
     The first cases of a slow test stay in the quick loop if its mark gives a number. Slow files come first, so that no
-    process is left with one at the end. The quick loop tries only some generated cases.
+    process is left with one at the end.
     """
     cases: Counter[str] = Counter()
     for item in items:
@@ -77,15 +83,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.own_markers.remove(mark)
     slow = Counter(item.path for item in items if item.get_closest_marker("slow"))
     items.sort(key=lambda item: -slow[item.path])
-    if config.getoption("markexpr") == "not slow":
-        for function in {item.function for item in items if isinstance(item, pytest.Function)}:
-            _try_some(function)
-
-
-def _try_some(test: Any) -> None:
-    """Keep a tenth of the cases that hypothesis would generate for a test; other tests are unaffected."""
-    if given := getattr(test, "_hypothesis_internal_use_settings", None):
-        test._hypothesis_internal_use_settings = type(given)(given, max_examples=max(1, given.max_examples // 10))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -57,7 +57,7 @@ class Version(NamedTuple):
     title: str
     surface: Surface
     recording: Transcript | None = None
-    uncalled: str = "a live server was only asked what it offers; to play calls: mcp-tape verify"
+    uncalled: str = "a live server was only asked for its lists; to play calls: mcp-tape verify"
     bodies: str = "full"  # how the recording keeps bodies, by its recorder's name
     others: tuple[Version, ...] = ()
 
@@ -203,7 +203,7 @@ def _other_client(old: Version, new: Version) -> str:
 def _may_depend_on_client(found: Difference) -> bool:
     """True for a whole thing that is gone: a server may offer it only to clients with certain capabilities.
 
-    Then a new tool that looks like it is not what it is called now.
+    Then a similar new tool is not the same tool under a new name.
     """
     return found.rule == _RENAMED or (found.rule in _GONE and found.after is ABSENT)
 
@@ -240,7 +240,7 @@ def _unknown(old: Version, new: Version) -> Iterator[UnknownPart]:
 
 
 def _repeated_items(kind: protocol.Kind, old: Version, new: Version) -> Iterator[UnknownPart]:
-    """Items with the same name, of which a client may get either. Not reported if both sides have the same."""
+    """Items that share a name, so that a client may get either. Not reported if both sides have the same."""
     lists = {"OLD": old.surface.lists[kind.method].again, "NEW": new.surface.lists[kind.method].again}
     for side, again in lists.items():
         other = lists["NEW" if side == "OLD" else "OLD"]

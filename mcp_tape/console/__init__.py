@@ -3,8 +3,8 @@
 The VCR and the diff must not import it: their functions take a callback for reports. Every command loads this file, so
 it imports neither click nor the other two.
 
-    terminal   lines that fit a terminal, colours, JSON, questions
-    progress   a line that shows the progress of a command
+    terminal  lines that fit a terminal, colours, JSON, questions
+    progress  a line that shows the progress of a command
 """
 
 from __future__ import annotations
@@ -73,6 +73,6 @@ def report_error(error: TapeError | KeyboardInterrupt | OSError, found: int = 0)
 
 
 def discard_output() -> None:
-    from ..transports.process import point_at_null
+    from ..system import calls
 
-    point_at_null(1)
+    calls.point_at_null(1)

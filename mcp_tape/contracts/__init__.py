@@ -1,10 +1,10 @@
-"""Contracts of a run: what it must do, must not do and may cost; and an audit of the server texts that a model read.
+"""Contracts of a run: the calls that it must and must not make, and its limits; and an audit of server texts.
 
 Owns the rules of a breach. Knows nothing of how findings are printed or raised.
 
-terms.py   contracts as people write them, with the filters of `show`
-run.py     the sessions of a cassette, or the calls of a test, against a contract
-audit.py   server texts that try to steer a model
-why.py     why a run hung or failed
-context.py the cost to a model of each tool's definition and results
+    terms     contracts as people write them, with the filters of `show`
+    breaches  checks the sessions of a cassette, or the calls of a test, against a contract
+    audit     server texts that try to steer a model
+    reasons   the reasons why a run hung or failed
+    context   the cost to a model of each tool's definition and results
 """

@@ -12,9 +12,8 @@ import json
 import os
 import re
 import shutil
-import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
 from hashlib import sha256
@@ -24,6 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..cassette import replace
 from ..console.progress import Progress
 from ..errors import CassetteError
+from ..system import calls
 from ..values import parse_size
 from . import download, stores
 from .stores import OFFLINE, UnreachableError, safe_name
@@ -83,14 +83,8 @@ def forget() -> None:
 
 def directory() -> str:
     """The directory of all copies, by the user's settings."""
-    given, base = os.environ.get(PLACE), os.environ.get("XDG_CACHE_HOME") or ""
-    if given:
-        return os.path.abspath(os.path.expanduser(given))
-    if sys.platform == "darwin":
-        return os.path.expanduser("~/Library/Caches/mcp-tape")
-    if not os.path.isabs(base):  # the XDG specification ignores relative paths
-        base = os.path.expanduser("~/.cache")
-    return os.path.join(base, "mcp-tape")
+    given = os.environ.get(PLACE)
+    return os.path.abspath(os.path.expanduser(given)) if given else os.path.join(calls.cache_home(), "mcp-tape")
 
 
 def _newest(name: str) -> str:
@@ -100,7 +94,7 @@ def _newest(name: str) -> str:
         return kept.path
     if stores.is_offline():
         if kept is None:
-            raise CassetteError(f"{name} is not in the cache {directory()}, and {OFFLINE} says not to ask for it")
+            raise CassetteError(f"{name} is not in the cache {directory()}; unset {OFFLINE} to fetch it")
         return entry.mark_used(kept)
     if kept is not None:
         return _ask_store(entry, kept)
@@ -124,7 +118,7 @@ def _ask_store(entry: _Entry, kept: Copy | None) -> str:
         except UnreachableError as error:
             hint = f"; to use the local copy, set {OFFLINE}=1" if kept else ""
             raise UnreachableError(f"{error}{hint}") from None
-    raise UnreachableError(f"cannot reach {entry.name}: it says that nothing has changed, and has sent nothing")
+    raise UnreachableError(f"cannot reach {entry.name}: it reports the object as unchanged, but no copy is here")
 
 
 class _BrokenError(Exception):
@@ -171,7 +165,7 @@ class _Entry:
         meta = answer.meta
         ending = re.search(r"(?a)\.\w{1,10}$", self.name.partition("?")[0])
         with _report_write_errors(self._place), replace.beside(os.path.join(self._place, "tape")) as part:
-            digest, size = self._write_download(answer, part.file)
+            digest, size = stores.wait_for(self.name, lambda: self._write_download(answer, part.file))
             modified = meta["last_modified"] if meta["last_modified"] > _EPOCH else None
             if modified:  # a session without a start time gets this one
                 os.utime(part.file, (modified.timestamp(), modified.timestamp()))
@@ -182,10 +176,10 @@ class _Entry:
         _tidy(size)
         return path
 
-    def _write_download(self, answer: Download, path: str) -> tuple[str, int]:
+    async def _write_download(self, answer: Download, path: str) -> tuple[str, int]:
         digest, size, total = sha256(), 0, self._expected_size(answer)
         with open(path, "xb") as file, Progress(f"fetching {self.name}", total) as progress:
-            for chunk in self._received_chunks(answer):
+            async for chunk in self._received_chunks(answer):
                 digest.update(chunk)
                 file.write(chunk)
                 size += len(chunk)
@@ -203,10 +197,15 @@ class _Entry:
         except stores.StoreError as error:
             raise stores.StoreError(f"{error}, the room of all copies; set {SIZE}, or: mcp-tape pull") from None
 
-    def _received_chunks(self, answer: Download) -> Iterator[bytes]:
+    async def _received_chunks(self, answer: Download) -> AsyncIterator[bytes]:
         try:
-            for chunk in answer.stream(min_chunk_size=_CHUNK):
-                yield memoryview(chunk)  # type: ignore[misc]
+            pieces = answer.stream(min_chunk_size=_CHUNK)
+            if stores.split(self.name).scheme not in stores.BUCKETS:
+                for piece in pieces:  # in this thread, so that Ctrl-C ends it
+                    yield piece
+                return
+            async for piece in pieces:
+                yield memoryview(piece)  # type: ignore[misc]
         except Exception as error:
             if type(error).__name__ == "PreconditionError":
                 raise _BrokenError(f"cannot read {self.name}: it is replaced all the time; try again") from None

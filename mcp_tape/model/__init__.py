@@ -2,9 +2,9 @@
 
 Pure: values in, values out. Knows nothing of cassettes, nor of how findings are reported.
 
-cost.py         definitions and results as models get them; bytes, and tokens by a rule of thumb
-texts.py        the texts of a schema that assert nothing
-pages.py        what a page of MCP Apps loads, and what it asks for
-steering.py     texts that give a model orders, or make it carry data out
-characters.py   invisible characters, and names that look like others
+    cost        definitions and results as models get them; bytes, and tokens by a rule of thumb
+    texts       the texts of a schema that assert nothing
+    pages       pages of MCP Apps: their sources, and the permissions that they ask for
+    steering    texts that give a model orders, or make it carry data out
+    characters  invisible characters, and names that look like others
 """

@@ -4,16 +4,16 @@ Runs these commands with the values of their options, and parses plain command l
 mcp_tape/options.py. Help, errors, completion and unusual command lines go to click (cli/), which uses the same table
 and calls these functions with the parsed values.
 
-    server_values     values for the API, made from option values
-    cassette_names    the default cassette of a server
-    config_run        use, for a program with a configuration of several servers
-    run_record        the command record
-    run_replay        the command replay
-    run_use           the command use
-    production        record, with sampling and the like
-    url_over_stdio    record, for a stdio server in front of one at a URL
-    end_report        the summary of a recording or a replay
-    by_path           mcp-tape as a script, with the module path of another process
+    server_values   values for the API, made from option values
+    cassette_names  the default cassette of a server
+    config_run      use, for a program with a configuration of several servers
+    run_record      the command record
+    run_replay      the command replay
+    run_use         the command use
+    production      record, with sampling and the like
+    url_over_stdio  record, for a stdio server in front of one at a URL
+    end_report      the summary of a recording or a replay
+    by_path         mcp-tape as a script, with the module path of another process
 """
 
 from __future__ import annotations

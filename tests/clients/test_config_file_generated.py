@@ -10,10 +10,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mcp_tape.clients.table import BY_NAME
-from tests.support import running  # noqa: F401  (the profile of generated tests)
 from tests.support.configs import can_be_wrapped, of_text, parsed, server, unwrapped, without, wrapped
+from tests.support.fuzzing import examples
 
-EXAMPLES = settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+EXAMPLES = examples(150, suppress_health_check=[HealthCheck.too_slow])
 SPACE = st.sampled_from(
     ["", "", "", " ", "  ", "\t", "\n", "\r\n", "\n    ", "/* c */", " // l\n", "/*,]}*/ ", '//"[{\r\n']
 )

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_tape.record.http_sessions import Sessions, endpoint_path
 from mcp_tape.record.tape import Tape
 from mcp_tape.wire.frames import Frame
+from tests.support.fuzzing import examples
 from tests.support.http_facts import Http
 from tests.support.messages import call, request, result, tell
 
@@ -108,7 +109,7 @@ def test_a_request_without_a_response_is_of_the_run(recording: Recording, end: s
         (" /messages/ \t", "/messages/"),
     ],
 )
-def test_what_is_posted_to_an_endpoint_is_of_its_stream(recording: Recording, endpoint: str, path: str) -> None:
+def test_a_post_to_an_endpoint_belongs_to_its_stream(recording: Recording, endpoint: str, path: str) -> None:
     http = recording.http
     http.open("get-1", "/api/sse")
     http.respond("get-1")
@@ -154,7 +155,7 @@ def test_a_stream_that_begins_with_a_message_is_of_the_run(recording: Recording)
     assert recording.said() == [[tell("notifications/message")]]
 
 
-def test_what_was_held_is_there_at_the_end(recording: Recording) -> None:
+def test_traffic_held_back_is_there_at_the_end(recording: Recording) -> None:
     """A silent stream, an unfinished request, an incomplete event."""
     http = recording.http
     http.open("get-1", "/sse")
@@ -251,9 +252,9 @@ def mixed(draw: st.DrawFn) -> Recording:
     return recording.end()
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(mixed())
-def test_every_client_has_its_own_session_whatever_the_others_do(recording: Recording) -> None:
+def test_every_client_has_its_own_session(recording: Recording) -> None:
     sessions = sorted(map(sorted, recording.said()))
     run = [
         *(request("post-first", "initialize"), result("post-first")),
@@ -268,7 +269,7 @@ def test_every_client_has_its_own_session_whatever_the_others_do(recording: Reco
     assert sessions == sorted(map(sorted, expected))
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(mixed())
 def test_each_channel_is_kept_in_its_order(recording: Recording) -> None:
     for kept in recording.frames:
@@ -277,7 +278,7 @@ def test_each_channel_is_kept_in_its_order(recording: Recording) -> None:
             assert own == sorted(own)
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(mixed())
 def test_a_session_is_in_order_and_begins_with_its_first_byte(recording: Recording) -> None:
     for kept in recording.frames:
@@ -286,7 +287,7 @@ def test_a_session_is_in_order_and_begins_with_its_first_byte(recording: Recordi
         assert at == sorted(at)
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(mixed())
 def test_frames_are_numbered_without_a_gap(recording: Recording) -> None:
     for tape, kept in zip(recording.tapes, recording.frames, strict=True):

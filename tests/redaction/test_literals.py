@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterable
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mcp_tape.redaction.hiding_rules import mark, outside_marks
@@ -81,7 +81,6 @@ TEXTS = st.lists(PIECES | st.text("ab1-", max_size=3), max_size=8).map("".join)
 
 
 @given(st.lists(TEXTS.filter(lambda text: len(text) >= 8), max_size=8), TEXTS, st.booleans())
-@settings(deadline=None)
 @example(["12345678", "5678abcd"], "12345678abcd", True)  # the first of two that overlap
 @example(["kJ8mN2pQ4", "kJ8mN2pQ4kJ8mN2pQ4"], "kJ8mN2pQ4kJ8mN2pQ4", True)  # and the longest
 @example(["a/b/c/d/e/f", "a\\/b\\/c\\/d\\/e\\/f"], "a\\/b\\/c\\/d\\/e\\/f", True)
@@ -96,7 +95,6 @@ def test_many_are_hidden_as_one_by_one(values: list[str], text: str, many: bool)
 
 
 @given(st.lists(TEXTS.filter(lambda text: len(text) >= 8), min_size=1, max_size=3), st.booleans())
-@settings(deadline=None)
 def test_a_value_is_known_to_occur_however_json_spells_it(values: list[str], many: bool) -> None:
     literals = known([*values, *MANY] if many else values)
     for value in values:
@@ -105,7 +103,7 @@ def test_a_value_is_known_to_occur_however_json_spells_it(values: list[str], man
             assert literals.occur(json.dumps([value], ensure_ascii=False).encode())
 
 
-def test_many_that_begin_alike_are_told_apart() -> None:
+def test_many_values_with_one_beginning_are_distinguished() -> None:
     values = [f"Basel, day {day}: {day} degrees" for day in range(1_000)]
     literals = known(values)
     near = "Basel, day 7: 7 degrees Basel, day 8: 8 degrees"
@@ -143,7 +141,7 @@ def test_a_value_that_was_forgotten_and_comes_again_is_named_anew() -> None:
     assert literals.hide("kJ8-mN2-pQ4") == "[redacted:key:new]"
 
 
-def test_what_two_values_have_in_common_stays_hidden_when_one_is_forgotten() -> None:
+def test_a_spelling_of_two_values_stays_hidden_when_one_is_forgotten() -> None:
     literals = Literals(101)
     literals.add("a/b/c/d/e", "key:first")
     literals.add("a\\/b\\/c\\/d\\/e", "key:second")

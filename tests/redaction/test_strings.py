@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mcp_tape.redaction import strings
@@ -31,7 +31,6 @@ def names(path: jsontext.Path) -> tuple[str, ...]:
 
 
 @given(documents, layouts)
-@settings(deadline=None)
 @example({"a": ["x", {"b": "y", "c": {}}, "z", []], "d": [[], "v"], "e": "w"}, {"separators": (" ,\r\n", "\t: ")})
 @example(["x", "y"], {})
 @example("x", {})

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_tape.record.tape import Tape
 from mcp_tape.wire.ledger import Ledger
 from tests.support.decks import Said, back_to_back, make_cassette
+from tests.support.fuzzing import examples
 
 STEPS = ["call", "call", "progress", "ask", "answer_ask", "answer", "answer", "log", "tell", "noise", "cancel"]
 
@@ -80,7 +81,7 @@ def exchanges(said: list[Said]) -> dict[int | None, list[str]]:
 
 
 @pytest.mark.slow
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(conversations())
 def test_the_client_gets_the_same_frames_in_a_valid_order(said: list[Said]) -> None:
     with tempfile.TemporaryDirectory() as directory:
@@ -97,7 +98,7 @@ def test_the_client_gets_the_same_frames_in_a_valid_order(said: list[Said]) -> N
             assert [position[text] for text in texts] == sorted(position[text] for text in texts)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(conversations())
 def test_two_replays_give_the_same_bytes(said: list[Said]) -> None:
     with tempfile.TemporaryDirectory() as directory:

@@ -7,11 +7,12 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.replay.test_opening import Connections, notes
 from tests.support.decks import Player, Said, make_cassette
+from tests.support.fuzzing import examples
 from tests.support.messages import call, result
 
 TEXTS = st.sampled_from(
@@ -30,7 +31,7 @@ OPTIONS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.lists(ARGUMENTS, min_size=1, max_size=6), st.lists(ARGUMENTS, max_size=10), OPTIONS)
 def test_a_request_that_is_recorded_exactly_gets_its_own_recording(
     tape: list[dict[str, Any]], asked: list[dict[str, Any]], options: dict[str, Any]
@@ -55,7 +56,7 @@ CALLS = st.lists(st.sampled_from("abc").map(lambda name: {"name": name}), min_si
 RUNS = st.lists(CALLS, min_size=2, max_size=3)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(RUNS, st.data(), st.booleans())
 def test_no_order_of_connections_mixes_two_sessions_without_a_report(
     recorded: list[list[dict[str, Any]]], data: st.DataObject, greets_alike: bool

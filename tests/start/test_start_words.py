@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from mcp_tape import TapeError, api, modes, options, start
@@ -27,6 +27,7 @@ from mcp_tape.fleet import serving
 from mcp_tape.record.production.sampling import Sample
 from mcp_tape.start import production, url_over_stdio
 from tests.support.docs import PAGES
+from tests.support.fuzzing import examples
 from tests.support.promises import CASSETTES
 from tests.support.running import MCP_TAPE, run
 
@@ -125,7 +126,7 @@ def test_the_documentation_has_many_command_lines() -> None:
 
 
 @pytest.mark.parametrize("line", DOCUMENTED)
-def test_what_is_documented_is_read_without_click_as_by_click(calls: Calls, line: str) -> None:
+def test_documented_command_lines_are_read_the_same_with_and_without_click(calls: Calls, line: str) -> None:
     words = shlex.split(line)
     called, *_ = calls.by_click(words)
     assert calls.agree(words) or not called  # click is never needed for valid ones
@@ -194,7 +195,7 @@ POOL = st.sampled_from(
 )
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(400, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(name=st.sampled_from(NAMES), words=st.lists(POOL, max_size=6), server=st.booleans())
 def test_any_line_is_read_without_click_as_by_click_or_not_at_all(
     calls: Calls, name: str, words: list[str], server: bool

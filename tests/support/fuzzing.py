@@ -2,6 +2,10 @@
 
 MCP_TAPE_FUZZ_SECONDS=600 pytest -n 0 -s tests/end_to_end/test_mutants.py    # ten minutes, seeded by the clock
 MCP_TAPE_FUZZ_CASE=1234 pytest -n 0 tests/end_to_end/test_mutants.py         # one case, as named by a failure
+
+Hypothesis has profiles: `quick` in the quick loop, `whole` otherwise, and ten times as many examples on request:
+
+pytest -n 0 tests/replay --hypothesis-profile thorough
 """
 
 from __future__ import annotations
@@ -14,6 +18,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from random import Random
+from typing import Any
+
+from hypothesis import settings
 
 from tests.support.warm import WAIT
 
@@ -41,6 +48,17 @@ def cases(few: int) -> Iterator[Case]:
         yield Case(number)
         tried += 1
     print(f"{tried} cases")
+
+
+def set_profiles() -> None:
+    """Register how many examples Hypothesis tries. No test has a deadline: a busy machine is not a failure."""
+    for profile, number in (("quick", 10), ("whole", 100), ("thorough", 1000)):
+        settings.register_profile(profile, max_examples=number, deadline=None)
+
+
+def examples(number: int, *base: settings, **more: Any) -> settings:
+    """Settings for a test that tries `number` examples in the whole suite, where others try 100."""
+    return settings(*base, max_examples=max(1, number * settings.default.max_examples // 100), **more)
 
 
 class HangError(BaseException):

@@ -7,10 +7,11 @@ import sys
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_tape.wire import jsontext
+from tests.support.fuzzing import examples
 from tests.support.texts import documents, layouts, lone_surrogates
 
 DEEP = 5_000
@@ -26,7 +27,6 @@ def leaves(value: Any, path: jsontext.Path = ()) -> dict[jsontext.Path, Any]:
 
 
 @given(documents, layouts)
-@settings(deadline=None)
 def test_each_span_holds_the_text_of_the_value_at_its_path(document: Any, layout: Any) -> None:
     text = json.dumps(document, **layout)
     spans = {path: json.loads(text[start:end]) for path, start, end in jsontext.values(text, sys.maxsize)}
@@ -34,16 +34,14 @@ def test_each_span_holds_the_text_of_the_value_at_its_path(document: Any, layout
 
 
 @given(documents, st.integers(min_value=0, max_value=3))
-@settings(deadline=None)
-def test_a_depth_leaves_out_only_what_lies_deeper(document: Any, depth: int) -> None:
+def test_a_depth_leaves_out_only_deeper_values(document: Any, depth: int) -> None:
     text = json.dumps(document)
     shallow = list(jsontext.values(text, depth))
     assert shallow == [found for found in jsontext.values(text, sys.maxsize) if len(found[0]) <= depth]
 
 
 @given(documents, layouts, st.data())
-@settings(deadline=None)
-def test_a_splice_replaces_one_value_and_nothing_else(document: Any, layout: Any, data: st.DataObject) -> None:
+def test_a_splice_replaces_one_value_only(document: Any, layout: Any, data: st.DataObject) -> None:
     text = json.dumps(document, **layout)
     path = data.draw(st.sampled_from(list(leaves(document))))
     span = jsontext.find(text, path)
@@ -54,13 +52,12 @@ def test_a_splice_replaces_one_value_and_nothing_else(document: Any, layout: Any
 
 
 @given(documents, layouts)
-@settings(deadline=None)
-def test_what_json_writes_is_well_formed(document: Any, layout: Any) -> None:
+def test_the_output_of_json_is_well_formed(document: Any, layout: Any) -> None:
     assert jsontext.is_well_formed(json.dumps(document, **layout))
 
 
 @given(st.text(st.sampled_from('{}[],:"\\ \n1e-.0truefalsnlaué\x01'), max_size=20))
-@settings(deadline=None, max_examples=500)
+@examples(500)
 def test_a_text_is_well_formed_exactly_when_a_parser_accepts_it(text: str) -> None:
     try:
         jsontext.loads(text)
@@ -129,7 +126,7 @@ def test_quoting_is_undone_by_unquoting(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["NaN", "[Infinity]", '{"a":-Infinity}', "{'a':1}", "\ufeff{}", '"\x01"', "01"])
-def test_what_is_not_json_is_not_read_as_json(text: str) -> None:
+def test_invalid_json_is_not_read_as_json(text: str) -> None:
     with pytest.raises(ValueError, match=r"not JSON|line 1|Expecting|BOM"):
         jsontext.loads(text)
 
@@ -176,7 +173,6 @@ def test_different_values_have_different_canonical_forms(other: tuple[str, str])
 
 
 @given(documents, documents)
-@settings(deadline=None)
 def test_canonical_forms_are_equal_exactly_when_values_are(one: Any, two: Any) -> None:
     def strict(value: Any) -> str:
         return json.dumps(value, sort_keys=True)

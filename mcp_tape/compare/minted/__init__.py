@@ -11,8 +11,8 @@ suddenly belongs to another thing is a change. A time that stays the same in one
 
 Knows messages, not cassettes: works for two recordings as well as for a recording and a live server.
 
-patterns   made-up parts of a text: times and ids
-binding    pairs of corresponding values of the two sides
-spots      the place of a value in a message, and the value at that place in another message
-uses       values in requests that came from earlier answers, and their live counterparts
+    patterns  made-up parts of a text: times and ids
+    binding   pairs of corresponding values of the two sides
+    spots     the place of a value in a message, and the value at that place in another message
+    uses      values in requests that came from earlier answers, and their live counterparts
 """

@@ -3,15 +3,15 @@
 Equal comparisons give equal text. A cassette may be untrusted: every format prints its text, and none acts on it. Every
 format ends with a line break. Long values are cut only in text (in the middle), and in Markdown to fit a comment.
 
-text           for a terminal
-markdown       for a comment on a pull request
-html           one page, for a browser
-junit          XML, for CI
-sarif          for code scanning
-github         workflow commands, for GitHub Actions
-groups         equal changes of several subjects, reported once
-before_after   the two values of a change, in few lines
-wording        the words that all formats share
+    text          for a terminal
+    comment       Markdown, for a comment on a pull request
+    html          one page, for a browser
+    junit         XML, for CI
+    sarif         for code scanning
+    github        workflow commands, for GitHub Actions
+    groups        equal changes of several subjects, reported once
+    before_after  the two values of a change, in few lines
+    wording       the words that all formats share
 """
 
 from __future__ import annotations

@@ -18,19 +18,19 @@ An undecidable difference is a fact of its own, and never silent: two patterns, 
 
 Paths follow the meaning: through a `$ref` and into an `allOf`, as if all were written in one place.
 
-schema_reader           from a written schema to a node
-nodes            the node, and the merge of two nodes
-references       the target of a `$ref`, within the document
-limits           ranges, lengths, counts and multiples
-property_names   names of members that match a pattern
-implied          limits that follow from the rest of a node
-walk             the walk, its recursion and its budget
-assertions       checks of types, values, limits, patterns and conditions
-members          checks of members and items
-alternatives     checks of `anyOf` and `oneOf`
-overlaps         values that fit two alternatives at once
-facts            facts, and their rules
-shown            facts, prepared for readers
+    schema_reader   from a written schema to a node
+    nodes           the node, and the merge of two nodes
+    references      the target of a `$ref`, within the document
+    limits          ranges, lengths, counts and multiples
+    property_names  names of members that match a pattern
+    implied         limits that follow from the rest of a node
+    walk            the walk, its recursion and its budget
+    assertions      checks of types, values, limits, patterns and conditions
+    members         checks of members and items
+    alternatives    checks of `anyOf` and `oneOf`
+    overlaps        values that fit two alternatives at once
+    facts           facts, and their rules
+    readable_facts  facts, prepared for readers
 """
 
 from __future__ import annotations

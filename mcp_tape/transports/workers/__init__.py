@@ -2,7 +2,7 @@
 
 Knows processes, signals and descriptors. Callers decide which worker a request is for.
 
-    crew        starts, watches, restarts and ends the worker processes
-    listeners   the sockets that clients connect to
-    passing     passes a client's connection from one worker to another
+    crew       starts, watches, restarts and ends the worker processes
+    listeners  the sockets that clients connect to
+    passing    passes a client's connection from one worker to another
 """

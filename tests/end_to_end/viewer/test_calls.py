@@ -1,4 +1,4 @@
-"""Calls as rows and as bars, in a real browser: what went wrong is seen first, at every width."""
+"""Calls as rows and as bars, in a real browser: failures are visible first, at every width."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def test_a_call_unfolds_into_its_messages(page: Page, tmp_path: Path) -> None:
     talk.server(said(1, "forty-two")).stderr("afterwards").stderr("and more")
     page.set_viewport_size({"width": 1600, "height": 800})
     show(page, make(tmp_path / "tape.db", talk), tmp_path, rows="calls")
-    assert places(page) == ["1.1", "1.3", "1.4", "1.10"]  # what belongs to no call is in one row
+    assert places(page) == ["1.1", "1.3", "1.4", "1.10"]  # messages without a call are in one row
     row = page.locator("[data-place='1.4']")
     row.locator(".line").get_by_text("forty-two").wait_for()
     assert row.locator(".line").text_content() == '{"x":1} → forty-two'
@@ -176,7 +176,7 @@ def test_a_call_unfolds_into_its_messages(page: Page, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_filter_keeps_calls_and_what_it_finds_elsewhere(page: Page, tmp_path: Path) -> None:
+def test_a_filter_keeps_calls_and_matches_elsewhere(page: Page, tmp_path: Path) -> None:
     show(page, make(tmp_path / "tape.db", hanging()), tmp_path, rows="calls", q="tool:quick")
     assert places(page) == ["1.3"]
     page.locator("#filter").fill("lock")
@@ -189,7 +189,7 @@ def test_a_filter_keeps_calls_and_what_it_finds_elsewhere(page: Page, tmp_path: 
 
 
 @pytest.mark.slow
-def test_one_line_says_what_was_recorded_and_each_fact_leads_to_it(page: Page, tmp_path: Path) -> None:
+def test_one_line_summarizes_the_recording_with_links(page: Page, tmp_path: Path) -> None:
     show(page, make(tmp_path / "tape.db", overlapping(40, FAILED)), tmp_path, rows="calls")
     facts = page.locator("#facts button")
     assert facts.all_inner_texts()[-4:] == ["887.5 ms", "41 calls", "3 failures", "slowest 865.0 ms"]
@@ -256,7 +256,7 @@ def test_servers_have_lanes_of_their_own(page: Page, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_is_not_there_is_said(page: Page, tmp_path: Path) -> None:
+def test_a_missing_part_is_reported(page: Page, tmp_path: Path) -> None:
     show(page, make(tmp_path / "empty.db", Frames()), tmp_path, rows="")
     page.get_by_text("No messages were recorded in this session.").wait_for()
     show(page, make(tmp_path / "tape.db", hanging()), tmp_path, at="1.99")

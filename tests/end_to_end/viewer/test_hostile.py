@@ -79,7 +79,7 @@ def test_nothing_of_it_runs_loads_or_becomes_markup(page: Page, tmp_path: Path, 
 
 
 @pytest.mark.slow
-def test_what_nobody_sees_is_marked(page: Page, tmp_path: Path, tape: Path) -> None:
+def test_invisible_characters_are_marked(page: Page, tmp_path: Path, tape: Path) -> None:
     show(page, tape, tmp_path, at="1.13")
     page.locator("#details pre").wait_for()
     marks = page.locator("#details .unseen").all_text_contents()
@@ -160,7 +160,7 @@ def test_the_page_of_an_app_is_shown_and_neither_runs_nor_loads(shared_page: Pag
     talk = Frames().client(message(id=1, method="resources/read", params={"uri": "ui://app/page"}))
     talk.server(message(id=1, result={"contents": found}))
     asked: list[str] = []
-    # The console has words about what the policy blocks, so this is not the page that allows none.
+    # The console has messages about everything that the policy blocks, so this is not the page that allows none.
     with as_new(shared_page, request=lambda one: asked.append(one.url)) as page:
         show(page, make(tmp_path / "tape.db", talk), tmp_path, at="1.2")
         page.evaluate("addEventListener('message', () => (window.ran = true))")

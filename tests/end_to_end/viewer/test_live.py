@@ -67,7 +67,7 @@ def page(shared_page: Page, url: str) -> Iterator[Page]:
 
 
 @pytest.mark.slow
-def test_it_shows_what_was_recorded(page: Page) -> None:
+def test_it_shows_the_recording(page: Page) -> None:
     assert numbers(page) == list(range(1, 19))
     page.locator("[data-place='1.3']").click()
     page.locator("#details article").nth(1).get_by_text("no such city").wait_for()
@@ -167,7 +167,7 @@ def test_it_follows_several_recorders(page: Page, tape: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_cancelled_request_is_known_as_such(page: Page, tape: Path) -> None:
+def test_a_cancelled_request_is_shown_as_cancelled(page: Page, tape: Path) -> None:
     recording = Recording(tape)
     talk = Frames().client(call(1, "slow"))
     recording.write(talk)
@@ -190,7 +190,7 @@ def test_a_pause_loses_nothing(page: Page, tape: Path) -> None:
 
 
 @pytest.mark.slow
-def test_it_stays_at_the_end_when_told_to(page: Page, tape: Path) -> None:
+def test_it_stays_at_the_end_if_chosen(page: Page, tape: Path) -> None:
     page.set_viewport_size({"width": 800, "height": 300})
     page.keyboard.press("f")
     recording = Recording(tape)
@@ -218,7 +218,7 @@ def test_a_filter_that_takes_long_says_so(page: Page, tape: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_is_found_comes_when_a_session_ends(page: Page, tape: Path) -> None:
+def test_findings_appear_when_a_session_ends(page: Page, tape: Path) -> None:
     before = page.locator("#tab-findings").inner_text()
     recording = Recording(tape)
     recording.write(Frames().client(call(1, "never")))
@@ -244,7 +244,7 @@ def test_two_sessions_are_compared(page: Page, tape: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_is_filtered_is_saved_as_a_cassette(page: Page, tmp_path: Path) -> None:
+def test_the_filtered_messages_are_saved_as_a_cassette(page: Page, tmp_path: Path) -> None:
     page.locator("#filter").fill("tool:search")
     page.get_by_text("2 of 18", exact=True).wait_for()
     with page.expect_download() as download:
@@ -256,7 +256,7 @@ def test_what_is_filtered_is_saved_as_a_cassette(page: Page, tmp_path: Path) -> 
         assert [frame.seq for frame in cassette.frames(1)] == [3, 7]
 
 
-def test_the_browser_is_opened_unless_told_otherwise(tape: Path, tmp_path: Path) -> None:
+def test_the_browser_is_opened_by_default(tape: Path, tmp_path: Path) -> None:
     opened, program = tmp_path / "opened", tmp_path / "browser"
     program.write_text(f'#!/bin/sh\necho "$1" > {opened}.new && mv {opened}.new {opened}\n')
     program.chmod(0o755)

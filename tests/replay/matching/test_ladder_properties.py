@@ -7,11 +7,12 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_tape.replay.matching.nearness import MOST, NEAREST, Nearness
 from tests.support.decks import Player, Said, make_cassette
+from tests.support.fuzzing import examples
 
 CITIES = st.sampled_from(["in bern", "in Bern", "IN BERN", "bern please", "bern now", "in basel"])
 ROOTS = st.sampled_from([f"/tmp/tmp{letter * 8}" for letter in "abc"])
@@ -110,14 +111,14 @@ class Model:
         return min(Nearness().of({"arguments": one}, {"arguments": other}), MOST)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(
     st.lists(ARGUMENTS, min_size=1, max_size=6),
     st.lists(ARGUMENTS, max_size=8),
     OPTIONS,
     st.sampled_from(["error", "last"]),
 )
-def test_no_rung_answers_what_a_stricter_one_answers(
+def test_no_rung_answers_for_a_stricter_one(
     tape: list[dict[str, Any]], asked: list[dict[str, Any]], options: dict[str, Any], repeats: str
 ) -> None:
     said: list[Said] = []

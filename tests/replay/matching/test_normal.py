@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mcp_tape import TapeError
 from mcp_tape.replay.matching.normal import Form, are_random
 from mcp_tape.replay.matching.targets import READY, Normalizer, parse_normalizer
+from tests.support.fuzzing import examples
 
 MAC = "/var/folders/zz/zyxvpxvq6csfxvn_n0000000000000/T"
 
@@ -148,7 +149,7 @@ def test_a_function_that_fails_says_which_it_is() -> None:
         made.read({"a": "x"})
 
 
-def test_marks_in_a_value_stand_for_nothing() -> None:
+def test_marks_in_a_value_have_no_meaning() -> None:
     made = form("uuids", "paths")
     assert made.pair_leaves("0b0e4c2e-8a51-4b0e-9f0a-3c1f7c0d1e2f", "\0uuid\0") is None
     assert made.pair_leaves("\0uuid\0", "\0uuid\0") == []
@@ -157,13 +158,13 @@ def test_marks_in_a_value_stand_for_nothing() -> None:
     assert made.pair_leaves(ours, theirs) is None
 
 
-def test_a_placeholder_stands_for_any_text_in_any_case() -> None:
+def test_a_placeholder_matches_any_text_in_any_case() -> None:
     made = form("case", "paths")
     assert made.pair_leaves("Key [redacted:env:TOKEN] in /home/ann", "KEY abc IN /home/bob") == []
     assert made.pair_leaves("Key [redacted:env:TOKEN]", "lock abc") is None
 
 
-def test_what_varies_is_told_in_the_order_of_keys() -> None:
+def test_varying_parts_come_in_the_order_of_keys() -> None:
     made = form("paths", "uuids")
     one, other = "0b0e4c2e-8a51-4b0e-9f0a-3c1f7c0d1e2f", "1b0e4c2e-8a51-4b0e-9f0a-3c1f7c0d1e2f"
     shape, varying = made.read({"b": [f"/home/ann/{one}"], "a": other})
@@ -192,7 +193,7 @@ SETS = st.lists(st.sampled_from([*READY, "numbers:0.5"]), max_size=7)
 APART = st.lists(st.tuples(PIECES, st.sampled_from([" ", ", ", "\n", '"', "="])).map("".join), max_size=6).map("".join)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.recursive(APART, lambda inner: st.lists(inner, max_size=3)), SETS)
 @example("/TMP/x", ["paths", "case"])
 @example("/tmp/tmpab12cd34//tmp/x", ["paths"])
@@ -204,7 +205,7 @@ def test_normalizing_is_idempotent(value: Any, names: list[str]) -> None:
     assert made.read(shape)[0] == shape
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(VALUES, SETS)
 def test_a_value_is_the_same_as_itself(value: Any, names: list[str]) -> None:
     made = form(*names)

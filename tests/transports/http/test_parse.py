@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import h11
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_tape.transports.http.listen import HttpRequest, Serving, _Connection
@@ -241,7 +241,7 @@ ODD = [
 
 
 @pytest.mark.parametrize("data", ODD)
-def test_what_is_odd_is_read_alike_in_one_piece_and_byte_by_byte(data: bytes) -> None:
+def test_unusual_requests_are_read_the_same_in_one_piece_and_byte_by_byte(data: bytes) -> None:
     assert_same(data, [data])
     assert_same(data, [data[place : place + 1] for place in range(len(data))])
 
@@ -280,7 +280,6 @@ def requests(draw: st.DrawFn) -> bytes:
     return b"\r\n".join([b" ".join((verb, target, version)), *lines, b"", body])
 
 
-@settings(deadline=None)
 @given(st.lists(requests(), min_size=1, max_size=3), st.data())
 def test_connections_are_read_alike_however_they_are_cut(several: list[bytes], data: st.DataObject) -> None:
     whole = b"".join(several)
