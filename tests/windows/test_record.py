@@ -8,6 +8,7 @@ import os
 import random
 import shutil
 import sys
+from collections.abc import Callable
 from ctypes import wintypes
 from pathlib import Path
 from time import monotonic, sleep
@@ -30,6 +31,8 @@ ECHO = str(PLACE / "echo.exe")
 
 def recorded(path: Path, sender: str) -> bytes:
     """What one side has sent, by the newest session of a cassette."""
+    if not path.exists():
+        return b""
     with Cassette(str(path)) as cassette:
         frames = cassette.frames(cassette.sessions()[-1].id)
         kinds = ("message", "batch", "noise")
@@ -38,18 +41,19 @@ def recorded(path: Path, sender: str) -> bytes:
         )
 
 
-def wait_until_recorded(path: Path, sender: str, data: bytes) -> None:
+def wait_until(holds: Callable[[], bool]) -> None:
     end = monotonic() + PATIENCE
-    while (found := recorded(path, sender) if path.exists() else b"") != data:
-        assert monotonic() < end, (found, data)
+    while not holds():
+        assert monotonic() < end
         sleep(0.1)
 
 
+def wait_until_recorded(path: Path, sender: str, data: bytes) -> None:
+    wait_until(lambda: recorded(path, sender) == data)
+
+
 def wait_for_end(process: int) -> None:
-    end = monotonic() + PATIENCE
-    while is_running(process):
-        assert monotonic() < end, f"{process} is still running"
-        sleep(0.05)
+    wait_until(lambda: not is_running(process))
 
 
 def random_stream(seed: int) -> bytes:
@@ -96,7 +100,7 @@ async def test_a_script_is_found_on_the_path_as_clients_find_it(ending: str, tmp
     async with stdio_client(parameters) as streams, ClientSession(*streams) as client:
         await client.initialize()
         assert [tool.name for tool in (await client.list_tools()).tools] == ["forecast"]
-    assert b'"forecast"' in recorded(tmp_path / "tape.db", "server")
+        wait_until(lambda: b'"forecast"' in recorded(tmp_path / "tape.db", "server"))
 
 
 async def test_a_server_at_a_url_is_recorded(tmp_path: Path) -> None:
@@ -112,14 +116,13 @@ async def test_a_server_at_a_url_is_recorded(tmp_path: Path) -> None:
                 tools = (await client.list_tools()).tools
             recorder.kill()
         there.kill()
-    end = monotonic() + PATIENCE
-    while True:
+
+    def is_recorded() -> bool:
         with Cassette(str(tmp_path / "tape.db")) as cassette:
             texts = b"".join(frame.text for one in cassette.sessions() for frame in cassette.frames(one.id))
-        if all(tool.name.encode() in texts for tool in tools):
-            break
-        assert monotonic() < end
-        sleep(0.1)
+        return all(tool.name.encode() in texts for tool in tools)
+
+    wait_until(is_recorded)
 
 
 @pytest.mark.parametrize("seed", range(ROUNDS))
