@@ -171,7 +171,7 @@ def holds_whole(cassette: Cassette, say: Say) -> bool:
 
     there = any(finished_sessions(cassette))
     if there and not any(whole_sessions(cassette)):
-        say(f"what is on {cassette.path} was cut short when its recorder was stopped: it is recorded again")
+        say(f"the recording on {cassette.path} was cut short when its recorder was stopped: recording it again")
         return False
     return there
 

@@ -24,7 +24,7 @@ ROOMS = """
     wire model redaction cassette record replay transports options api modes
     compare diff verify
     console
-    formats telemetry clients contracts fleet viewer agent testing
+    formats schemas telemetry clients contracts fleet viewer agent testing
     demo start cli pytest_plugin __main__
 """.split()
 
@@ -206,7 +206,7 @@ def is_bare_participle(name: str) -> bool:
     return name in IRREGULAR or re.fullmatch(r"(?!need|feed|seed|speed)[a-z]+ed", name) is not None
 
 
-def test_functions_are_named_by_verbs_or_by_what_they_return() -> None:
+def test_functions_are_named_by_verbs_or_by_their_results() -> None:
     found = set()
     for name, path in MODULES.items():
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
@@ -276,7 +276,7 @@ def strangers_with(pattern: re.Pattern[str], *homes: str) -> set[str]:
     return strangers(lambda module: any(map(pattern.search, module.strings)), *homes)
 
 
-def test_words_of_mcp_stand_in_the_protocol_alone() -> None:
+def test_words_of_mcp_are_in_the_protocol_alone() -> None:
     assert len(WORDS) >= 50
     versions = (*protocol.LEGACY_VERSIONS, protocol.MODERN_VERSION)
 
@@ -286,11 +286,11 @@ def test_words_of_mcp_stand_in_the_protocol_alone() -> None:
     assert strangers(knows, "wire.protocol", "demo") == set()
 
 
-def test_names_of_channels_stand_in_one_place() -> None:
+def test_names_of_channels_are_in_one_place() -> None:
     assert strangers_with(CHANNELS, "wire.channels") == set()
 
 
-def test_sql_stands_in_the_cassette_alone() -> None:
+def test_sql_is_in_the_cassette_alone() -> None:
     assert strangers_with(SQL, "cassette", "cli.commands.query", "agent.asking") == set()
 
 
@@ -306,7 +306,7 @@ def test_a_response_of_our_own_is_written_in_one_way() -> None:
     assert strangers_with(re.compile(r'"jsonrpc": ?"2\.0", ?"id":'), "wire.rewrite", "demo") == set()
 
 
-def test_what_only_posix_has_is_called_in_one_place() -> None:
+def test_posix_calls_are_in_one_place() -> None:
     homes = ("system", "transports.workers", "transports.stdio.bridge")
     assert strangers(lambda module: not POSIX.isdisjoint(module.calls_of_os), *homes) == set()
 
@@ -385,7 +385,7 @@ def is_named(path: Path) -> bool:
     return not known.isdisjoint(MODULES) or place[-1:] in ([name] for name in names)
 
 
-def test_every_test_is_named_after_what_it_tests() -> None:
+def test_every_test_file_is_named_after_its_subject() -> None:
     end_to_end = set((TESTS / "end_to_end").rglob("test_*.py"))
     under_wine = set((TESTS / "windows").glob("test_*.py"))
     inside = set(TESTS.rglob("test_*.py")) - end_to_end - under_wine - {TESTS / "test_house.py"}

@@ -162,7 +162,9 @@ def _expect_no_journal(path: str) -> None:
         with suppress(sqlite3.Error):
             drop_journal(path)
     if _has_journal(path):
-        raise CassetteError(f"{path} is in use, so it was not replaced; end what records or reads it, then try again")
+        raise CassetteError(
+            f"{path} is in use, so it was not replaced; end the processes that record or read it, then try again"
+        )
 
 
 def drop_journal(path: str) -> None:
@@ -196,7 +198,7 @@ def _remove_leftovers(path: str) -> None:
     with suppress(OSError):  # a writable directory need not be readable
         for directory in (os.path.join(place, entry) for entry in os.listdir(place or ".") if pattern.fullmatch(entry)):
             with suppress(OSError):
-                os.close(_lock_directory(directory, wait=False))  # nobody has it, and nobody will want it
+                os.close(_lock_directory(directory, wait=False))  # no process has it, or will want it
                 _remove_directory(directory)
 
 

@@ -9,6 +9,7 @@ It owns click and the wording of commands. SQL, the wire and processes belong to
     compare        options and output of diff, breaking and verify
     forms          the formats that convert writes besides cassettes
     running        runs over many cassettes, in processes and shares: results in order, rows, a summary
+    powershell     completion for PowerShell
     newest         the newest cassettes, to choose from if no file is named
     commands/      a module for each command, loaded when it runs
 """
@@ -26,6 +27,7 @@ from .. import __version__
 from ..cassette.text import losses
 from ..console import report_error, say
 from ..errors import TapeError
+from . import powershell as powershell  # click finds it by name
 
 if TYPE_CHECKING:
     from ..extensions import Extension
@@ -73,6 +75,7 @@ _SECTIONS = {
         "merge-reports": "Merge the reports of a sharded run.",
     },
     "More": {
+        "schema": "Print the JSON Schema of output, reports, locks, stubs and text cassettes.",
         "demo": "Watch it record, replay, miss a call and find a breaking change.",
     },
 }
@@ -183,9 +186,9 @@ def _complete(ctx: click.Context, param: click.Parameter, shell: str | None) -> 
 
 @click.command(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, "-V", "--version", prog_name="mcp-tape")
-@click.option("--completion", metavar="SHELL", type=click.Choice(("bash", "zsh", "fish")), is_eager=True,
-              expose_value=False, callback=_complete, help="Print the script by which bash, zsh or fish completes "
-              "commands, options and files.")  # fmt: skip
+@click.option("--completion", metavar="SHELL", type=click.Choice(("bash", "zsh", "fish", "powershell")), is_eager=True,
+              expose_value=False, callback=_complete, help="Print the script by which a shell completes commands, "
+              "options and files: bash, zsh, fish or powershell.")  # fmt: skip
 def cli() -> None:
     """A VCR for the Model Context Protocol.
 

@@ -78,7 +78,7 @@ class _End(NamedTuple):
     by: Literal["client", "server", "signal", "unknown", "open"]
     row: TimelineRow | None
     words: str
-    then: str = ""  # what followed, much later
+    then: str = ""  # a later event, in words
 
 
 class _Story:

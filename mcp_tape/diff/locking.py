@@ -64,9 +64,15 @@ def references_in(cassette: str, only: str | None) -> dict[str, LiveTarget | str
 
 
 def servers_of(path: str) -> dict[str, Version]:
-    """The servers in a lock. Raises CassetteError if the file is not a lock."""
+    """The servers in a lock."""
+    found = open_lock(path)
+    return {name: found.version(name) for name in found.names}
+
+
+def open_lock(path: str) -> lock.Lock:
+    """Read a lock. Raises CassetteError if the file is not a lock."""
     found = read_lock(path)
     if found is None:
         what = "is not a lock" if os.path.exists(path) else "does not exist"
         raise CassetteError(f"{path} {what}; make one with: mcp-tape lock -o {path} -- SERVER")
-    return {name: found.version(name) for name in found.names}
+    return found

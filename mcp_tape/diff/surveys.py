@@ -7,7 +7,7 @@ one alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import zip_longest
 from typing import Any, NamedTuple
@@ -59,6 +59,14 @@ class Greeting(NamedTuple):
 def capabilities_of(names: Sequence[str]) -> _Capabilities:
     """The capabilities with these names, in the form that a client declares."""
     return {key: value for name in sorted(names) for key, value in CAPABILITIES[name].items()}
+
+
+def names_of(capabilities: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """The names of the capabilities that a client declares; all if they are unknown."""
+    if capabilities is None:
+        return tuple(CAPABILITIES)
+    declared = {*capabilities, *(protocol.member(capabilities, "extensions") or ())}
+    return tuple(name for name in CAPABILITIES if (apps.EXTENSION if name == "ui" else name) in declared)
 
 
 def survey_like(old: Version, live: LiveTarget, rules: Rules) -> Version:

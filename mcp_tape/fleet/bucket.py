@@ -80,7 +80,7 @@ async def try_request(name: str, act: Callable[[], Awaitable[T]]) -> T:
     """Make a request to a store; retry for a while if it cannot be reached. Errors are in our words."""
     for pause in _PAUSES:
         try:
-            return await act()
+            return await stores.await_bounded(name, act())
         except Exception as error:
             found = error if isinstance(error, TapeError) else stores.translate_error(error, name)
             if pause is None or not isinstance(found, stores.UnreachableError):

@@ -13,7 +13,7 @@ import os
 import re
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
 from hashlib import sha256
@@ -165,7 +165,7 @@ class _Entry:
         meta = answer.meta
         ending = re.search(r"(?a)\.\w{1,10}$", self.name.partition("?")[0])
         with _report_write_errors(self._place), replace.beside(os.path.join(self._place, "tape")) as part:
-            digest, size = self._write_download(answer, part.file)
+            digest, size = stores.wait_for(self.name, lambda: self._write_download(answer, part.file))
             modified = meta["last_modified"] if meta["last_modified"] > _EPOCH else None
             if modified:  # a session without a start time gets this one
                 os.utime(part.file, (modified.timestamp(), modified.timestamp()))
@@ -176,10 +176,10 @@ class _Entry:
         _tidy(size)
         return path
 
-    def _write_download(self, answer: Download, path: str) -> tuple[str, int]:
+    async def _write_download(self, answer: Download, path: str) -> tuple[str, int]:
         digest, size, total = sha256(), 0, self._expected_size(answer)
         with open(path, "xb") as file, Progress(f"fetching {self.name}", total) as progress:
-            for chunk in self._received_chunks(answer):
+            async for chunk in self._received_chunks(answer):
                 digest.update(chunk)
                 file.write(chunk)
                 size += len(chunk)
@@ -197,10 +197,15 @@ class _Entry:
         except stores.StoreError as error:
             raise stores.StoreError(f"{error}, the room of all copies; set {SIZE}, or: mcp-tape pull") from None
 
-    def _received_chunks(self, answer: Download) -> Iterator[bytes]:
+    async def _received_chunks(self, answer: Download) -> AsyncIterator[bytes]:
         try:
-            for chunk in answer.stream(min_chunk_size=_CHUNK):
-                yield memoryview(chunk)  # type: ignore[misc]
+            pieces = answer.stream(min_chunk_size=_CHUNK)
+            if stores.split(self.name).scheme not in stores.BUCKETS:
+                for piece in pieces:  # in this thread, so that Ctrl-C ends it
+                    yield piece
+                return
+            async for piece in pieces:
+                yield memoryview(piece)  # type: ignore[misc]
         except Exception as error:
             if type(error).__name__ == "PreconditionError":
                 raise _BrokenError(f"cannot read {self.name}: it is replaced all the time; try again") from None

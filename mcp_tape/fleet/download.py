@@ -33,7 +33,7 @@ def get(url: str, etag: str | None = None, since: datetime | None = None) -> Ite
     options: GetOptions = {"if_none_match": etag} if etag else {"if_modified_since": since} if since else {}
     found: GetResult | None = None
     try:
-        found = obstore.get(store, path, options=options)
+        found = stores.wait_for(url, lambda: obstore.get_async(store, path, options=options))
     except NotModifiedError:
         pass
     except Exception as error:

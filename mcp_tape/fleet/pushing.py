@@ -73,13 +73,13 @@ class _Pushing:
         return await self._there[partition]
 
     async def _list_partition(self, partition: str) -> set[str]:
-        import obstore
+        url = f"{self._url}/{partition}"
 
         async def list_names() -> set[str]:
-            pages = obstore.list(self._store, self._key(partition), chunk_size=1000)
-            return {os.path.basename(one["path"]) async for page in pages for one in page}
+            found = stores.each_object(self._store, self._key(partition), url)
+            return {os.path.basename(one["path"]) async for one in found}
 
-        found = await bucket.try_request(f"{self._url}/{partition}", list_names)
+        found = await bucket.try_request(url, list_names)
         return {f"{partition}/{name}" for name in found}
 
     def _key(self, name: str) -> str:

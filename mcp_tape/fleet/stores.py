@@ -6,18 +6,23 @@ secrets, which is shown, and which opens it in this process. The full URL stays 
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
 from hashlib import sha256
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, NamedTuple
+from time import monotonic
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit
 
 from .. import __version__
 from ..errors import CassetteError
 from ..transports.http.addresses import is_loopback
+from ..transports.workers.crew import peak
+from ..values import size_text
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta
@@ -25,11 +30,16 @@ if TYPE_CHECKING:
 
     Store = S3Store | GCSStore | AzureStore
 
+T = TypeVar("T")
+
 OFFLINE = "MCP_TAPE_OFFLINE"
 BUCKETS = ("s3", "gs", "az")
 URLS = ("s3://", "gs://", "az://", "https://", "http://")
 _SHOWN = 12  # digits of a key in the name of a URL
 CONNECT, PATIENCE, LONGEST = 5.0, 30.0, 3600.0  # seconds: to connect, for the next bytes, and for the whole answer
+_MOST_MEMORY = 256 << 20  # bytes by which the answer to a request may let this process grow
+_MOST_OBJECTS = 1_000_000  # in one listing
+_TICK = 0.05  # seconds between two looks at the memory
 # The parameters that differ between two signed URLs of one object, as the providers name them.
 _SIGNING = re.compile(
     "(?i)x-(?:amz|goog)-.*|awsaccesskeyid|googleaccessid|signature|sig|expires|policy|key-pair-id|s[evprt]|spr|sk[a-z]+"
@@ -148,25 +158,73 @@ def askable_parts(url: str) -> SplitResult:
     return parts
 
 
-def list_objects(url: str) -> Iterator[StoredObject]:
+async def await_bounded(name: str, request: Awaitable[T], until: float | None = None) -> T:
+    """Await a request. Ends it if its answer takes too much memory, or at a time.
+
+    obstore holds a listing and the text of an error in memory, whatever their size, and does not report how much it has
+    received. So this watches the memory of the process. `name` is shown in errors.
+    """
+    task, most = asyncio.ensure_future(request), peak() + _MOST_MEMORY
+    try:
+        while not (await asyncio.wait([task], timeout=_TICK))[0]:
+            if peak() > most:
+                sent = f"more than {size_text(_MOST_MEMORY)}, and not an object"
+                raise StoreError(f"{name} answers with {sent}; check the URL, and the endpoint that is set for it")
+            if until is not None and monotonic() > until:
+                raise UnreachableError(f"cannot reach {name}: no answer in time")
+        return task.result()
+    finally:
+        task.cancel()
+
+
+def wait_for(name: str, act: Callable[[], Awaitable[T]]) -> T:
+    """Make a request, and wait for it in any thread: `await_bounded`, within the time for a whole object."""
+
+    async def ask() -> T:
+        return await await_bounded(name, act(), monotonic() + LONGEST)
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(ask())
+    with ThreadPoolExecutor(1) as beside:  # the loop of this thread runs already
+        return beside.submit(asyncio.run, ask()).result()
+
+
+def list_objects(url: str) -> list[StoredObject]:
     """Every object below a prefix: `s3://team/tapes` has `s3://team/tapes/a.db`, but not `s3://team/tapes2/a.db`."""
     expect_bucket(url, "listed")
     store, prefix = open_store(url)
-    import obstore
-    from obstore.exceptions import InvalidPathError
-
-    root = "/".join(url.split("/", 3)[:3])
     try:
-        try:
-            found = [one for page in obstore.list(store, prefix or None, chunk_size=1000) for one in page]
-            yield from (_stored_object(root, one) for one in found)
-        except InvalidPathError:
-            yield from _list_by_level(store, root, prefix)
+        return wait_for(url, lambda: _list_all(store, url, prefix))
     except Exception as error:
         raise translate_error(error, safe_name(url)) from None
 
 
-def _list_by_level(store: Store, root: str, prefix: str) -> Iterator[StoredObject]:
+async def _list_all(store: Store, url: str, prefix: str) -> list[StoredObject]:
+    from obstore.exceptions import InvalidPathError
+
+    root = "/".join(url.split("/", 3)[:3])
+    try:
+        return [_stored_object(root, one) async for one in each_object(store, prefix, url)]
+    except InvalidPathError:
+        return [one async for one in _list_by_level(store, root, prefix)]
+
+
+async def each_object(store: Store, prefix: str, name: str) -> AsyncIterator[ObjectMeta]:
+    """Every object below a prefix. `name` is shown in errors."""
+    import obstore
+
+    number = 0
+    async for page in obstore.list(store, prefix or None, chunk_size=1000):
+        number += len(page)
+        if number > _MOST_OBJECTS:
+            raise StoreError(f"{name} lists more than {_MOST_OBJECTS:,} objects; give a longer prefix")
+        for one in page:
+            yield one
+
+
+async def _list_by_level(store: Store, root: str, prefix: str) -> AsyncIterator[StoredObject]:
     """Every object below a prefix, level by level, for prefixes with a name that obstore cannot list.
 
     obstore drops the whole listing that contains such a name: the level is reported as a problem, and the other levels
@@ -176,7 +234,7 @@ def _list_by_level(store: Store, root: str, prefix: str) -> Iterator[StoredObjec
     from obstore.exceptions import InvalidPathError
 
     try:
-        level = obstore.list_with_delimiter(store, prefix or None)
+        level = await obstore.list_with_delimiter_async(store, prefix or None)
     except InvalidPathError as error:
         name = re.search(r'(?s)Path "(.*?)"(?: contained|: Encountered)', str(error))
         place, odd = f"{root}/{prefix}", ascii(name[1]) if name else "an odd name"
@@ -185,9 +243,11 @@ def _list_by_level(store: Store, root: str, prefix: str) -> Iterator[StoredObjec
         )
         yield StoredObject(place, problem=why)
         return
-    yield from (_stored_object(root, one) for one in level["objects"])
+    for one in level["objects"]:
+        yield _stored_object(root, one)
     for below in level["common_prefixes"]:
-        yield from _list_by_level(store, root, below)
+        async for deeper in _list_by_level(store, root, below):
+            yield deeper
 
 
 def _stored_object(root: str, one: ObjectMeta) -> StoredObject:

@@ -1,8 +1,8 @@
 """Server texts that try to steer a model: orders, hidden characters, disguised names, links that carry data out.
 
-A suspicion is not proof. The descriptions of real servers set the norm: what a tool does, when to use it, which other
-tool comes first. Orders to a model about its other instructions, its user or secrets belong neither in a description
-nor in a result. The patterns are English.
+A suspicion is not proof. The descriptions of real servers set the norm: the purpose of a tool, when to use it, which
+other tool comes first. Orders to a model about its other instructions, its user or secrets belong neither in a
+description nor in a result. The patterns are English.
 https://owasp.org/www-project-top-10-for-large-language-model-applications/ (LLM01) describes the attacks.
 """
 

@@ -25,14 +25,14 @@ _NOT_IN_MARKS = pattern(r"[\]\r\n]")
 _MARKS = pattern(f"({PLACEHOLDER.pattern})")
 
 _ESCAPED = r"(?<=\\[nrtbf])|(?<=%[0-9A-Fa-f]{2})|(?<=\\u[0-9A-Fa-f]{4})"  # in text that is still escaped
-# What precedes a value: `name = `, `name: `, `"name": `, `[name]=`, `<name>`, `--name `, `name is `. The name may have
-# two words.
+# What precedes a value: `name = `, `name: `, `"name": `, `[name]=`, `<name>`, `--name `, `'--name', `, `name is `. The
+# name may have two words.
 _NAMED = pattern(
     rf"(?a)(?:(?<![\w.\\-])|{_ESCAPED})-{{0,2}}(?P<name>[A-Za-z_][\w.-]{{1,63}}(?: [A-Za-z]{{3,16}})?)"
     r"(?P<by>(?:\\{0,7}[\"'`])?(?:\]|%5[Dd])?(?:[ \t](?:is|was))?"
     r"[ \t]{0,3}(?:=>|:=|=(?!=)|:(?![:/])|%3[ADad])[ \t]{0,3}"
     r"|(?<=[\w-])>(?=[^<]{1,256}</)|[ \t](?P<is>is|was)[ \t]{1,3})"
-    r"|(?<![\w-])--?(?P<option>[A-Za-z][\w-]{1,63})[ \t]{1,3}(?!-)"
+    r"|(?<![\w-])--?(?P<option>[A-Za-z][\w-]{1,63})(?:[ \t]{1,3}|\\{0,7}[\"'],[ \t]{0,2}(?=\\{0,7}[\"'][^-]))(?!-)"
 )
 # A text may be cut off before its closing quote, as by a crash.
 _QUOTED = r"(?P<quote>\\{0,7}(?:\"\"\"|'{3}|[\"'`]))(?!(?P=quote))(?P<quoted>[^\r\n]{1,4096}?)(?:(?<!\\)(?P=quote)|\Z)"
@@ -115,6 +115,8 @@ def assignment_rule(
         if "\\" not in text and not may_name(text.encode("utf-8", "surrogatepass")):
             return text
         text = _without(text, _assigned_spans(text, is_secret), see)
+        if "alue=" in text:
+            text = _without(text, _secret_attributes(text, is_secret), see)
         return _without(text, _secret_cells(text, is_secret), see) if "|" in text else text
 
     return hide
@@ -179,6 +181,20 @@ def _is_secret_value(text: str, named: re.Match[str], name: str, value: str, par
         is_literal = folded.endswith(_PASSWORDS) and _ASSIGNS_FROM_AFAR.fullmatch(by) is not None
         return secret_names.looks_given(name, value) if is_literal else secret_names.looks_issued(value)
     return secret_names.looks_assigned(value, name)
+
+
+# The attributes of an element in XML: `<add key="ApiKey" value="V"/>`.
+_ATTRIBUTES = pattern(
+    r"(?:[Nn]ame|[Kk]ey)=(?P<quote>\\{0,7}[\"'])(?P<name>[\w.: -]{2,64})(?P=quote)\s{1,8}[Vv]alue=(?P=quote)"
+    r"(?P<value>[^\"'<>\\\s]{6,4096})"
+)
+
+
+def _secret_attributes(text: str, is_secret: Callable[[str], bool]) -> Iterator[tuple[int, int, str]]:
+    for found in _ATTRIBUTES.finditer(text):
+        name = _secret_name(found["name"], is_secret)
+        if name and secret_names.looks_assigned(found["value"], name):
+            yield *found.span("value"), name
 
 
 _PASSWORDS = ("password", "passwd", "passphrase", "passcode")  # names whose values are often words

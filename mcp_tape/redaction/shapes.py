@@ -195,6 +195,7 @@ LONG = (
     Shape("vercel", "vercel_blob_rw_", r"vercel_blob_rw_[A-Za-z0-9]{10,}_[A-Za-z0-9]{20,}"),
     Shape("fly", "fo1_", rf"fo1_{_free(4)}[\w-]{{43,}}"),
     Shape("cloudflare", "v1.0-", rf"v1\.0-{_free(5)}[0-9a-f]{{24}}-[0-9a-f]{{146}}"),
+    Shape("cloudflare", "cfk_ cfut_ cfat_", rf"cf(?:k_{_free(4)}|[ua]t_{_free(5)}){_MIXED}[A-Za-z0-9]{{40,}}"),
     Shape("jfrog", "AKCp cmVmd", rf"AKCp{_free(4)}{_MIXED}[A-Za-z0-9]{{60,}}|cmVmd{_free(5)}[A-Za-z0-9]{{59}}{_END}"),
     Shape("okta", "00", r"(?<![\w+/=.-])00(?=[\w-]{0,39}[A-Z])(?=[\w-]{0,39}[a-z])[\w-]{40}(?![\w+/=.-])"),
     Shape("easypost", "EZAK EZTK", rf"EZ[AT]K{_free(4)}[A-Za-z0-9]{{54}}"),

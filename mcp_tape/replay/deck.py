@@ -332,7 +332,7 @@ class Deck:
         from . import misses
 
         self._replies.append(make_answer(call, "result", misses.legacy_handshake(self._selection, call.message)))
-        self.note("the client is older than the tape: initialize is answered from what the tape knows")
+        self.note("the client is older than the tape: initialize is answered with facts from the tape")
         return True
 
     def _miss(self, call: ClientCall) -> None:
@@ -777,7 +777,7 @@ class _CuedMessages:
 
 
 class _Ending(NamedTuple):
-    """The end of an exchange on the client's side: the last message that it owes, and its cancels, by id."""
+    """The last client message that an exchange waits for, and its cancels, by id."""
 
     last: int
     cancels: dict[str | None, list[RecordedMessage]]
@@ -789,8 +789,8 @@ class Cues:
     def __init__(self, selection: Selection, calls: LiveCalls) -> None:
         self._selection = selection
         self._calls = calls
-        # A cue may come twice; only answers are sent again.
-        self._once: dict[tuple[int, int | None], set[Position]] = {}  # by exchange
+        # Sent messages other than answers, by exchange: if their cue comes again, they are not sent again.
+        self._once: dict[tuple[int, int | None], set[Position]] = {}
         self._come: set[Position] = set()  # change notifications
         self._round = 0  # rises when an exchange plays once more
 

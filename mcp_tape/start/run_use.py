@@ -66,7 +66,7 @@ def _describe_growth(name: str, played: ReplayOutcome) -> str:
     if not played.stale:
         return grown
     answers = "1 answer after a live call is" if played.stale == 1 else f"{played.stale} answers after a live call are"
-    return f"{grown}; {answers} from the old tape; to record all anew: --mode rewrite"
+    return f"{grown}; {answers} from the old tape; to record everything again: --mode rewrite"
 
 
 def _report_error(error: TapeError, replaying: ReplayOptions, values: OptionValues) -> None:

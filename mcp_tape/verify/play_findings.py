@@ -138,7 +138,7 @@ def era_mismatch(plan: PlayPlan, new: str) -> str:
         all_answers = answer_statuses(cassette)
         greetings = answer_statuses(cassette, method=protocol.INITIALIZE)
     if modern and was_understood and all_answers == {"error"}:
-        return f"the server seems to speak {_OLDER}; record it anew with a client that the server knows"
+        return f"the server seems to speak {_OLDER}; record it again with a client that the server knows"
     if legacy and was_understood and greetings == {"error"}:
-        return f"the server seems to speak {_NEWER}; record it anew with a client that the server knows"
+        return f"the server seems to speak {_NEWER}; record it again with a client that the server knows"
     return ""

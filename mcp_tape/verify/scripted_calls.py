@@ -84,8 +84,10 @@ def read_calls(path: str) -> list[ScriptedCall]:
     try:
         with open(path, encoding="utf-8-sig") as lines:
             return [_line(line, f"{path}, line {number}") for number, line in enumerate(lines, 1) if line.strip()]
-    except (OSError, UnicodeDecodeError) as error:
-        raise ScriptError(f"cannot read {path}: {error}") from None
+    except OSError as error:
+        raise ScriptError(f"cannot read {path}: {error.strerror or error}") from None
+    except UnicodeDecodeError:
+        raise ScriptError(f"cannot read {path}: it is not UTF-8") from None
 
 
 def _line(line: str, where: str) -> ScriptedCall:

@@ -21,6 +21,13 @@ def ui_of(item: Any) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
+def listed_ui(result: Any) -> dict[str, dict[str, Any]]:
+    """`_meta.ui` of listed resources by URI: it counts for pages without their own."""
+    listed = member(result, "resources")
+    items = listed if isinstance(listed, list) else []
+    return {str(member(item, "uri")): ui for item in items if (ui := ui_of(item))}
+
+
 def visibility_of(tool: Any) -> frozenset[str]:
     """The readers of a tool: by default the model and the pages."""
     given = ui_of(tool).get("visibility")

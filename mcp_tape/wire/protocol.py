@@ -1,4 +1,4 @@
-"""The only file that knows MCP: methods, revisions, headers, list kinds, what identifies a call, what stays opaque.
+"""The words of MCP: methods, revisions, headers, list kinds, what identifies a call, what stays opaque.
 
 No method has to be known: messages are classified by shape alone (frames.py).
 

@@ -49,7 +49,7 @@ ENDINGS = tuple(
 MORE_KEYS = frozenset(
     """
     codeverifier devicecode usercode authorizationcode clientassertion samlresponse secretkeybase dpop dpopproof
-    otp totp sharedaccesssignature storepassword
+    otp totp sharedaccesssignature storepassword clientkeydata
     """.split()
 )
 MORE_ENDINGS = tuple(
@@ -59,7 +59,8 @@ MORE_ENDINGS = tuple(
     dbpass smtppass mysqlpass sqlpass pgpass postgrespass mongopass redispass ldappass ftppass mailpass emailpass
     imappass userpass adminpass rootpass
     roottoken configtoken unsealkey authkey privkey keypass storepass passwort motdepasse
-    accesskey accountkey openaikey anthropickey geminikey mistralkey groqkey coherekey deepseekkey stripekey sendgridkey
+    accesskey accountkey functionskey openaikey anthropickey geminikey mistralkey groqkey coherekey deepseekkey
+    stripekey sendgridkey
     """.split()
 )
 _MORE_NAMES = frozenset(("PAT",))  # in upper case only: `pat` is also a first name
@@ -90,7 +91,7 @@ _STEMS = {
 _BEFORE_KEY = tuple(
     """
     api access private signing encryption master hmac ssh account subscription license service session role priv unseal
-    storage openai anthropic gemini mistral groq cohere deepseek stripe sendgrid
+    storage client functions openai anthropic gemini mistral groq cohere deepseek stripe sendgrid
     """.split()
 )
 _BEFORE_CODE = tuple("mfa otp recovery backup device user".split())

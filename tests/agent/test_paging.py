@@ -80,7 +80,7 @@ def test_no_items_say_so() -> None:
     )
 
 
-def test_what_nobody_sees_is_shown() -> None:
+def test_invisible_characters_are_shown() -> None:
     hidden = "a\u202eb\U000e0041\ud800"
     found = page("things", [Item(hidden, {"said": [hidden]}, "1")], hidden, "")
     assert found.structured is not None

@@ -48,7 +48,7 @@ def nullable(db: sqlite3.Connection, table: str) -> set[str]:
     }
 
 
-def test_what_may_not_be_null_is_never_none(db: sqlite3.Connection) -> None:
+def test_columns_that_are_not_null_are_never_none(db: sqlite3.Connection) -> None:
     assert may_be_none(Session) | {WRITERS_OWN} == nullable(db, "sessions")
     made_of_rows = {
         "frame",

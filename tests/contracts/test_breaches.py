@@ -75,7 +75,7 @@ def test_a_kept_contract_has_no_findings(tape: Path, words: tuple[str, ...]) -> 
         (("--max-definition-bytes", "47"), [(1, 1, "max-definition-bytes 47: 1 definition of 48 bytes")]),
     ],
 )  # fmt: skip
-def test_what_breaks_a_contract_is_named(tape: Path, words: tuple[str, ...], found: list[Any]) -> None:
+def test_the_frame_that_breaks_a_contract_is_named(tape: Path, words: tuple[str, ...], found: list[Any]) -> None:
     assert broken(tape, *words) == found
 
 
@@ -151,12 +151,12 @@ def test_the_other_checks_stay(tmp_path: Path) -> None:
         (("--session", "1"), "--session needs a contract or --audit"),
     ],
 )
-def test_what_is_written_wrongly_is_told(tape: Path, words: tuple[str, ...], said: str) -> None:
+def test_an_invalid_term_is_reported(tape: Path, words: tuple[str, ...], said: str) -> None:
     result = invoke("check", tape, *words)
     assert result.exit_code == 2 and said in result.stderr
 
 
-def test_a_session_that_is_not_there_is_told(tape: Path) -> None:
+def test_a_missing_session_is_reported(tape: Path) -> None:
     result = invoke("check", tape, "--session", "9", "--audit")
     assert result.exit_code == 3 and "does not hold session 9" in result.stdout
 

@@ -49,6 +49,7 @@ def test_replaying_imports_nothing_heavy(tmp_path: Path, words: str) -> None:
     )
 
 
+@pytest.mark.slow
 def test_help_errors_and_other_commands_are_clicks(tmp_path: Path) -> None:
     shutil.copy(DEMO, tmp_path / "tape.db")
     for words in (["replay", "--help"], ["--version"], ["ls", "tape.db"]):

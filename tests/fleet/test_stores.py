@@ -14,14 +14,15 @@ import pytest
 
 from mcp_tape.errors import CassetteError
 from mcp_tape.fleet import cache, stores
-from tests.support.bucket import Answer, Bucket, Request, deny, fail, served
+from tests.support.bucket import Answer, Bucket, Request, deny, fail, flood, served
+from tests.support.forked import SCRIPT
 from tests.support.golden import path_of
 from tests.support.running import MCP_TAPE, run
 
 SIGNED = "https://files.example.com/tapes/a.db?X-Amz-Credential=AKIAVISIBLE&X-Amz-Signature=f00dcafe"
 
 
-def test_a_url_is_told_from_a_path() -> None:
+def test_urls_and_paths_are_distinguished() -> None:
     assert all(map(stores.is_url, ("s3://a/b", "gs://a/b", "az://a/b", "https://a/b", "http://127.0.0.1/b")))
     assert not any(map(stores.is_url, ("a.db", "/s3/a.db", "s3:/a.db", "git:v1:a.db", "file:///a.db", "S3/a", "")))
 
@@ -40,7 +41,7 @@ def test_two_signatures_of_one_object_are_one_object_and_other_questions_are_oth
     assert stores.safe_name(SIGNED) != stores.safe_name(SIGNED + "&id=2")
 
 
-def test_a_key_in_a_bucket_may_hold_whatever_a_key_may(bucket: Bucket) -> None:
+def test_a_key_in_a_bucket_may_have_any_characters(bucket: Bucket) -> None:
     key = "team/ä b/100%?x#y+z.db"
     bucket.objects[key] = b"some bytes"
     with open(cache.local(f"s3://{key}"), "rb") as copy:
@@ -123,6 +124,7 @@ def test_a_signed_url_that_has_expired(bucket: Bucket) -> None:
     assert "was denied" in said and "/a.db?..." in said
 
 
+@pytest.mark.slow
 def test_a_bucket_that_fails_is_asked_again_but_not_for_ever(bucket: Bucket) -> None:
     bucket.faults.append(fail)
     assert "status 500" in refused("s3://team/a.db")
@@ -147,7 +149,7 @@ def test_a_server_that_does_not_say_how_much_it_sends(bucket: Bucket) -> None:
 
 
 @pytest.mark.slow
-def test_nobody_at_the_address() -> None:
+def test_an_address_without_a_server_is_reported() -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         said = refused(f"http://127.0.0.1:{unused.getsockname()[1]}/a.db?sig=f00dcafe")
@@ -201,7 +203,7 @@ def test_credentials_of_a_profile_are_used_where_boto3_is(
     assert "AKIATEAM" in bucket.requests[0].headers["authorization"]
 
 
-def test_without_obstore_the_error_says_what_to_install(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_obstore_the_error_names_the_extra(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
     usual: Callable[..., Any] = builtins.__import__
 
     def imported(name: str, *more: Any) -> Any:
@@ -211,3 +213,40 @@ def test_without_obstore_the_error_says_what_to_install(bucket: Bucket, monkeypa
 
     monkeypatch.setattr(builtins, "__import__", imported)
     assert "pip install 'mcp-tape[remote]'" in refused("s3://team/a.db")
+
+
+FLOODED = [
+    ("ls s3://team/", 200, 3), ("pull s3://team/tapes here", 200, 3), ("ls s3://team/a.db", 403, 3),
+    ("pull s3://team/a.db here", 403, 4), ("push DEMO s3://team/tapes", 403, 4), ("lake DEMO s3://team/lake", 403, 1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("words", "status", "code"), FLOODED)
+def test_an_answer_larger_than_memory_is_refused(
+    bucket: Bucket, tmp_path: Path, words: str, status: int, code: int
+) -> None:
+    bucket.objects["team/a.db"] = path_of("demo").read_bytes()
+    bucket.faults.append(flood(status))
+    limited = ["sh", "-c", 'ulimit -v 4000000; exec "$@"', "sh", *SCRIPT]
+    done = run([*limited, *words.replace("DEMO", str(path_of("demo"))).split()], cwd=tmp_path)
+    assert b"more than 268.4M, and not an object" in done.stdout + done.stderr
+    assert done.returncode == code and list(tmp_path.glob("here/*")) == []
+
+
+def test_a_listing_that_never_ends_is_refused(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It repeats its first page for ever, or goes on without any object."""
+    page = "<Contents><Key>{}</Key><LastModified>2026-11-01T12:30:00.000Z</LastModified><Size>1</Size></Contents>"
+    pages = "".join(map(page.format, range(1000)))
+
+    def again(request: Request, answer: Answer) -> None:
+        more = "<IsTruncated>true</IsTruncated><NextContinuationToken>again</NextContinuationToken>"
+        answer.body = f"<ListBucketResult>{more}{pages}</ListBucketResult>".encode()
+
+    bucket.faults.append(again)
+    monkeypatch.setattr(stores, "_MOST_OBJECTS", 5000)
+    with pytest.raises(stores.StoreError, match="lists more than 5,000 objects; give a longer prefix"):
+        stores.list_objects("s3://team/")
+    pages = ""
+    monkeypatch.setattr(stores, "LONGEST", 0.5)
+    with pytest.raises(stores.UnreachableError, match="no answer in time"):
+        stores.list_objects("s3://team/")

@@ -111,7 +111,7 @@ def test_each_row_has_an_example() -> None:
 
 
 @pytest.mark.parametrize("row", RULE, ids=": ".join)
-def test_what_happens_is_what_the_table_says(row: tuple[str, str], tmp_path: Path) -> None:
+def test_the_deck_follows_its_table(row: tuple[str, str], tmp_path: Path) -> None:
     tape, before, says, hears, note, options = EXAMPLES[row]
     player = Player(make_cassette(tmp_path / "tape.db", tape), **(options or {}))
     for text in before:

@@ -16,6 +16,7 @@ from xml.sax.saxutils import escape
 
 from tests.support.running import WAIT
 
+_FILLER = b" " * (1 << 20)
 MODIFIED = datetime(2026, 11, 1, 12, 30, tzinfo=timezone.utc)
 
 
@@ -36,6 +37,7 @@ class Answer:
         self.status, self.body, self.headers = status, body, {name.replace("_", "-"): headers[name] for name in headers}
         self.is_measured = True  # else the body ends with the connection
         self.cut: int | None = None
+        self.more = 0  # bytes of filler after the body, which then ends with the connection
         self.pause: tuple[int, Callable[[], object]] = 0, lambda: None  # after this many bytes, call this
 
 
@@ -140,6 +142,16 @@ def fail(request: Request, answer: Answer) -> None:
     answer.status, answer.body, answer.headers = 500, b"<Error><Code>InternalError</Code></Error>", {}
 
 
+def flood(status: int) -> Fault:
+    """Answer with more than a machine has room for: a listing (200), or an error."""
+
+    def fault(request: Request, answer: Answer) -> None:
+        if request.verb != "HEAD":
+            answer.status, answer.body, answer.headers, answer.more = status, b"<ListBucketResult>", {}, 8 << 30
+
+    return fault
+
+
 @contextlib.contextmanager
 def served(tls: ssl.SSLContext | None = None) -> Iterator[Bucket]:
     """A bucket that answers on loopback."""
@@ -158,7 +170,7 @@ def served(tls: ssl.SSLContext | None = None) -> Iterator[Bucket]:
             self.send_response(answer.status)
             for name, value in answer.headers.items():
                 self.send_header(name, value)
-            if answer.status != 304 and answer.is_measured:
+            if answer.status != 304 and answer.is_measured and not answer.more:
                 self.send_header("Content-Length", str(len(answer.body)))
             self.end_headers()
             if self.command != "HEAD":
@@ -166,7 +178,9 @@ def served(tls: ssl.SSLContext | None = None) -> Iterator[Bucket]:
                 self.wfile.write(answer.body[: answer.cut][:place])
                 wait()
                 self.wfile.write(answer.body[: answer.cut][place:])
-            if answer.cut is not None or not answer.is_measured:
+                for _ in range(0, answer.more, len(_FILLER)):
+                    self.wfile.write(_FILLER)
+            if answer.cut is not None or not answer.is_measured or answer.more:
                 self.close_connection = True
 
         do_GET = do_PUT = do_HEAD = handle_one  # noqa: N815 - as its base has them

@@ -38,7 +38,7 @@ def test_a_kept_contract_is_silent(cassette: Path) -> None:
         ({"max_definition_bytes": "1k"}, "max-definition-bytes 1.0k: nothing to measure: there is no tools/list"),
     ],
 )
-def test_a_broken_contract_says_what_breaks_it(cassette: Path, given: dict[str, Any], said: str) -> None:
+def test_a_broken_contract_names_the_breach(cassette: Path, given: dict[str, Any], said: str) -> None:
     with use_cassette(cassette, mode="none") as tape:
         answers(tape.command, lines(call(1, "search"), call(2, "search"), call(3, "delete_all")))
         with pytest.raises(AssertionError) as raised:
@@ -49,7 +49,7 @@ def test_a_broken_contract_says_what_breaks_it(cassette: Path, given: dict[str, 
     assert last == "  called: tools/call search ×2, initialize, tools/call delete_all"
 
 
-def test_only_what_this_test_called_counts(cassette: Path) -> None:
+def test_only_the_calls_of_this_test_count(cassette: Path) -> None:
     with use_cassette(cassette, mode="none") as tape:
         with pytest.raises(AssertionError, match="nothing matches\n  called: 0 calls"):
             tape.expect("tool:search")

@@ -81,7 +81,7 @@ def test_its_streams_are_our_pipes() -> None:
         ("./adrift", "the interpreter in its first line does not exist"),
     ],
 )
-def test_what_cannot_be_started_is_explained_and_leaves_nothing_open(
+def test_a_command_that_cannot_be_started_is_explained_and_leaves_nothing_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, why: str
 ) -> None:
     monkeypatch.chdir(tmp_path)

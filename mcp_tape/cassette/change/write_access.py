@@ -223,7 +223,7 @@ def _expect_room(db: sqlite3.Connection, path: str) -> None:
     if free < needed:
         raise CassetteError(
             f"{path} was not changed: to change it while it is in use, {needed:,} bytes must be free beside it, "
-            f"and {free:,} are; make room, or end what uses it, then try again"
+            f"and {free:,} are; make room, or end the processes that use it, then try again"
         )
 
 

@@ -152,7 +152,7 @@ class PairPage:
 
     def __init__(self, project: Project, options: ComparisonOptions) -> None:
         self._project = project
-        self._is_asked = options.format == "html"
+        self._is_asked = "html" in (options.format, *(form for form, _ in options.also))
         self._level = options.level
         self.html: bytes | None = None
 

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from ...cassette import replace
 from ...errors import CassetteError, TapeError
-from .. import stores
+from .. import download, stores
 from .columns import VERSION
 
 ROOT = "lake.json"
@@ -87,36 +87,45 @@ class BucketLake:
 
         with self._report_store_errors():
             try:
-                obstore.head(self._store, self._key(name))
+                stores.wait_for(self.name, lambda: obstore.head_async(self._store, self._key(name)))
             except FileNotFoundError:
                 return False
         return True
 
     def read(self, name: str) -> bytes:
-        import obstore
-
         with self._report_store_errors():
             try:
-                return bytes(obstore.get(self._store, self._key(name)).bytes())
+                return stores.wait_for(self.name, lambda: self._read(name))
             except FileNotFoundError:
                 return b""
 
-    def put(self, file: str, name: str) -> None:
+    async def _read(self, name: str) -> bytes:
         import obstore
+
+        answer = await obstore.get_async(self._store, self._key(name))
+        download.size_of(answer, f"{self.name}/{name}", _LARGE)
+        return bytes(await answer.bytes_async())
+
+    def put(self, file: str, name: str) -> None:
         from obstore.exceptions import AlreadyExistsError, NotSupportedError
 
         key = self._key(name)
         with self._report_store_errors():
             if os.path.getsize(file) <= _LARGE:
                 try:
-                    obstore.put(self._store, key, Path(file), mode="create", use_multipart=False)
+                    self._send(key, file, mode="create", use_multipart=False)
                     return
                 except AlreadyExistsError:
                     return
                 except NotSupportedError:
                     pass  # writing it twice is harmless: equal names mean equal content; the same holds for parts
             if not self.has(name):
-                obstore.put(self._store, key, Path(file))
+                self._send(key, file)
+
+    def _send(self, key: str, file: str, **more: Any) -> None:
+        import obstore
+
+        stores.wait_for(self.name, lambda: obstore.put_async(self._store, key, Path(file), **more))
 
     def staging(self) -> Any:
         return _private(tempfile.gettempdir(), self.name)

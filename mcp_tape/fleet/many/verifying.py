@@ -120,7 +120,7 @@ def _verify_lock(reference: str, task: VerifyTask) -> Result:
     if task.updates:
         hint = f"mcp-tape lock --check {quote_path(reference)} --update"
         return failed_result(
-            "verify", reference, "refused", f"{reference} is a lock, not a recording; to lock anew: {hint}"
+            "verify", reference, "refused", f"{reference} is a lock, not a recording; to lock it again: {hint}"
         )
     server = task.server
     live = LiveTarget(server.command, server.url, server.headers, server.cacert, task.options.timeout)

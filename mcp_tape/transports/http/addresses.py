@@ -57,3 +57,17 @@ def _is_url(text: str) -> bool:
         return False
     plain = all(c.isprintable() and not c.isspace() for c in text)
     return plain and parts.scheme in ("http", "https") and bool(parts.hostname) and port != 0
+
+
+def is_same_redirect(uri: str, registered: str) -> bool:
+    """Compare redirect URIs, whose port may differ on this machine: https://www.rfc-editor.org/rfc/rfc8252#section-7.3."""
+    from urllib.parse import urlsplit
+
+    if uri == registered:
+        return True
+    try:
+        one, other = urlsplit(uri), urlsplit(registered)
+    except ValueError:
+        return False
+    is_here = one.scheme == "http" and one.hostname == other.hostname and is_loopback(one.hostname or "")
+    return is_here and one._replace(netloc="") == other._replace(netloc="")

@@ -225,6 +225,9 @@ class HttpRequest:
 
     async def pieces(self) -> AsyncIterator[bytes]:
         """Yield the body as it arrives. Raises ClientLeftError if it is incomplete."""
+        if self.body:  # collected
+            yield self.body
+            return
         self.send_continue()
         while True:
             if self._arrived:

@@ -12,7 +12,7 @@ from ...replay.live import Episodes, LiveMessage
 from ...replay.sends import Refuse
 from ...wire import frames, protocol, rewrite
 from ...wire.channels import SSE
-from .message import Headers
+from .message import Headers, Work, header
 from .serve import MAX_BODY, ReplayServer
 from .streams import Conversation
 from .upstream import IncomingResponse, path_and_query, resolve_within
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     Hear = Callable[[bytes, str | None], None]  # a message, and the name of the event that brought it
 
-_SESSION = protocol.SESSION_HEADER.encode()
+_SESSION, _AUTHORIZATION = protocol.SESSION_HEADER.encode(), b"authorization"
 # Client headers that are not passed on: they concern its own connection or session, or we set them.
 _OURS = (b"content-length", b"transfer-encoding", b"accept-encoding", b"accept", b"host", _SESSION)
 _ACCEPTS = {"POST": b"application/json, text/event-stream", "GET": b"text/event-stream"}
@@ -63,6 +63,13 @@ class LiveServer(ReplayServer):
         self._passed_on += link.episodes.passed_on if link else 0
         return conversation
 
+    def expects(self, target: str) -> bool:
+        return super().expects(target) or self._proxy.expects(target)
+
+    def _miss_side_request(self, request: HttpRequest) -> Work | None:
+        """Pass a side request on, such as one of a login, unless the replay is the authorization server."""
+        return self._proxy.pass_on(request) if self._login is None else super()._miss_side_request(request)
+
     def _pass_on(self, call: ClientCall) -> bool:
         return self._heard is not None and self._heard.episodes.pass_on(call)
 
@@ -72,7 +79,8 @@ class LiveServer(ReplayServer):
             through = LiveSession(self._proxy, self._path)
             link = self._links[conversation] = _Link(through, conversation, self._stage)
         self._heard = link
-        headers = [one for one in request.headers if self._login is None or one[0] != b"authorization"]
+        headers = [one for one in request.headers if self._login is None or one[0] != _AUTHORIZATION]
+        link.credentials = [one for one in headers if one[0] == _AUTHORIZATION]
         left = link.episodes.hear(request.body or b"", headers, parsed)  # our own token must not reach the live server
         if left is not None:
             parsed = parsed if left is request.body else frames.parse(left)
@@ -93,6 +101,7 @@ class _Link:
         prefix = stage.replays_prefix and not self._is_old
         self.episodes = Episodes(self._begin, stage.note, stage.overhear, strays=False, prefix=prefix)
         self.episodes.attach(conversation.deck)
+        self.credentials: Headers = []  # the client's newest: earlier messages may have come without a token
         self._endpoint: asyncio.Future[bytes] | None = None  # of HTTP+SSE: where to post
         self._ready: asyncio.Task[None] | None = None  # must end before anything else is sent
         self._listens = False
@@ -134,7 +143,7 @@ class _Link:
             self._through.path = await self._endpoint
 
     async def _send(self, message: LiveMessage, left: asyncio.Event | None) -> None:
-        headers, call = message.origin, message.call
+        headers, call = self._with_credentials(message.origin), message.call
         if not message.begins:
             self._listen_once(headers)
         if call is not None and self._is_old:
@@ -143,13 +152,16 @@ class _Link:
         refused = await self._through.ask("POST", headers, message.text, hear, left, is_recorded=not message.is_earlier)
         if call is not None:
             if refused is not None:
-                self.episodes.refuse(call, refused.status, refused.content_type, refused.body)
+                self.episodes.refuse(call, *refused)
             elif not self._is_old:
                 self.episodes.leave_unanswered(call)
             self._listen_once(headers)  # the call may have been the handshake
         elif message.awaits is not None:
             self.episodes.settle_awaited(message.awaits)  # even if the answer never comes
         self.flush()
+
+    def _with_credentials(self, headers: Headers) -> Headers:
+        return [*(one for one in headers if one[0] != _AUTHORIZATION), *self.credentials]
 
     def _listen_once(self, headers: Headers) -> None:
         """Streamable HTTP: open the GET stream, once there is a session."""
@@ -238,7 +250,7 @@ class LiveSession:
             if response is None:
                 return None
             if response.is_error:
-                return HttpErrorAnswer(response.status, response.content_type, response.error)
+                return HttpErrorAnswer(response.status, response.content_type, response.error, asked.challenge)
             if response.location is None:
                 return None
             here = self.path_here(path, response.location)
@@ -273,6 +285,7 @@ class _ProxiedRequest:
         self.has_left = False
         self.when_left: Callable[[], object] = lambda: None
         self.response: IncomingResponse | None = None
+        self.challenge = ""
         self._body = body
         self._through = through
         self._hear = hear
@@ -287,6 +300,7 @@ class _ProxiedRequest:
 
     def begin(self, status: int, headers: Headers) -> None:
         self.response = response = IncomingResponse(status, headers)
+        self.challenge = header(headers, b"www-authenticate") or ""
         session, through = response.session, self._through
         through.session = through.session or (session.encode() if session else None)
 
@@ -316,6 +330,7 @@ class HttpErrorAnswer(NamedTuple):
     status: int
     content_type: str
     body: bytes
+    challenge: str = ""  # the header WWW-Authenticate
 
 
 def _refuse_redirect(location: str) -> HttpErrorAnswer:

@@ -101,8 +101,9 @@ class Response:
             if request.has_begun:
                 request.abort()
             else:
-                content = item.content_type.encode("latin-1", "replace")
-                request.respond(item.status, [(b"content-type", content)] if item.body else [], item.body)
+                about = {b"content-type": item.content_type if item.body else "", b"www-authenticate": item.challenge}
+                headers = [(name, value.encode("latin-1", "replace")) for name, value in about.items() if value]
+                request.respond(item.status, headers, item.body)
         elif isinstance(item, Challenge):
             if request.has_begun:
                 request.abort()

@@ -15,7 +15,7 @@ from ...values import size_text
 from ...wire import frames, framing, jsontext, protocol, rewrite
 from ...wire.channels import SSE, http_channel
 from ...wire.protocol import PATH, SSE_PATH
-from .message import TEXT, Headers, header
+from .message import TEXT, Headers, Work, header
 from .response import JSON, Response, session_header
 from .streams import Conversation, Stream
 
@@ -130,7 +130,7 @@ class ReplayServer:
         self.code: int | None = None
         self.failure: CassetteError | None = None  # if the tape can't be played
 
-    def __call__(self, request: HttpRequest) -> None:
+    def __call__(self, request: HttpRequest) -> Work | None:
         if not self._lock.is_held:
             loop = asyncio.get_running_loop()
             self._lock.hold(loop.time())
@@ -138,12 +138,13 @@ class ReplayServer:
                 loop.call_later(_HOLDING, self._lock.release)
         try:
             if self._login is None or not self._login.answer(request):
-                self._route(request)
+                return self._route(request)
         except CassetteError as failure:
             self._end_with(failure)
             raise
+        return None
 
-    def _route(self, request: HttpRequest) -> None:
+    def _route(self, request: HttpRequest) -> Work | None:
         path = request.path.rstrip("/")
         route = (request.verb, self._aliases.get(path, path))
         if request.body is None:
@@ -162,17 +163,22 @@ class ReplayServer:
         elif route[1] in (PATH, SSE_PATH, MESSAGES_PATH):
             self._decline(request, 405, "method not allowed")
         else:
-            self._beside(request)
+            return self._answer_side_request(request)
+        return None
 
-    def _beside(self, request: HttpRequest) -> None:
-        """Serve a recorded response at another path, such as an icon, but not the addresses for logging in."""
+    def _answer_side_request(self, request: HttpRequest) -> Work | None:
+        """Serve a recorded side response, such as an icon. Login metadata is left out: a replay needs no login."""
         if self._side_responses is None:
             self._side_responses = self._stage.chosen.controls.side_responses()
         found = self._side_responses.get(request.target.decode("latin-1"))
         if found is None or request.verb not in ("GET", "HEAD") or _LOGIN.search(request.path):
-            self._decline(request, 404, f"nothing is served here; see {PATH} and {SSE_PATH}")
-        else:
-            request.respond(200, [(b"content-type", found.content_type.encode("latin-1")), *_OF_STRANGERS], found.body)
+            return self._miss_side_request(request)
+        request.respond(200, [(b"content-type", found.content_type.encode("latin-1")), *_OF_STRANGERS], found.body)
+        return None
+
+    def _miss_side_request(self, request: HttpRequest) -> Work | None:
+        self._decline(request, 404, f"nothing is served here; see {PATH} and {SSE_PATH}")
+        return None
 
     def _refuse(self, request: HttpRequest, refusal: _Refusal) -> None:
         """Refuse a request with an error that clients can read."""

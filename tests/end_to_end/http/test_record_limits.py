@@ -145,7 +145,7 @@ def kill(recorder: Running) -> None:
 
 @pytest.mark.slow(quick=1)
 @pytest.mark.parametrize("events", [True, False])
-def test_what_the_client_got_is_on_the_tape_of_a_killed_recorder(events: bool, tmp_path: Path) -> None:
+def test_messages_that_the_client_got_are_on_the_tape_of_a_killed_recorder(events: bool, tmp_path: Path) -> None:
     tape, got = tmp_path / "tape.db", []
     more = threading.Event()
 

@@ -150,7 +150,7 @@ def test_each_stream_of_http_and_sse_is_in_the_sample_or_not(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("bodies", ["hash", "none"])
-def test_nothing_that_was_said_is_on_the_tape(tmp_path: Path, bodies: str) -> None:
+def test_no_message_content_is_on_the_tape(tmp_path: Path, bodies: str) -> None:
     tape = tmp_path / "tape.db"
     headers = {"user_agent": f"agent {PLANTED}", "mcp_param_q": PLANTED}
     with Upstream(Sessions()) as upstream, recording(tape, upstream.url, "--bodies", bodies) as recorder:

@@ -207,7 +207,7 @@ def test_the_search_would_find_a_secret_that_was_kept(open_tape: Recording) -> N
             assert any(trace in open_tape.meanwhile for trace in traces(case.secrets[0])), case.about
 
 
-def test_a_lookalike_is_kept_as_it_is(tape: Recording) -> None:
+def test_a_lookalike_is_kept(tape: Recording) -> None:
     kept = set(tape.texts)
     for case in LOOKALIKES:
         assert [line for _, line in case.lines if line.rstrip(b"\n") not in kept] == [], case.about

@@ -162,7 +162,7 @@ def test_a_server_that_breaks_off_answers_with_an_error_and_the_next_call_goes_o
         assert talk.leave() == 4
 
 
-def test_a_signal_ends_it_and_what_was_recorded_is_whole(live: Live, tmp_path: Path) -> None:
+def test_a_signal_ends_it_with_a_complete_recording(live: Live, tmp_path: Path) -> None:
     tape = tmp_path / "tape.db"
     with talking(live.url, tape) as talk:
         talk.tell(modern(1, "search"))
@@ -194,7 +194,7 @@ def test_a_header_comes_from_a_variable_and_is_on_no_tape(words: list[str], live
         (["--header-env", "PATH", "--", "cat"], b"--header-env needs --url"),
     ],
 )
-def test_what_does_not_go_together_is_refused(words: list[str], said: bytes) -> None:
+def test_contradictory_options_are_refused(words: list[str], said: bytes) -> None:
     done = run([*MCP_TAPE, "record", *words])
     assert done.returncode == 2 and said in done.stderr
 
@@ -257,7 +257,7 @@ def url_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str],
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("client", "server"), PAIRS)
-def test_a_real_client_on_stdio_sees_what_it_sees_over_http(
+def test_a_real_client_sees_the_same_on_stdio_as_over_http(
     client: str, server: str, url_of: Callable[[str], str], tmp_path: Path, sdk_client: SdkClient
 ) -> None:
     program, url, tape = sdk_client(client, server), url_of(server), tmp_path / "tape.db"

@@ -45,7 +45,7 @@ def ended(process: subprocess.Popen[bytes]) -> tuple[str, str]:
     return receive(process.stdout).decode(), receive(process.stderr).decode()
 
 
-def test_what_workers_say_at_their_end_is_collected() -> None:
+def test_results_of_workers_are_collected() -> None:
     with working("end(lambda place: serve(place) or {'number': place.number, 'earlier': place.earlier})") as process:
         process.send_signal(signal.SIGTERM)
         printed, said = ended(process)
@@ -95,7 +95,7 @@ except crew.TapeError as error:
     assert (done.returncode, done.stdout.splitlines()[-1:]) == (0, [b"the tape is torn 3"])
 
 
-def test_a_bug_is_reported_without_what_may_be_secret() -> None:
+def test_a_bug_is_reported_without_possible_secrets() -> None:
     secret = "ghp_" + "a1B2" * 9
     # In halves, because a traceback prints the lines of a program on the command line.
     done = run(crew(f"end(lambda place: {{}}['{secret[:9]}' '{secret[9:]}'], 1)"))
