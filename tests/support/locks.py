@@ -129,7 +129,7 @@ SERVERS: dict[str, RealServer] = {
         "mcp-server-sqlite", "2025.4.25", "0.6.2", "--db-path", "test.db", new_with=SDK_1,
         calls=(tool("list_tables"), tool("read_query", query="select 1 as one"), tool("read_query", query="drop x")),
     ),
-    "motherduck": pypi("mcp-server-motherduck", "1.1.0", "0.8.1", "--db-path", ":memory:"),
+    "motherduck": pypi("mcp-server-motherduck", "1.1.0", "0.8.1", "--read-write", "--db-path", ":memory:"),
     "duckdb": pypi(
         "mcp-server-duckdb", "1.1.0", "1.0.0", "--db-path", "duck.db", new_with=SDK_1,
         calls=(tool("query", query="select 1"),),
