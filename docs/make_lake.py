@@ -12,7 +12,7 @@ _COLUMNS = re.compile(r"^(<!-- columns of (\w+) -->\n).*?(?=\n\n|\Z)", re.M | re
 
 
 def page(text: str) -> str:
-    """The text of the page, with the columns of today."""
+    """The text of the page, with the current columns."""
     return _COLUMNS.sub(lambda found: found[1] + _columns(found[2]), text)
 
 
@@ -21,7 +21,7 @@ def _columns(table: str) -> str:
         f"| `{column.name}` | {column.type} | {column.about}{' †' if column.is_content else ''} |"
         for column in TABLES[table]
     )
-    return "\n".join(("| column | type | what it is |", "|---|---|---|", *rows))
+    return "\n".join(("| column | type | meaning |", "|---|---|---|", *rows))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,8 @@
-"""What mkdocs.yml cannot say: the order of the manual is that of docs/index.md, and some pages live outside docs/."""
+"""What mkdocs.yml cannot say: the order of the manual is that of docs/index.md, and some files live outside docs/.
+
+Beside the pages, the site has their Markdown, and for language models llms.txt (https://llmstxt.org), which lists them,
+and llms-full.txt, which has them all.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +23,7 @@ OUTSIDE = {
     "contributing.md": ROOT / "CONTRIBUTING.md",
     "benchmarks.md": ROOT / "benchmarks" / "README.md",
 }
+SCHEMAS = {f"schemas/{path.name}": path for path in sorted((ROOT / "mcp_tape" / "schemas").glob("*.json"))}
 # How far up search lists a page: definitions and remedies first, then tests and CI, last the reference and others.
 BOOSTS = {"concepts.md": 3.0, "troubleshooting.md": 2.0, "testing.md": 1.7, "ci.md": 1.5}
 EXAMPLES = "examples/"  # search leaves them out
@@ -33,8 +38,31 @@ def on_config(config: MkDocsConfig) -> None:
 def on_files(files: Files, config: MkDocsConfig) -> None:
     from mkdocs.structure.files import File
 
-    for name, path in OUTSIDE.items():
+    for name, path in (OUTSIDE | SCHEMAS).items():
         files.append(File.generated(config, name, content=path.read_text("utf-8")))
+
+
+def on_post_build(config: MkDocsConfig) -> None:
+    site = Path(config.site_dir)
+    for name, text in for_models().items():
+        (site / name).write_text(text, "utf-8")
+
+
+def for_models() -> dict[str, str]:
+    """The files for language models: the Markdown of each page, a list of them, and all in one."""
+    index = linked((DOCS / "index.md").read_text("utf-8"), DOCS / "index.md")
+    title, first, *_ = index.split("\n\n")
+    quoted = first.replace("\n", "\n> ")
+    listed = [f"{title}\n\n> {quoted}\n\nAll pages in one file: [llms-full.txt](llms-full.txt)\n"]
+    texts = {}
+    for section in re.split(r"^## ", index, flags=re.M)[1:]:
+        heading, _, body = section.partition("\n")
+        entries = re.findall(r"^- .*(?:\n  .*)*", body, flags=re.M)
+        listed.append(f"## {heading}\n\n" + "\n".join(entries) + "\n")
+        for page in re.findall(r"^- \[[^]]+\]\(([^)]+)\)", body, flags=re.M):
+            source = OUTSIDE.get(page, DOCS / page)
+            texts[page] = linked(source.read_text("utf-8"), source)
+    return texts | {"llms.txt": "\n".join(listed), "llms-full.txt": "\n\n".join(texts.values())}
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
@@ -60,7 +88,7 @@ def boost(page: str) -> float:
 
 def linked(markdown: str, source: Path) -> str:
     """The text of a page with links to where the site has what they lead to."""
-    names = {path: name for name, path in OUTSIDE.items()}
+    names = {path: name for name, path in (OUTSIDE | SCHEMAS).items()}
 
     def place(link: re.Match[str]) -> str:
         target = Path(os.path.normpath(source.parent / link["file"]))

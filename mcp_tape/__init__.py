@@ -54,10 +54,10 @@ _PLACES = {
     "diff_one": "fleet.many.diffing", "redact_one": "fleet.many.redacting", "verify_one": "fleet.many.verifying",
 }  # fmt: skip
 
-if not TYPE_CHECKING:  # else every name would seem to be there
+if not TYPE_CHECKING:  # otherwise any name would pass the type check
 
     def __getattr__(name):
-        """Public names are loaded when they are used: importing mcp_tape is nearly free."""
+        """Load public names on first use, so that importing mcp_tape is nearly free."""
         if name not in _PLACES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from importlib import import_module

@@ -7,14 +7,11 @@ import sys
 
 
 def main() -> None:
-    if sys.platform == "win32":
-        sys.exit("mcp-tape: Windows is not supported yet; it runs on Linux, macOS and WSL.")
     _open_outputs()
     from . import start
-    from .transports.signals import signal
+    from .system import calls
 
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # whoever started us may ignore it: nothing could be waited for
-
+    calls.prepare_command()
     code = start.run(sys.argv[1:])
     if code is not None:
         _leave(code)
@@ -29,21 +26,21 @@ def main() -> None:
 
 
 def _leave(code: int) -> None:
-    """End without the interpreter's end. That takes a tenth of the time of a short replay.
+    """Exit without the interpreter's clean-up, which takes a tenth of the time of a short replay.
 
-    In it, a thread of obstore that still holds an object of Python's aborts: see
-    https://github.com/python/cpython/issues/87135.
+    During clean-up, a thread of obstore that still holds a Python object aborts:
+    https://github.com/python/cpython/issues/87135
     """
     for output in (sys.stdout, sys.stderr):
         try:
             output.flush()
         except (OSError, ValueError):
-            pass  # whoever read it has gone, which the command has said already
-    os._exit(code)
+            pass  # the reader has gone; the command has reported it already
+    os._exit(code if code < 1 << 31 else code - (1 << 32))  # Windows has codes of 32 bits, and this takes signed ones
 
 
 def _open_outputs() -> None:
-    """Open outputs that were closed, as with `>&-`, at nothing."""
+    """Open outputs that were closed, as with `>&-`, on the null device."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - for as long as we run

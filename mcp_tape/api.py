@@ -118,21 +118,28 @@ def record_url(
 
 
 def start_recorder(path: str, options: RecordingOptions, warn: Callable[[str], None]) -> Recorder:
-    """Start the writer. It forks, so no thread may run yet, and no database may be open."""
-    from .record.recorder import HEAD_START, Recorder
+    """Start the writer. It may be forked, so no thread may run yet, and no database may be open."""
+    from .record.recorder import Recorder
 
-    def write(reader: int, status: int) -> None:
+    make_directory(path)
+    return Recorder(path, WriterTask(path, options, time()), warn)
+
+
+class WriterTask:
+    """The work of the writer, in its own process."""
+
+    def __init__(self, path: str, options: RecordingOptions, started: float) -> None:
+        self._path, self._options, self._started = path, options, started
+
+    def __call__(self, reader: int, status: int) -> None:
         from .record.backlog import Backlog
+        from .record.recorder import HEAD_START
 
         backlog = Backlog(reader)
         backlog.rest(HEAD_START)
         from .record.recording_process import record  # in the writer's process, so that the relay starts fast
 
-        record(backlog, status, path, options, started)
-
-    make_directory(path)
-    started = time()
-    return Recorder(path, write, warn)
+        record(backlog, status, self._path, self._options, self._started)
 
 
 def make_directory(path: str) -> None:

@@ -166,12 +166,12 @@ def is_whole(path: str, say: Say, label: str | None = None) -> bool:
 
 
 def holds_whole(cassette: Cassette, say: Say) -> bool:
-    """The same of an open cassette."""
+    """The same for an open cassette."""
     from .cassette.lookup.playable_sessions import finished_sessions, whole_sessions
 
     there = any(finished_sessions(cassette))
     if there and not any(whole_sessions(cassette)):
-        say(f"what is on {cassette.path} was cut short when its recorder was stopped: it is recorded again")
+        say(f"the recording on {cassette.path} was cut short when its recorder was stopped: recording it again")
         return False
     return there
 
@@ -182,7 +182,7 @@ def is_recorded(path: str, label: str | None = None) -> bool:
 
 
 def holds_closed(cassette: Cassette) -> bool:
-    """The same of an open cassette."""
+    """The same for an open cassette."""
     return any(session.extends is None and session.ended_at is not None for session in cassette.each_session())
 
 

@@ -86,7 +86,7 @@ def mcp_tape_config() -> dict[str, Any]:
 
 @pytest.fixture
 def mcp_tape(request: pytest.FixtureRequest, mcp_tape_config: dict[str, Any]) -> UsedCassette:
-    """The test's tape: what a client may connect to, and what happened."""
+    """The test's tape: ways to connect a client, and its calls and events."""
     return _tapes(request.config).of_test(request.node, mcp_tape_config)
 
 

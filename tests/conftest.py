@@ -18,7 +18,7 @@ from hypothesis import settings
 
 pytest.register_assert_rewrite("tests.support")  # their asserts then fail with both values, like those of tests
 
-from tests.support import disks, forked, fuzzing, provision, suites, warm  # noqa: E402 (after what says how they are loaded)
+from tests.support import disks, forked, fuzzing, provision, suites, warm  # noqa: E402 (after the settings for loading them)
 
 if TYPE_CHECKING:
     from tests.support.plugin import Suite

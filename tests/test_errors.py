@@ -10,7 +10,7 @@ HIDING = "\u200b\u202e\u00ad\u00a0\u034f\u2063\u2800\u3164\ufe01\ufe0e\U000e0041
 
 
 @pytest.mark.parametrize("character", HIDING, ids=ascii)
-def test_what_a_terminal_acts_on_or_does_not_show_is_replaced(character: str) -> None:
+def test_control_and_invisible_characters_are_replaced(character: str) -> None:
     assert replace_control_characters(f"a{character}b") == "a\N{MIDDLE DOT}b"
     assert replace_control_characters(f"a{character}b", ascii) == f"a{character!a}b"
 
@@ -18,5 +18,5 @@ def test_what_a_terminal_acts_on_or_does_not_show_is_replaced(character: str) ->
 @pytest.mark.parametrize(
     "text", ["", "plain ~", "naïve 東京 Привет שלום", "\N{HEAVY BLACK HEART}\ufe0f \N{PARTY POPPER}"]
 )
-def test_what_people_see_stays(text: str) -> None:
+def test_visible_characters_stay(text: str) -> None:
     assert replace_control_characters(text) == text

@@ -81,7 +81,8 @@ def test_packages_that_register_the_same_name_are_both_named(
     assert done.returncode and said in done.stderr.decode()
 
 
-def test_a_package_that_cannot_be_imported_breaks_only_what_it_adds(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_a_package_that_cannot_be_imported_breaks_only_its_own_additions(tmp_path: Path) -> None:
     install(tmp_path, "broken", "commands", "dig = no_such_module:dig")
     install(tmp_path, "wrong", "readers", "talk = no_such_module:READERS")
     recording = ROOT / "tests/formats/others/recordings/by-hand/mcpsnoop.jsonl"
@@ -97,8 +98,8 @@ def test_a_package_that_cannot_be_imported_breaks_only_what_it_adds(tmp_path: Pa
     assert done.returncode == CassetteError.exit_code and b"wrong 1.0 registers 'talk'" in done.stderr
 
 
-def test_a_url_that_nobody_reads_is_refused_by_its_scheme() -> None:
-    with pytest.raises(CassetteError, match=r"nothing here reads shelf:// URLs\. There are az://, gs://, http://, "):
+def test_a_url_without_a_reader_is_refused_by_its_scheme() -> None:
+    with pytest.raises(CassetteError, match=r"mcp-tape cannot read shelf:// URLs, only az://, gs://, http://, "):
         Cassette("shelf://secret/a.db")
 
 

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import pytest
+
 from mcp_tape.cli import cli
 from mcp_tape.wire import protocol
 
@@ -18,11 +20,11 @@ TESTS = Path(__file__).parent
 PACKAGE = TESTS.parent / "mcp_tape"
 # From the bottom up. A module imports only from its own room and those before it: the VCR, the diff, leaves, doors.
 ROOMS = """
-    light errors values extensions
+    light errors values extensions system
     wire model redaction cassette record replay transports options api modes
     compare diff verify
     console
-    formats telemetry clients contracts fleet viewer agent testing
+    formats schemas telemetry clients contracts fleet viewer agent testing
     demo start cli pytest_plugin __main__
 """.split()
 
@@ -179,7 +181,8 @@ def test_a_module_that_a_string_names_is_seen() -> None:
 
 
 def test_a_public_class_name_occurs_once() -> None:
-    names = Counter(name for module in MODULES for name in facts(module).classes)
+    here = (module for module in MODULES if not module.startswith("system.windows_"))  # which has the names of POSIX
+    names = Counter(name for module in here for name in facts(module).classes)
     assert [name for name, times in names.items() if times > 1] == []
 
 
@@ -203,7 +206,7 @@ def is_bare_participle(name: str) -> bool:
     return name in IRREGULAR or re.fullmatch(r"(?!need|feed|seed|speed)[a-z]+ed", name) is not None
 
 
-def test_functions_are_named_by_verbs_or_by_what_they_return() -> None:
+def test_functions_are_named_by_verbs_or_by_their_results() -> None:
     found = set()
     for name, path in MODULES.items():
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
@@ -256,7 +259,7 @@ SQL = re.compile(
 )
 POSIX = {"fcntl", "termios", "resource", "pwd", "grp", "pty", "tty"} | {
     f"os.{name}"
-    for name in "fork forkpty setsid setpgid killpg kill getppid getpgid getpgrp getuid geteuid dup2 chown link mkfifo "
+    for name in "fork forkpty setsid setpgid killpg kill getpgid getpgrp getuid geteuid chown mkfifo "
     "waitpid wait waitid WNOHANG nice sched_setscheduler writev readv posix_spawn register_at_fork openpty ttyname "
     "fchmod umask".split()
 }
@@ -273,7 +276,7 @@ def strangers_with(pattern: re.Pattern[str], *homes: str) -> set[str]:
     return strangers(lambda module: any(map(pattern.search, module.strings)), *homes)
 
 
-def test_words_of_mcp_stand_in_the_protocol_alone() -> None:
+def test_words_of_mcp_are_in_the_protocol_alone() -> None:
     assert len(WORDS) >= 50
     versions = (*protocol.LEGACY_VERSIONS, protocol.MODERN_VERSION)
 
@@ -283,11 +286,11 @@ def test_words_of_mcp_stand_in_the_protocol_alone() -> None:
     assert strangers(knows, "wire.protocol", "demo") == set()
 
 
-def test_names_of_channels_stand_in_one_place() -> None:
+def test_names_of_channels_are_in_one_place() -> None:
     assert strangers_with(CHANNELS, "wire.channels") == set()
 
 
-def test_sql_stands_in_the_cassette_alone() -> None:
+def test_sql_is_in_the_cassette_alone() -> None:
     assert strangers_with(SQL, "cassette", "cli.commands.query", "agent.asking") == set()
 
 
@@ -303,9 +306,39 @@ def test_a_response_of_our_own_is_written_in_one_way() -> None:
     assert strangers_with(re.compile(r'"jsonrpc": ?"2\.0", ?"id":'), "wire.rewrite", "demo") == set()
 
 
-def test_what_only_posix_has_is_called_where_processes_and_files_are_handled() -> None:
-    homes = ("transports", "record", "cassette.replace")
+def test_posix_calls_are_in_one_place() -> None:
+    homes = ("system", "transports.workers", "transports.stdio.bridge")
     assert strangers(lambda module: not POSIX.isdisjoint(module.calls_of_os), *homes) == set()
+
+
+@pytest.mark.parametrize("module", ["calls", "processes"])
+def test_each_name_of_posix_that_others_use_is_there_on_windows(module: str) -> None:
+    used = {
+        name
+        for path in PACKAGE.rglob("*.py")
+        if path.parent.name != "workers"  # which are left to POSIX
+        for name in re.findall(rf"\b{module}\.([A-Za-z_]+)", path.read_text("utf-8"))
+    }
+    there, here = (bound_names(MODULES[f"system.{system}_{module}"]) for system in ("windows", "posix"))
+    assert used & here - there == set()
+    assert len(used & here) > 10
+
+
+def bound_names(path: Path) -> set[str]:
+    """The names that a module defines."""
+    names = set()
+    for node in ast.parse(path.read_text("utf-8")).body:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            names.add(node.name)
+        elif isinstance(node, ast.Assign):
+            names.update(one.id for target in node.targets for one in ast.walk(target) if isinstance(one, ast.Name))
+    return names
+
+
+def test_which_system_this_is_is_asked_in_one_place() -> None:
+    sources = {name: path.read_text("utf-8") for name, path in MODULES.items() if not name.startswith("system")}
+    asks = re.compile(r"sys\.platform|\bos\.name\b|\bplatform\.system\b")
+    assert {name for name, text in sources.items() if asks.search(text)} == set()
 
 
 IO = {"os", "io", "subprocess", "pathlib", "shutil", "tempfile", "socket", "asyncio"}
@@ -352,7 +385,8 @@ def is_named(path: Path) -> bool:
     return not known.isdisjoint(MODULES) or place[-1:] in ([name] for name in names)
 
 
-def test_every_test_is_named_after_what_it_tests() -> None:
+def test_every_test_file_is_named_after_its_subject() -> None:
     end_to_end = set((TESTS / "end_to_end").rglob("test_*.py"))
-    inside = set(TESTS.rglob("test_*.py")) - end_to_end - {TESTS / "test_house.py"}
+    under_wine = set((TESTS / "windows").glob("test_*.py"))
+    inside = set(TESTS.rglob("test_*.py")) - end_to_end - under_wine - {TESTS / "test_house.py"}
     assert {str(path.relative_to(TESTS)) for path in inside if not is_named(path)} == set()

@@ -80,7 +80,7 @@ def test_a_named_tuple_is_made_read_and_compared(kind: Any) -> None:
 
 @both
 @pytest.mark.parametrize("given", [((), {}), (("x", 1, (), 4), {}), (("x",), {"other": 1}), (("x",), {"name": "y"})])
-def test_a_named_tuple_refuses_what_does_not_fit(kind: Any, given: tuple[tuple[Any, ...], dict[str, Any]]) -> None:
+def test_a_named_tuple_refuses_invalid_fields(kind: Any, given: tuple[tuple[Any, ...], dict[str, Any]]) -> None:
     values, named = given
     with pytest.raises(TypeError):
         kind(*values, **named)
@@ -111,7 +111,7 @@ def test_a_child_of_a_named_tuple_is_made_first_or_later() -> None:
 
 
 @pytest.mark.parametrize("source", ["(a+)b", b"(?s)x.y"])
-def test_a_pattern_finds_what_a_compiled_one_finds(source: Any) -> None:
+def test_a_pattern_finds_the_same_as_a_compiled_one(source: Any) -> None:
     ours, theirs = light.pattern(source), re.compile(source)
     for text in ("caab ab", "x\ny", ""):
         asked = text if isinstance(source, str) else text.encode()
@@ -138,7 +138,7 @@ def test_errors_of_some_kinds_are_suppressed(suppress: Any) -> None:
 
 
 @pytest.mark.parametrize("closing", [light.closing, contextlib.closing])
-def test_a_thing_is_closed_whatever_happens(closing: Any) -> None:
+def test_a_resource_is_closed_after_an_error_too(closing: Any) -> None:
     class Thing:
         is_open = True
 

@@ -197,7 +197,7 @@ KINDS = ("integer", "number", "seconds")
 CHOICES = {"mode", "repeats", "order", "unanswered", "fail_on", "bodies"}
 
 
-def test_a_name_and_a_flag_stand_for_one_row() -> None:
+def test_a_name_and_a_flag_belong_to_one_row() -> None:
     rows = set().union(*COMMANDS.values())
     assert len({row.name for row in rows}) == len({row.flag for row in rows}) == len(rows)
 
@@ -223,12 +223,12 @@ def test_choices_are_those_of_the_types() -> None:
     assert get_args(modes.Mode) == options.MODES
 
 
-def test_help_names_the_default_of_what_is_read_only_if_given() -> None:
+def test_help_names_defaults_that_are_computed_later() -> None:
     assert "[default: 64M]" in ROWS["max_decoded"].help
     assert parse_size("64M") == MAX_DECODED and RecordingOptions._field_defaults["max_decoded"] is None
 
 
-def test_what_has_a_name_is_taken_by_what_records_replays_or_serves() -> None:
+def test_options_with_a_name_are_taken_by_record_replay_or_serve() -> None:
     fields = {*ReplayOptions._fields, *RecordingOptions._fields, *api.Web._fields}
     # These have another name, or control the others.
     apart = {"order", "no_redact", "of_files", "of_processes", "of_test", "listen", "allow_remote"}
@@ -253,7 +253,7 @@ def test_what_has_a_name_is_taken_by_what_records_replays_or_serves() -> None:
 @pytest.mark.parametrize(
     "name", [name for name in ROWS if name in {*ReplayOptions._fields, *RecordingOptions._fields, *api.Web._fields}]
 )
-def test_a_value_reaches_what_records_replays_and_serves(name: str) -> None:
+def test_a_value_reaches_recordings_replays_and_servers(name: str) -> None:
     values = OptionValues(**{name: value_of(ROWS[name])})
     made = (api.replay_options(values), record_from((), values), web_from(values._replace(listen=("127.0.0.1", 0))))
     for one in made:
@@ -287,7 +287,7 @@ def test_a_bad_value_on_a_command_line(name: str) -> None:
     assert BAD[name][1] in (str(refused.value) if name not in CHOICES else str(refused.value).replace("'", ""))
 
 
-def test_what_was_not_given_is_nothing_or_the_default() -> None:
+def test_an_option_that_is_not_given_has_its_default() -> None:
     for command in COMMANDS:
         assert given(command, []) == OptionValues()
 
@@ -346,7 +346,7 @@ def test_in_the_words_for_a_recorder(row: Option) -> None:
 
 
 @pytest.mark.parametrize("name", HANDED_OVER)
-def test_what_is_handed_to_a_recorder(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_recorder_gets_the_values_that_are_handed_over(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("A B", "\"=\n'")
     server = {"url": "https://example.com/mcp"} if name == "headers" else {"command": ["server"]}
     with use_cassette("tape.db", "all", **server, **keyword_of(ROWS[name])) as tape:

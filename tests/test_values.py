@@ -16,7 +16,7 @@ def test_a_size_is_a_number_and_a_unit(text: str, size: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "M", "-1", "0", "0.1", "1x", "1e3", "64M 2", "nan", "٣", "1" * 5000, " 1"])
-def test_what_is_no_size_is_refused_with_an_example(text: str) -> None:
+def test_an_invalid_size_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(ValueError, match="64M"):
         parse_size(text)
 
@@ -35,6 +35,6 @@ def test_a_duration_is_a_number_and_a_unit(text: str, microseconds: int) -> None
 
 
 @pytest.mark.parametrize("text", ["", "2", "s", "-1s", "0s", "0.1us", "2h", "1e3s", "٣s"])
-def test_what_is_no_duration_is_refused_with_an_example(text: str) -> None:
+def test_an_invalid_duration_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(ValueError, match="500ms"):
         parse_duration(text)

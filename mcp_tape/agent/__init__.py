@@ -1,8 +1,8 @@
 """Recordings for agents: an MCP server with tools and resources on cassettes.
 
-Owns what a model may see of a cassette, in which words, and how much at once. Read-only: it runs nothing that a
-cassette names, and opens only cassettes at or below the user's paths. Must not know terminals or click. Only `server`
-knows the SDK, which is an extra.
+Owns the tools' descriptions, and limits what a model may read, and how much at once. Read-only: it runs nothing that a
+cassette names, and opens only cassettes at or below the user's paths. Must not know terminals or click. Only
+`sdk_server` knows the SDK, which is an extra.
 
     places      the cassettes that may be read
     paging      answers of bounded size, with a cursor to the rest

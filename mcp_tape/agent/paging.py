@@ -19,7 +19,7 @@ class ToolError(TapeError):
     """Invalid arguments of a tool, explained for a model."""
 
 
-# What a model can do instead of running a command, by the start of the command in a hint.
+# Advice for a model in place of a hint, by the start of the command in the hint.
 _INSTEAD = {
     "mcp-tape ls": "; list_sessions has its sessions",
     "mcp-tape show": "; show_session has the numbers of its messages",
@@ -110,7 +110,7 @@ def window(pieces: Iterable[str], start: int, call: str = "call again with", pla
         if part != kept:
             return "".join([*parts, "\n", *more(f"{place}{start}", call)])
     if start > position:
-        raise ToolError(f"the cursor is behind the end, at {start} of {position}; leave it out to begin again")
+        raise ToolError(f"the cursor is beyond the end, at {start} of {position}; leave it out to begin again")
     return "".join(parts)
 
 

@@ -26,7 +26,7 @@ from .places import HOW_TO_RECORD, ToolCall
 _OF_MESSAGE = "session seq seconds sender kind id what status size odd exchange".split()
 _EXCERPT = 200  # characters around a hit
 _MORE_STDERR = "[There is more on stderr: call show_session with filter kind:stderr]\n"
-_HEAD = "session.seq · seconds · → client, ← server, ! needs a look · what · bytes · content"
+_HEAD = "session.seq · seconds · → client, ← server, ! needs attention · what · bytes · content"
 
 
 def show_session(
@@ -45,7 +45,7 @@ def show_session(
             session = place[0]  # the newest when the first page was read
         rows = _rows(cassette, filters.sessions(cassette, kept, session), kept, place)
         items = (_message(line_of(cassette, row)) for row in rows if all or not is_left_out_by_default(row))
-        nothing = "Nothing fits the filter." if kept.terms else "There is nothing on it yet."
+        nothing = "No message matches the filter." if kept.terms else "There is nothing on it yet."
         return page("messages", items, f"{cassette.path}: {_HEAD}", nothing)
 
 
@@ -93,7 +93,7 @@ def _detail(text: str, is_cut: bool = False, most: int = SHORT) -> str:
 def show_exchange(
     call: ToolCall, seq: int, file: str | None = None, session: int | None = None, cursor: str | None = None
 ) -> ToolAnswer:
-    """Show one exchange in full: the request, its answer, the messages that belong to it, and stderr meanwhile."""
+    """Show one exchange in full: the request, its answer, the messages that belong to it, and stderr at that time."""
     with call.open_cassette(file) as cassette:
         asked, start = numbers(cursor or "0.0", 2)
         which = cassette.session(asked or session).id

@@ -19,7 +19,7 @@ _SCHEME = "mcp-tape:///"
 _PAGE = 100  # resources
 MIME_TYPE = "text/markdown"
 TEMPLATE = f"{_SCHEME}{{+file}}/{{session}}{{?{CURSOR}}}"
-TEMPLATE_SAYS = f"A session as Markdown, with all of its messages. What is long ends with the {CURSOR} to read on."
+TEMPLATE_SAYS = f"A session as Markdown, with all of its messages. Long text ends with the {CURSOR} to read on."
 
 
 class Page(NamedTuple):

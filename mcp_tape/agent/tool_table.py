@@ -23,18 +23,18 @@ OPTIONAL_TEXT: Schema = {"type": ["string", "null"]}
 OPTIONAL_WHOLE: Schema = {"type": ["integer", "null"]}
 OPTIONAL_NUMBER: Schema = {"type": ["number", "null"]}
 
-FILE = TEXT | {"description": "A cassette, as list_cassettes names it. Not needed where there is only one."}
-FILES = TEXT | {"description": "A cassette, as list_cassettes names it. Without it: all of them."}
-UNREAD = {"unread": {"type": "array", "items": TEXT, "description": "Cassettes that could not be read, and why."}}
-SESSION = WHOLE | {"description": "A session of the cassette, by its number in list_sessions."}
+FILE = TEXT | {"description": "The name of a cassette, from list_cassettes. Not needed if there is only one."}
+FILES = TEXT | {"description": "The name of a cassette, from list_cassettes. Default: all."}
+UNREAD = {"unread": {"type": "array", "items": TEXT, "description": "Unreadable cassettes, with the reasons."}}
+SESSION = WHOLE | {"description": "The number of a session, from list_sessions."}
 FILTER = TEXT | {
-    "description": "Only what fits all of its words; - before a word leaves out what fits. status:error, ok, "
+    "description": "Only messages that match every word; - before a word excludes. status:error, ok, "
     "tool-error, rpc-error, refused, cancelled, unanswered · tool:NAME · method:tools/* · from:client|server · "
     "kind:request, response, notification, noise, stderr, control · dur:>50 (ms) · size:>10k · id:7 · session:2 · "
     'any "text".',
     "examples": ["status:error", "tool:search -status:ok dur:>50"],
 }
-_CURSOR = TEXT | {"description": f"{NEXT} of the answer before, to read on."}
+_CURSOR = TEXT | {"description": f"{NEXT} of the previous answer, to read on."}
 
 
 def argument_schema(required: tuple[str, ...] = (), **properties: Schema) -> Schema:
@@ -48,7 +48,7 @@ def argument_schema(required: tuple[str, ...] = (), **properties: Schema) -> Sch
 
 
 def result_schema(name: str, /, beside: dict[str, Schema] | None = None, **properties: Schema) -> Schema:
-    """A list of objects, the cursor to the next ones, and other members `beside` them."""
+    """A list of objects, the cursor to the next ones, and the members in `beside`."""
     beside = beside or {}
     each = {"type": "object", "properties": properties, "required": list(properties)}
     following = OPTIONAL_TEXT | {"description": f'Not null: there is more. Call again with it as "{CURSOR}".'}
@@ -98,15 +98,15 @@ class Tool(NamedTuple):
 _ALL = (
     Tool(
         "list_cassettes", "List cassettes",
-        "The cassettes (recordings of MCP sessions) that can be read here, and the newest session on each.",
+        "The readable cassettes (recordings of MCP sessions), and the newest session on each.",
         "{}", argument_schema(),
         result_schema("cassettes", file=TEXT, bytes=WHOLE, sessions=WHOLE, newest=OPTIONAL_TEXT, problem=OPTIONAL_TEXT),
         reading.list_cassettes,
     ),
     Tool(
         "list_sessions", "List the sessions on a cassette",
-        "The sessions on a cassette, oldest first: when, which server and client, how many exchanges and errors, "
-        "whether it is whole.",
+        "The sessions on a cassette, oldest first: time, server, client, number of exchanges and errors, and whether "
+        "it is complete.",
         '{"file": "cassettes/time.db"}', argument_schema(file=FILE),
         result_schema(
             "sessions", id=WHOLE, started_at=TEXT, ended_at=OPTIONAL_TEXT, server=TEXT, client=TEXT,
@@ -118,33 +118,33 @@ _ALL = (
     ),
     Tool(
         "show_session", "Show the messages of a session",
-        "The messages of a session, one line each, perhaps only those that a filter keeps. Without a session: the "
-        "newest. Begin here to see why a call failed: status:error finds it, and show_exchange with its seq shows all "
-        "of it. Content is cut to 300 characters. `all` adds what HTTP does around each message.",
+        "The messages of a session, one line each; with a filter, only those that match. Default: the newest session. "
+        "Begin here to see why a call failed: status:error finds it, and show_exchange with its seq shows all of it. "
+        "Content is cut to 300 characters. `all` adds the HTTP requests and responses around messages.",
         '{"file": "cassettes/time.db", "filter": "status:error"}',
         argument_schema(file=FILE, session=SESSION, filter=FILTER, all=FLAG), result_schema("messages", **_MESSAGE),
         reading.show_session,
     ),
     Tool(
-        "show_exchange", "Show one exchange whole",
-        "One exchange in full: the request, its answer, the messages that belong to it, and what the server wrote to "
-        "stderr meanwhile. seq is the number of any of its messages, as show_session and search give it.",
+        "show_exchange", "Show one exchange in full",
+        "One exchange in full: the request, its answer, the messages that belong to it, and the server's stderr at "
+        "that time. seq is the number of any of its messages, from show_session or search.",
         '{"file": "cassettes/time.db", "session": 1, "seq": 12}',
         argument_schema(("seq",), file=FILE, session=SESSION, seq=WHOLE | {"minimum": 0}), None, reading.show_exchange,
     ),
     Tool(
         "search", "Find messages by their words",
-        "Messages that have all of some words, in params, results, errors, noise and stderr, in any case. "
-        '"two words" in quotes must follow each other; tool* is any word that begins so. Without a file: on all '
-        "cassettes. Without a session: in all.",
+        "Messages that have all of the given words, in params, results, errors, noise and stderr, in any case. "
+        '"two words" in quotes must follow each other; tool* is any word that starts with tool. Default: all '
+        "cassettes, all sessions.",
         '{"words": "timeout \\"no such\\""}',
         argument_schema(("words",), file=FILES, session=SESSION, words=TEXT | {"minLength": 1}),
         result_schema("messages", UNREAD, file=TEXT, **_MESSAGE), reading.search_words,
     ),
     Tool(
         "stats", "Count calls, errors and durations",
-        "How often each tool and method was called, how often it failed or had no answer, how long answers took "
-        "(microseconds), and bytes. Without a file: on all cassettes together. Without a session: in all.",
+        "How often each tool and method was called, failed or got no answer, how long answers took (microseconds), "
+        "and their bytes. Default: all cassettes together, all sessions.",
         '{"filter": "tool:* from:client"}',
         argument_schema(file=FILES, session=SESSION, filter=FILTER),
         result_schema(
@@ -156,9 +156,9 @@ _ALL = (
     ),
     Tool(
         "why", "Find out why it hung",
-        "Why a run hung or failed: calls that were never answered, or after the client had given up, a server that "
-        "died (exit code, last stderr), wrote something else on stdout or was slow to start, a client that left first; "
-        "each with its seq and the evidence. Without a session: all.",
+        "Why a run hung or failed: calls that were answered never or too late; a server that died (exit code, last "
+        "stderr), wrote something else to stdout or was slow to start; a client that left first. Each has its seq and "
+        "the evidence. Default: all sessions.",
         '{"file": "cassettes/time.db"}', argument_schema(file=FILE, session=SESSION),
         result_schema(
             "reasons", rule=TEXT, what=TEXT, session=WHOLE, seq=OPTIONAL_WHOLE,
@@ -168,8 +168,9 @@ _ALL = (
     ),
     Tool(
         "diff", "Compare two recordings of a server",
-        "What changed between two recordings of a server, and what of it breaks clients. FILE#N is one session of a "
-        "cassette, else its newest. part: surface (what the server offers) or calls. format json cuts nothing.",
+        "The changes between two recordings of a server, and which of them break clients. FILE#N is one session of a "
+        "cassette; FILE alone, its newest. part: surface (tools, prompts, resources, capabilities) or calls. format "
+        "json cuts nothing.",
         '{"old": "cassettes/time.db#1", "new": "cassettes/time.db#2"}',
         argument_schema(
             ("old", "new"), old=TEXT, new=TEXT, part=TEXT | {"enum": ["surface", "calls"]},
@@ -178,8 +179,8 @@ _ALL = (
         None, asking.diff,
     ),
     Tool(
-        "query", "Ask a cassette in SQL",
-        f"The rows of one SQL statement (SQLite) that only reads. {'; '.join(asking.TABLES)}.",
+        "query", "Run SQL on a cassette",
+        f"The rows of one read-only SQL statement (SQLite). {'; '.join(asking.TABLES)}.",
         f'{{"file": "cassettes/time.db", "sql": "{asking.SQL_EXAMPLE}"}}',
         argument_schema(
             ("sql",), file=FILE, sql=TEXT | {"minLength": 1},

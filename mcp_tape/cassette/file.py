@@ -12,6 +12,7 @@ from time import monotonic, sleep
 
 from ..errors import CassetteError, quote_path
 from ..light import closing, sqlite3, suppress
+from ..system import calls
 from . import journals, schema
 
 TYPE_CHECKING = False  # as in the package's __init__
@@ -33,7 +34,7 @@ class OddRowError(sqlite3.DatabaseError):
 
     def __init__(self, table: str | None = None) -> None:
         which = f"a row of its table {table}" if table else "one of its rows"
-        super().__init__(f"{which} holds what does not belong there")
+        super().__init__(f"{which} has an invalid value")
 
 
 def version_of(db: sqlite3.Connection) -> int:
@@ -101,9 +102,9 @@ def make_schema(db: sqlite3.Connection) -> None:
 
 def _uri(path: str, mode: str) -> str:
     """The URI of a file (https://www.sqlite.org/uri.html). Never immutable: a second writer makes that "malformed"."""
-    name = os.fsencode(os.path.abspath(path))
+    name = os.fsencode(calls.uri_path(path))
     quoted = "".join(chr(byte) if byte in _PLAIN else f"%{byte:02x}" for byte in name)
-    return f"file://{quoted}?mode={mode}"
+    return f"file:{quoted}?mode={mode}"
 
 
 def guard(db: sqlite3.Connection) -> None:
@@ -232,7 +233,7 @@ def copy_with_journals(path: str, copy: str) -> None:
     path = os.path.realpath(path)
     journals.check(path)
     if journals.super_journal(path) is not None:  # the copy's would lead SQLite back to the original files
-        raise CassetteError(f"{path} cannot be read where it cannot be written: it must be put in order first")
+        raise CassetteError(f"{path} has a journal to apply, but cannot be written; make it and its directory writable")
     for _ in range(_TRIES):
         before = file_state(path)
         shutil.copyfile(path, copy)
@@ -245,7 +246,7 @@ def copy_with_journals(path: str, copy: str) -> None:
         if file_state(path) == before:
             recover(copy)
             return
-    raise CassetteError(f"{path} is being written all the time, and cannot be read where it cannot be written")
+    raise CassetteError(f"{path} is written all the time, so it cannot be copied; try again, or make it writable")
 
 
 def file_state(path: str) -> tuple[int, ...] | None:
@@ -286,7 +287,7 @@ def check(db: sqlite3.Connection, path: str) -> None:
     found = objects(db)
     missing = schema.TABLES - {name for kind, name, _ in found if kind == "table"}
     if missing:
-        raise CassetteError(f"{path} is not a whole cassette: it has no table {', '.join(sorted(missing))}")
+        raise CassetteError(f"{path} is not a complete cassette: it has no table {', '.join(sorted(missing))}")
     if any(kind == "trigger" for kind, _, _ in found):
         raise CassetteError(f"{path} holds SQL triggers, which a cassette never does; it was left alone")
     statements = {sql for *_, sql in found if sql is not None}

@@ -1,7 +1,7 @@
-"""The check of a schema that other programs have changed: still a cassette's, but not word for word.
+"""Checks a schema that other programs have changed: still a cassette's, but not word for word.
 
-They may add tables, views, columns and plain indices, and tools rewrite a table in other words. But a table or index in
-place of ours must only store: an expression in it would run, and may be endless. So all of its words must be known.
+They may add tables, views, columns and plain indices, and may rewrite the SQL of a table. But a table or index in place
+of ours must only store values: an expression in it would run, perhaps for ever. So all words of its SQL must be known.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def check(db: sqlite3.Connection, path: str, made: Iterable[SchemaObject]) -> No
     """Refuse a schema with anything but a cassette's tables under their names."""
     for kind, name in _find_odd(db, list(made)):
         raise CassetteError(
-            f"{path} was left alone: its {kind} {name} is not as a cassette has it; to see it: "
+            f"{path} was left alone: its {kind} {name} differs from a cassette's; to see it: "
             f"sqlite3 {quote_path(path)} .schema"
         )
 

@@ -13,6 +13,7 @@ import os
 import stat
 
 from ..errors import CassetteError, quote_path
+from ..system import calls
 
 ENDINGS = ("-journal", "-wal", "-shm")
 _MAGIC = bytes.fromhex("d9d505f920a163d7")  # begins a journal's header, and ends the name of a super-journal
@@ -84,13 +85,16 @@ def _refusal(path: str, beside: str, why: str) -> CassetteError:
 def _read(path: str, offset: int, size: int) -> bytes:
     """Bytes of a file, from its start or, with a negative offset, its end; empty if it is missing or too short."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        descriptor = os.open(path, calls.SAFE_READ)
     except FileNotFoundError:
         return b""
     except OSError as error:
         raise CassetteError(f"cannot read {path}: {error.strerror}") from None
     try:
         start = offset if offset >= 0 else os.fstat(descriptor).st_size + offset
-        return os.pread(descriptor, size, start) if start >= 0 else b""
+        if start < 0:
+            return b""
+        os.lseek(descriptor, start, os.SEEK_SET)
+        return os.read(descriptor, size)
     finally:
         os.close(descriptor)

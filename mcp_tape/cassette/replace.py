@@ -1,14 +1,13 @@
 """Replacing files: the one way to do it.
 
 A new file is made in a private directory beside the old one, under an unpredictable name, and renamed over it when
-complete: `beside`, then `Part.put`. The directory is locked while its maker lives, so that later calls can remove what
-a killed one left.
+complete: `beside`, then `DraftFile.put`. The directory is locked while its maker lives, so that later calls can remove
+the leftovers of a killed one.
 """
 
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import re
 import sqlite3
@@ -17,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 
 from ..errors import CassetteError, TapeError, describe_unwritten
+from ..system import calls
 from . import file, journals, schema
 from .text.recognize import is_database, is_text
 
@@ -57,24 +57,21 @@ class DraftFile:
             self.become_text(keep_times=keep_times)
         try:
             with suppress(FileNotFoundError):
-                was = os.stat(self.path)
-                is_root = os.geteuid() == 0  # a user of sudo still wants to read it
-                os.chown(self.file, was.st_uid if is_root else -1, was.st_gid if is_root else -1)
-                os.chmod(self.file, stat.S_IMODE(was.st_mode))
-            _sync(self.file)
-            os.replace(self.file, target)
+                calls.inherit_owner(self.file, os.stat(self.path))
+            calls.sync(self.file)
+            calls.patiently(lambda: os.replace(self.file, target))
         except OSError as error:
             raise CassetteError(f"{describe_unwritten(target)}: {error.strerror}") from None
         with suppress(OSError):  # some file systems cannot
-            _sync(os.path.dirname(target))  # makes the new name durable
+            calls.sync(os.path.dirname(target))  # makes the new name durable
 
     def put_first(self) -> bool:
         """Move to the path if it is free; return whether it was."""
         if os.path.lexists(self.path):
             return False
-        _expect_no_journal(self.path)  # of a database that is gone
+        _expect_no_journal(self.path)  # of a removed database
         try:
-            _sync(self.file)
+            calls.sync(self.file)
             os.link(self.file, self.path)
         except FileExistsError:
             return False
@@ -85,7 +82,7 @@ class DraftFile:
                 return False
             self.put()
         with suppress(OSError):  # as in `put`
-            _sync(os.path.dirname(self.path))
+            calls.sync(os.path.dirname(self.path))
         return True
 
     def become_text(self, *, keep_times: bool = False) -> None:
@@ -104,7 +101,7 @@ class DraftFile:
             unlock(left + LOCK, held)
 
     def hand_over(self) -> str:
-        """Leave it to another process, which makes a `Part` from it. Any other process treats it as a leftover."""
+        """Leave it to another process, which makes a `DraftFile` from it. Any other process treats it as a leftover."""
         self.is_handed_over = True
         return self.file
 
@@ -130,9 +127,9 @@ def beside(path: str, *, follow: bool = True) -> Iterator[DraftFile]:
         _remove_leftovers(path)
         yield part
     finally:
+        os.close(lock)
         if not part.is_handed_over:
             part.drop()
-        os.close(lock)
 
 
 def copy(path: str, to: str) -> None:
@@ -150,7 +147,7 @@ def copy(path: str, to: str) -> None:
 def make_private(directory: str) -> bool:
     """Make a directory private. Return False unless it is ours, and only we can write to it."""
     found = os.lstat(directory)
-    if found.st_uid != os.geteuid() or not stat.S_ISDIR(found.st_mode) or found.st_mode & 0o022:
+    if not stat.S_ISDIR(found.st_mode) or not calls.is_ours(found):
         return False
     os.chmod(directory, 0o700)
     return True
@@ -165,7 +162,9 @@ def _expect_no_journal(path: str) -> None:
         with suppress(sqlite3.Error):
             drop_journal(path)
     if _has_journal(path):
-        raise CassetteError(f"{path} is in use, so it was not replaced; end what records or reads it, then try again")
+        raise CassetteError(
+            f"{path} is in use, so it was not replaced; end the processes that record or read it, then try again"
+        )
 
 
 def drop_journal(path: str) -> None:
@@ -189,7 +188,7 @@ def _make_directory(path: str) -> tuple[str, int]:
         directory = os.path.join(place, f".{name}.{os.urandom(4).hex()}{_ENDING}")
         os.mkdir(directory, 0o700)
         with suppress(FileNotFoundError):  # another process removed it as a leftover before the lock
-            return directory, _lock_path(directory, os.O_RDONLY | os.O_DIRECTORY, fcntl.LOCK_EX)
+            return directory, _lock_directory(directory, wait=True)
 
 
 def _remove_leftovers(path: str) -> None:
@@ -199,11 +198,8 @@ def _remove_leftovers(path: str) -> None:
     with suppress(OSError):  # a writable directory need not be readable
         for directory in (os.path.join(place, entry) for entry in os.listdir(place or ".") if pattern.fullmatch(entry)):
             with suppress(OSError):
-                lock = _lock_path(directory, os.O_RDONLY | os.O_DIRECTORY, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                try:
-                    _remove_directory(directory)
-                finally:
-                    os.close(lock)
+                os.close(_lock_directory(directory, wait=False))  # no process has it, or will want it
+                _remove_directory(directory)
 
 
 def _remove_directory(directory: str) -> None:
@@ -213,24 +209,15 @@ def _remove_directory(directory: str) -> None:
         os.rmdir(directory)
 
 
-def _sync(path: str) -> None:
-    descriptor = os.open(path or ".", os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 class _GoneError(FileNotFoundError):
     """The last owner removed the file while it was being locked."""
 
 
 def lock(path: str, *, wait: bool = False, shared: bool = False) -> int | None:
     """Lock a lock file; return a descriptor for `unlock`, or None while another process holds the lock."""
-    how = (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB)
     while True:
         try:
-            return _lock_path(path, os.O_WRONLY | os.O_CREAT, how)
+            return _lock_path(path, shared=shared, wait=wait)
         except _GoneError:
             continue
         except BlockingIOError:
@@ -243,10 +230,10 @@ def claim_if_last(descriptor: int) -> bool:
     If another process is just doing the work of the last owner, wait for that first.
     """
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        calls.flock(descriptor, wait=False)
         return True
     except BlockingIOError:
-        fcntl.flock(descriptor, fcntl.LOCK_SH)
+        calls.flock(descriptor, shared=True)
         os.close(descriptor)
         return False
 
@@ -260,20 +247,25 @@ def remove(database: str) -> None:
 
 def unlock(path: str, descriptor: int) -> None:
     """Remove the file of a lock, and with it the lock."""
-    with suppress(FileNotFoundError):
-        os.unlink(path)
-    os.close(descriptor)
+    calls.drop_lock(path, descriptor)
 
 
-def _lock_path(path: str, flags: int, how: int) -> int:
-    """Lock the file or directory at a path, but not a link; OSError if that fails or it was removed."""
-    descriptor = os.open(path, flags | os.O_NOFOLLOW, 0o600)
+def _lock_directory(path: str, *, wait: bool) -> int:
+    return _hold_lock(calls.open_directory_lock(path), calls.lock_of_directory(path), wait=wait)
+
+
+def _lock_path(path: str, *, shared: bool = False, wait: bool = True) -> int:
+    """Lock the file at a path, but not a link; OSError if that fails or it was removed."""
+    return _hold_lock(calls.open_lock(path), path, shared=shared, wait=wait)
+
+
+def _hold_lock(descriptor: int, path: str, *, shared: bool = False, wait: bool) -> int:
     try:
         try:
-            fcntl.flock(descriptor, how)
+            calls.flock(descriptor, shared=shared, wait=wait)
         except OSError:
             # Some network mounts cannot lock directories: leftovers there stay.
-            if how != fcntl.LOCK_EX:
+            if shared or not wait:
                 raise
         if file.identity(descriptor) != file.identity(path):
             raise _GoneError(path)

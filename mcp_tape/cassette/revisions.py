@@ -29,7 +29,7 @@ def fetch_file(reference: str) -> Iterator[tuple[str, str]]:
             yield reference, copy
         except CassetteError as error:
             said, _, hint = str(error).rpartition("; ")
-            if said and (copy in hint or "sqlite3" in hint):  # which knows no references
+            if said and (copy in hint or "sqlite3" in hint):  # sqlite3 can't read a git: reference
                 hint = (
                     f"to look at it: git show {quote_path(f'{revision}:{path}')} > {quote_path(os.path.basename(copy))}"
                 )
@@ -56,7 +56,7 @@ def _blob(revision: str, path: str) -> bytes:
         whys.append(done.stderr.decode("utf-8", "replace").strip().partition("\n")[0])
     if "not a git repository" in whys[0]:
         raise CassetteError(
-            f"{GIT}{revision}:{path} needs a git repository, and this directory is in none; cd into one"
+            f"{GIT}{revision}:{path} needs a git repository, and this directory is not in one; cd into one"
         )
     raise CassetteError(
         f"git has no {path} at {revision}: {whys[0]}\nTry: git ls-tree -r --name-only {revision} | grep db"

@@ -172,7 +172,7 @@ def row_ids(session: int) -> tuple[int, int]:
 
 
 def is_url(path: str) -> bool:
-    """Return whether a cassette is read through a copy that a store makes: see `text.opening`."""
+    """Return whether a cassette is read through a copy that a store makes: see `text.non_sqlite`."""
     return "://" in path
 
 

@@ -9,6 +9,7 @@ It owns click and the wording of commands. SQL, the wire and processes belong to
     compare        options and output of diff, breaking and verify
     forms          the formats that convert writes besides cassettes
     running        runs over many cassettes, in processes and shares: results in order, rows, a summary
+    powershell     completion for PowerShell
     newest         the newest cassettes, to choose from if no file is named
     commands/      a module for each command, loaded when it runs
 """
@@ -16,6 +17,7 @@ It owns click and the wording of commands. SQL, the wire and processes belong to
 from __future__ import annotations
 
 import importlib
+import re
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -25,6 +27,7 @@ from .. import __version__
 from ..cassette.text import losses
 from ..console import report_error, say
 from ..errors import TapeError
+from . import powershell as powershell  # click finds it by name
 
 if TYPE_CHECKING:
     from ..extensions import Extension
@@ -72,6 +75,7 @@ _SECTIONS = {
         "merge-reports": "Merge the reports of a sharded run.",
     },
     "More": {
+        "schema": "Print the JSON Schema of output, reports, locks, stubs and text cassettes.",
         "demo": "Watch it record, replay, miss a call and find a breaking change.",
     },
 }
@@ -142,12 +146,20 @@ class _LazyGroup(click.Group):
         with losses.collect() as lost:
             try:
                 return super().invoke(ctx)
+            except click.MissingParameter as error:
+                raise click.UsageError(f"{error.format_message()}{_example(error.ctx)}", error.ctx) from None
             except (TapeError, KeyboardInterrupt, OSError) as error:
                 ctx.exit(report_error(error, ctx.meta.get(_FOUND, 0)))
             finally:
                 for path, whys in lost.items():
                     for why in whys:
                         say(f"{path}: {why}")
+
+
+def _example(ctx: click.Context | None) -> str:
+    """The first example in a command's help."""
+    found = re.search(r"^ +(mcp-tape .*)", (ctx.command.epilog if ctx else None) or "", re.M)
+    return f" Example: {found[1]}" if found else ""
 
 
 def _origin(name: str, extension: Extension) -> str:
@@ -174,9 +186,9 @@ def _complete(ctx: click.Context, param: click.Parameter, shell: str | None) -> 
 
 @click.command(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, "-V", "--version", prog_name="mcp-tape")
-@click.option("--completion", metavar="SHELL", type=click.Choice(("bash", "zsh", "fish")), is_eager=True,
-              expose_value=False, callback=_complete, help="Print the script by which bash, zsh or fish completes "
-              "commands, options and files.")  # fmt: skip
+@click.option("--completion", metavar="SHELL", type=click.Choice(("bash", "zsh", "fish", "powershell")), is_eager=True,
+              expose_value=False, callback=_complete, help="Print the script by which a shell completes commands, "
+              "options and files: bash, zsh, fish or powershell.")  # fmt: skip
 def cli() -> None:
     """A VCR for the Model Context Protocol.
 

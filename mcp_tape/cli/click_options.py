@@ -156,10 +156,32 @@ def many_options(function: F) -> F:
     return jobs(shard(function))
 
 
+class WholeNumber(click.IntRange):
+    """A whole number with a minimum."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter:
+            self.fail(f"{value!r} is not a whole number of {self.min} or more", param, ctx)
+
+
+class Number(click.FloatRange):
+    """A number with a minimum, which it may have to exceed (`min_open`)."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter:
+            limit = f"above {self.min}" if self.min_open else f"of {self.min} or more"
+            self.fail(f"{value!r} is not a number {limit}, e.g. 1.5", param, ctx)
+
+
+SECONDS = Number(min=0, min_open=True)
 _TYPES: dict[str, Any] = {
     "integer": int,
-    "number": click.FloatRange(min=0),
-    "seconds": click.FloatRange(min=0, min_open=True),
+    "number": Number(min=0),
+    "seconds": SECONDS,
     "file": click.Path(exists=True, dir_okay=False),
 }
 

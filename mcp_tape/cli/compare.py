@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
+from ..cassette.text.safe_lines import json_line
 from ..compare.report import FORMATS
 from ..compare.report.wording import View
 from ..compare.rule_table import CATEGORIES, LEVELS, RULES
@@ -20,7 +21,7 @@ from ..console.terminal import echo_json, shows_colours
 from ..fleet.many.results import Result, comparisons_of
 from ..fleet.many.results import report as junit
 from ..options import JSON_PATH, Option
-from .click_options import SectionedCommand, click_option
+from .click_options import Number, SectionedCommand, changed_place, click_option, files
 from .running import Found, Row
 
 if TYPE_CHECKING:
@@ -47,6 +48,16 @@ def _check_rules(ctx: click.Context, param: click.Parameter, rules: tuple[str, .
     return rules
 
 
+def _read_reports(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    reports = []
+    for one in given:
+        form, _, path = one.partition("=")
+        if form not in FORMATS[1:] or not path:
+            raise click.BadParameter(f"{one!r} is not FORMAT=FILE; the formats: {', '.join(FORMATS[1:])}")
+        reports.append((form, changed_place(ctx, param, path)))
+    return tuple(reports)
+
+
 _OPTIONS = (
     click.option("--category", type=click.Choice(CATEGORIES),
                  help="wire: the protocol only. call: the contract (default). model: text that a model reads "
@@ -54,6 +65,8 @@ _OPTIONS = (
     click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True,
                  help="The format of the report."),
     click.option("--json", "as_json", is_flag=True, help="The same as --format json."),
+    click.option("--also", metavar="FORMAT=FILE", multiple=True, callback=_read_reports, shell_complete=files,
+                 help="Also write the report in this format to a file, in place of an older one. May be repeated."),
     click.option("--level", type=click.Choice(LEVELS),
                  help="Show changes of this level and above; the exit code is the same. Default: info; for the text of "
                  "breaking, error."),
@@ -65,7 +78,7 @@ _OPTIONS = (
 )  # fmt: skip
 _FAIL_ON = click.option("--fail-on", type=click.Choice([*LEVELS, "never"]),
                         help="Exit with 1 at changes of this level or above. Default: error.")  # fmt: skip
-_SLOWER = click.option("--slower-than", type=click.FloatRange(min=1), metavar="RATIO", callback=check_finite,
+_SLOWER = click.option("--slower-than", type=Number(min=1), metavar="RATIO", callback=check_finite,
                        help="Report calls that take this many times as long.")  # fmt: skip
 
 
@@ -92,6 +105,7 @@ class ComparisonOptions(NamedTuple):
     only: tuple[str, ...]
     full: bool
     ignore_paths: tuple[str, ...]
+    also: tuple[tuple[str, str], ...] = ()  # formats, and the files for them
     fail_on: FailOn | None = None
     slower_than: float | None = None
 
@@ -131,38 +145,31 @@ def _collect(function: F, options: Sequence[Callable[[F], F]]) -> F:
     return decorated
 
 
-def show(
-    comparison: Comparison | Sequence[Comparison],
+def _render(
+    several: Sequence[Comparison],
+    form: str,
     project: Project,
     options: ComparisonOptions,
-    file: str | None = None,
-    verdict: Callable[[Comparison], str] | None = None,
-    page: bytes | None = None,
-) -> None:
-    """Print a comparison, or several, in the format asked for.
-
-    `verdict`: the last line of a text, of a gate. `page`: the HTML of the one comparison, with both sides.
-    """
-    from ..compare.judging import Comparison
+    file: str | None,
+    verdict: Verdict | None,
+    colour: bool = False,
+) -> str:
+    """Render comparisons in a format. `verdict`: the last line of a text, of a gate."""
     from ..compare.report import render
 
-    form = options.format
-    several = [comparison] if isinstance(comparison, Comparison) else comparison
     if form in ("github", "sarif"):
         several = [one._replace(cassette=from_top(one.cassette), file=from_top(one.file)) for one in several]
         file = from_top(file) if file else file
-    if len(several) > 1 and form != "json":
+    if len(several) > 1:
         several = [one._replace(unused=()) for one in several[:-1]] + [
             several[-1]._replace(unused=unused_in_all(several))
         ]
     if options.level and form != "text":
         several = [one._replace(changes=one.at_least(options.level)) for one in several]
-    if form == "html" and page is not None:
-        return _echo(page)
-    text = render(
+    return render(
         several,
         form,
-        shows_colours(),
+        colour,
         shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() else 100,
         fail_on=None if project.fail_on == "never" else project.fail_on,
         file=file,
@@ -171,7 +178,6 @@ def show(
         level=options.level or ("error" if verdict else "info"),
         verdict=verdict or (lambda comparison: ""),
     )
-    return _echo(text)
 
 
 def _echo(text: str | bytes) -> None:
@@ -212,30 +218,45 @@ def report(
     verdict: Verdict | None = None,
     page: Callable[[], bytes | None] = lambda: None,
 ) -> list[Result]:
-    """Print results: for people at once, rows, too, and all else together.
+    """Print results: for people at once, rows, too, and all else together; and write the files of `--also`.
 
-    `alone`: there is one cassette; `names`: its report names it. `file`, `verdict` and `page`: as `show` takes them.
+    `alone`: there is one cassette; `names`: its report names it. `file`: the cassette that annotations point at.
+    `verdict`: the last line of a text, of a gate. `page`: the HTML of the one comparison, with both sides.
     """
-    form, done = options.format, list[tuple[Result, Row]]()
+    done = list[tuple[Result, Row]]()
     with closing(found):  # the reader of stdout may close it early
         for result, row in found:
-            shown = result if names else _drop_name(result)
-            if form == "text":
+            shown, row = result if names else _drop_name(result), _at_least(options.level, result, row)
+            if options.format == "text":
                 _show(shown, alone, project, options, file, verdict)
-            elif form == "json":
-                echo_json(_at_least(options.level, result, row))
+            elif options.format == "json":
+                echo_json(row)
             for note in result.notes:
                 say(note)
             done.append((shown, row))
     results = [result for result, _ in done]
     comparisons = [comparison for result in results for comparison in result.comparisons]
-    if form == "text" and len(comparisons) > 1 and (lines := unused_in_all(comparisons)):
+    if options.format == "text" and len(comparisons) > 1 and (lines := unused_in_all(comparisons)):
         say(f"unused in {os.path.relpath(project.ignore_path)}, by all of these: {', '.join(lines)}")
-    elif form == "junit":
-        view = View(fail_on=None if project.fail_on == "never" else project.fail_on)
-        click.echo("".join(f"{line}\n" for line in junit(done, view)), nl=False)
-    elif done and form not in ("text", "json"):
-        show([one for result in results for one in comparisons_of(result)], project, options, file, verdict, page())
+
+    def whole(form: str) -> str | bytes:
+        if form == "json":
+            return b"".join(json_line(row) for _, row in done)
+        if form == "junit":
+            view = View(fail_on=None if project.fail_on == "never" else project.fail_on)
+            return "".join(f"{line}\n" for line in junit(done, view))
+        if form == "html" and (both := page()) is not None:
+            return both
+        reported = [one for result in results for one in comparisons_of(result)]
+        return _render(reported, form, project, options, file, verdict) if reported else ""
+
+    if options.format not in ("text", "json"):
+        _echo(whole(options.format))
+    for form, path in options.also:
+        from .commands.convert import write_out  # with all formats of cassettes
+
+        text = whole(form)
+        write_out([text.encode() if isinstance(text, str) else text], path)
     return results
 
 
@@ -254,7 +275,8 @@ def _show(
 ) -> None:
     alone = alone and len(result.comparisons) == 1
     for comparison in result.comparisons:
-        show(comparison if alone else comparison._replace(unused=()), project, options, file, verdict)
+        one = comparison if alone else comparison._replace(unused=())
+        _echo(_render([one], "text", project, options, file, verdict, shows_colours()))
 
 
 def _drop_name(result: Result) -> Result:

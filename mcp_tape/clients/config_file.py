@@ -31,7 +31,7 @@ _LOCK, _STALE = ".lock", 10.0
 
 
 class Config(NamedTuple):
-    """A file as it was read, and the way to its servers."""
+    """The content of a file, and the way to its servers."""
 
     place: ConfigLocation
     data: bytes

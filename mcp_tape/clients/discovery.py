@@ -89,11 +89,12 @@ def choose(found: Iterable[ClientFile], names: Sequence[str], *, several: bool) 
     for name in dict.fromkeys(names):
         same = [choice for choice in there if choice.server.name == name]
         if not same:
-            known = ", ".join(dict.fromkeys(choice.server.name for choice in there)) or "none"
-            raise TapeError(f"no client has a server {name}; there are: {known}; to see them: mcp-tape wrap --list")
+            known = ", ".join(dict.fromkeys(choice.server.name for choice in there))
+            others = f"there are: {known}" if known else "no client has any"
+            raise TapeError(f"no client has a server {name}; {others}; to see the clients: mcp-tape wrap --list")
         if len(same) > 1 and not several:
             where = ", ".join(f"{choice.found.place.client.name} ({choice.found.place.path})" for choice in same)
-            raise TapeError(f"{name} is in several places: {where}; say which with --client or --config, or add --all")
+            raise TapeError(f"{name} is in several places: {where}; choose with --client or --config, or add --all")
         chosen += same
     return chosen
 

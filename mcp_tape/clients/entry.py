@@ -1,4 +1,4 @@
-"""A server's entry as a value: what it starts, whether it has a tape, and the entry with a tape and without.
+"""A server's entry as a value: its command, its tape if it has one, and the entry with a tape and without.
 
 A tape goes before the server's command: `npx -y x` becomes `mcp-tape record --for NAME -- npx -y x`. So the entry
 itself has all that is needed to remove it. If there were no arguments, our option and its value are one word,
@@ -7,7 +7,6 @@ itself has all that is needed to remove it. If there were no arguments, our opti
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -20,7 +19,7 @@ _COMMANDS = ("record", "use")
 END = "--"
 # Other recorders in front of a server's command. Two in a row would record each other.
 _OTHERS = ("mcp-rec", "mcp-recorder", "mcp-record", "mcp-cassette", "mcp-trace", "mcp-tee", "mcp-spy", "mcp-snoop")
-_PACKAGE = re.compile(r"(?:.*/)?([^@/=\[]+)(?:[@=\[].*)?")
+_PACKAGE = re.compile(r"(?:.*[/\\])?([^@/\\=\[]+?)(?:\.exe)?(?:[@=\[].*)?")
 
 
 class Parts(NamedTuple):
@@ -73,12 +72,17 @@ def _are_words(value: Any) -> bool:
 def tape_in(parts: Parts) -> EntryTape | None:
     """Return the tape in an entry, if there is one that we can remove."""
     program, *words = parts.words
-    if os.path.basename(program) != PROGRAM or not words or words[0] not in _COMMANDS or END not in words:
+    if _name_of(program) != PROGRAM or not words or words[0] not in _COMMANDS or END not in words:
         return None
     ours = words[: words.index(END) + 1]
     if len(words) == len(ours):
         return None  # no command follows
     return EntryTape(len(ours), any(re.match("--[^=]+=", word) for word in ours))
+
+
+def _name_of(program: str) -> str:
+    """The name of a program, whichever system its path is of."""
+    return re.split(r"[/\\]", program)[-1].removesuffix(".exe")
 
 
 def stranger_in(parts: Parts) -> str | None:

@@ -1,17 +1,18 @@
 """The clients: their files, the key of their servers, and the keys within an entry.
 
-Paths begin with ~ (home), {config} (`$XDG_CONFIG_HOME` or ~/.config on Linux, ~/Library/Application Support on macOS),
-{xdg} (~/.config on both) or {codex}. Paths of a project begin with none of these. A * matches any name, ** any
-directories.
+Paths begin with ~ (home), {config} (`$XDG_CONFIG_HOME` or ~/.config on Linux, ~/Library/Application Support on macOS,
+%APPDATA% on Windows), {xdg} (~/.config on macOS and Windows), {zed}, {goose} or {codex}. Paths of a project begin with
+none of these. A * matches any name, ** any directories.
 """
 
 from __future__ import annotations
 
 import glob
 import os
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
+
+from ..system import calls
 
 JSON, TOML, YAML = "json", "toml", "yaml"
 USER, PROJECT, LOCAL = "user", "project", "local"
@@ -54,7 +55,7 @@ CLIENTS = (
     Client("copilot", "Copilot CLI", ("~/.copilot/mcp-config.json",), (".mcp.json", ".github/mcp.json"), _BARE),
     Client("windsurf", "Windsurf, Devin", ("~/.codeium/windsurf/mcp_config.json", "{xdg}/devin/mcp_config.json",
                                            "{xdg}/devin/config.json"), (".devin/config.json",)),
-    Client("zed", "Zed", ("{xdg}/zed/settings.json",), (".zed/settings.json",), (("context_servers",),)),
+    Client("zed", "Zed", ("{zed}/settings.json",), (".zed/settings.json",), (("context_servers",),)),
     Client("cline", "Cline", (f"{_STORAGE}/saoudrizwan.claude-dev/settings/cline_mcp_settings.json",
                               "~/.cline/data/settings/cline_mcp_settings.json")),
     Client("roo", "Roo Code", (f"{_STORAGE}/rooveterinaryinc.roo-cline/settings/mcp_settings.json",),
@@ -67,7 +68,7 @@ CLIENTS = (
     Client("antigravity", "Antigravity", ("~/.gemini/config/mcp_config.json", "~/.gemini/antigravity/mcp_config.json")),
     Client("codex", "Codex", ("{codex}/config.toml",), (".codex/config.toml",), (("mcp_servers",),), TOML),
     Client("grok", "Grok Build", ("~/.grok/config.toml",), keys=(("mcp_servers",),), kind=TOML),
-    Client("goose", "Goose", ("{xdg}/goose/config.yaml",), keys=(("extensions",),), kind=YAML, words=("cmd", "args")),
+    Client("goose", "Goose", ("{goose}/config.yaml",), keys=(("extensions",),), kind=YAML, words=("cmd", "args")),
     Client("continue", "Continue", ("~/.continue/config.yaml",),
            (".continue/mcpServers/*.yaml", ".continue/mcpServers/*.json"), kind=YAML),
     Client("kiro", "Kiro", ("~/.kiro/settings/mcp.json",), (".kiro/settings/mcp.json",)),
@@ -92,7 +93,7 @@ class ConfigLocation(NamedTuple):
     keys: tuple[tuple[str, ...], ...]
 
 
-def places(project: str, environ: Mapping[str, str], platform: str = sys.platform) -> Iterator[ConfigLocation]:
+def places(project: str, environ: Mapping[str, str], platform: str | None = None) -> Iterator[ConfigLocation]:
     """Yield every file that a client may have, existing or not; for a pattern, the existing ones."""
     for client in CLIENTS:
         for pattern in client.user:
@@ -115,15 +116,10 @@ def _paths(pattern: str, resolve: Callable[[str], str]) -> list[str]:
     return sorted(os.path.join(root, one) for one in glob.glob(pattern[len(head) + 1 :], root_dir=root, recursive=True))
 
 
-def path_of(pattern: str, environ: Mapping[str, str], platform: str = sys.platform) -> str:
+def path_of(pattern: str, environ: Mapping[str, str], platform: str | None = None) -> str:
     """Return the path for a pattern of the table."""
-    home = environ.get("HOME") or os.path.expanduser("~")
-    xdg = os.path.join(home, ".config")
-    if platform == "darwin":
-        config = os.path.join(home, "Library", "Application Support")
-    else:
-        given = environ.get("XDG_CONFIG_HOME") or ""
-        config = xdg = given if os.path.isabs(given) else xdg  # relative paths are invalid by its specification
+    homes = calls.config_homes(environ, platform)
+    home = homes["home"]
     codex = environ.get("CODEX_HOME") or os.path.join(home, ".codex")
-    filled = pattern.format(config=config, xdg=xdg, codex=codex)
-    return home + filled[1:] if filled.startswith("~/") else filled
+    filled = pattern.format(codex=codex, **homes)
+    return os.path.normpath(home + filled[1:] if filled.startswith("~/") else filled)

@@ -29,7 +29,7 @@ from ..model.texts import is_prose, strings, subschemas, texts
 from ..wire.jsonpath import JsonPath, read_path
 from ..wire.jsontext import Path
 from .align import Alignment
-from .changes import ABSENT, Change, Difference, SubjectDifference, change
+from .changes import ABSENT, Change, Difference, Subject, SubjectDifference, change
 from .rule_table import LEVELS, MAY_BRING_TEXT, NEW_TEXTS, RULES, SUSPICIONS, Category, Level, raise_level
 
 _KINDS = ("server", "tool", "resource", "template", "prompt", "skill", "call")
@@ -112,6 +112,7 @@ class Comparison(NamedTuple):
     alignment: Alignment | None = None  # of the calls, if both sides were recorded
     file: str = ""  # to point at: a lock, or the cassette that a live server is compared with
     lines: Mapping[str, int] = {}  # in a lock, by fingerprint
+    definitions: Mapping[Subject, tuple[Any, Any]] = {}  # of the changed things that both have: before, after
 
     def count(self, level: Level) -> int:
         return sum(change.level == level for change in self.changes)

@@ -28,8 +28,8 @@ _SERVERS, _OTHERS = "servers", "otherClients"
 _WITHOUT, _INSTEAD = "without", "instead"
 _LISTS = {kind.member: kind for kind in protocol.KINDS}
 _OF_SUBJECT = {kind.subject: kind for kind in protocol.KINDS}
-_OF_SERVER = {"serverInfo": "server", "supportedVersions": "protocol"}  # members that a surface calls otherwise
-_UNCALLED = "a lock holds what a server offers, and no calls"
+_OF_SERVER = {"serverInfo": "server", "supportedVersions": "protocol"}  # members with another name in a surface
+_UNCALLED = "a lock holds a server's lists, and no calls"
 
 
 def dump(servers: Mapping[str, Version]) -> str:
@@ -157,7 +157,7 @@ def _order_keys(value: Any, depth: int = 0) -> Any:
 
 
 def _difference(entry: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
-    """The members that differ for another client. Of a list: what is missing, and what is there instead."""
+    """The members that differ for another client. Of a list: the missing items, and the items in their place."""
     found: dict[str, Any] = {"client": other["client"]}
     for member in dict.fromkeys([*entry, *other]):
         one, its = entry.get(member), other.get(member)

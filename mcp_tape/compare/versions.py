@@ -10,13 +10,22 @@ from ..cassette.reader import Cassette
 from ..replay.selection import choose
 from ..wire import jsontext, protocol
 from .align import Alignment
-from .changes import ABSENT, SERVER, Change, Difference, SubjectDifference, attach_subject, comparable_bytes
+from .changes import (
+    ABSENT,
+    SERVER,
+    Change,
+    Difference,
+    Subject,
+    SubjectDifference,
+    attach_subject,
+    comparable_bytes,
+)
 from .checks.declarations import compare_server, compare_version_numbers
 from .checks.evidence import Evidence
 from .checks.model_texts import compare_greetings, compare_sizes, compare_wording
 from .checks.resources_prompts import compare_prompts, compare_resources, compare_templates
 from .checks.skills import compare_skills
-from .checks.tools import compare_order, compare_tools
+from .checks.tools import compare_order, compare_tools, declared_members
 from .judging import Comparison, JudgingSettings, UnknownPart, judge
 from .surface import SURFACE, Surface, SurfaceAnswer, read_surface
 from .transcript import Transcript, newest_handshake
@@ -48,7 +57,7 @@ class Version(NamedTuple):
     title: str
     surface: Surface
     recording: Transcript | None = None
-    uncalled: str = "a live server was only asked what it offers; to play calls: mcp-tape verify"
+    uncalled: str = "a live server was only asked for its lists; to play calls: mcp-tape verify"
     bodies: str = "full"  # how the recording keeps bodies, by its recorder's name
     others: tuple[Version, ...] = ()
 
@@ -90,9 +99,11 @@ def compare(
     """Compare two versions. `more`: differences from other sources."""
     found, unknown, compared, alignment = list(more), list[UnknownPart](), dict[str, int](), None
     accepted: tuple[Change, ...] = ()
+    sides = old, new
     evidence = Evidence(old.recording)
     if "surface" in parts:
         first, *others = _pairs_of_clients(old, new)
+        sides = first
         surface = list(evidence.raise_surface_levels(_surface(*first)))
         unknown += _unknown(*first)
         if why := _other_client(*first):
@@ -117,7 +128,22 @@ def compare(
     unused = settings.ignores.unused_lines(changes + ignored)
     counted = {what: number for what, number in compared.items() if number or what == "calls"}
     known = changes, tuple(unknown), ignored, unused, counted
-    return Comparison(old.title, new.title, settings.category, *known, alignment=alignment)
+    definitions = _definitions(*sides, changes)
+    return Comparison(old.title, new.title, settings.category, *known, alignment=alignment, definitions=definitions)
+
+
+def _definitions(old: Version, new: Version, changes: Iterable[Change]) -> dict[Subject, tuple[Any, Any]]:
+    """The definitions, before and after, of the changed things that both sides list."""
+    kinds = {kind.subject: kind.method for kind in protocol.KINDS}
+    found: dict[Subject, tuple[Any, Any]] = {}
+    for one in changes:
+        if one.subject.kind not in kinds or one.subject in found:
+            continue
+        before, after = (side.surface.lists[kinds[one.subject.kind]].items for side in (old, new))
+        name = one.after if one.rule == _RENAMED else one.subject.name
+        if one.subject.name in before and name in after:
+            found[one.subject] = declared_members(before[one.subject.name]), declared_members(after[name])
+    return found
 
 
 def _surface(old: Version, new: Version) -> Iterator[SubjectDifference]:
@@ -177,7 +203,7 @@ def _other_client(old: Version, new: Version) -> str:
 def _may_depend_on_client(found: Difference) -> bool:
     """True for a whole thing that is gone: a server may offer it only to clients with certain capabilities.
 
-    Then a new tool that looks like it is not what it is called now.
+    Then a similar new tool is not the same tool under a new name.
     """
     return found.rule == _RENAMED or (found.rule in _GONE and found.after is ABSENT)
 
@@ -214,7 +240,7 @@ def _unknown(old: Version, new: Version) -> Iterator[UnknownPart]:
 
 
 def _repeated_items(kind: protocol.Kind, old: Version, new: Version) -> Iterator[UnknownPart]:
-    """Items with the same name, of which a client may get either. Not reported if both sides have the same."""
+    """Items that share a name, so that a client may get either. Not reported if both sides have the same."""
     lists = {"OLD": old.surface.lists[kind.method].again, "NEW": new.surface.lists[kind.method].again}
     for side, again in lists.items():
         other = lists["NEW" if side == "OLD" else "OLD"]

@@ -73,6 +73,6 @@ def report_error(error: TapeError | KeyboardInterrupt | OSError, found: int = 0)
 
 
 def discard_output() -> None:
-    from ..transports.process import point_at_null
+    from ..system import calls
 
-    point_at_null(1)
+    calls.point_at_null(1)

@@ -51,7 +51,7 @@ def check(cassette: Cassette, sessions: Sequence[int], terms: Terms) -> Iterator
     """Report every frame that breaks a term, and every term that nothing fulfils."""
     for term in terms.expect:
         if not any(True for session in sessions for _ in seqs(cassette, session, term.kept)):
-            yield Breach(f"expect {term.text!r}", "nothing fits")
+            yield Breach(f"expect {term.text!r}", "nothing matches")
     for term in terms.forbid:
         yield from _few(f"forbid {term.text!r}", _forbidden(cassette, sessions, term))
     for limit in terms.limits:

@@ -27,11 +27,11 @@ RULES = {
     "died": "the server ended before the client left, or with an error",
     "left-first": "the client left while calls were without an answer",
     "stopped": "a signal stopped the recorder while calls were without an answer",
-    "unknown": "the session ended, and the tape does not show who ended it",
+    "unknown": "the session ended, and the tape does not show which side ended it",
     "noise": "something on the server's stdout that is not a message",
     "slow-start": "the first answer took long",
     "unreachable": "the server could not be started, or not be reached at its URL",
-    "incomplete": "the recording itself is not whole",
+    "incomplete": "the recording itself is incomplete",
 }
 # Microseconds. A client that leaves sooner did not wait for the answer: a script that pipes its calls closes stdin at
 # once, and reads the answers later.
@@ -73,12 +73,12 @@ def reasons(
 
 
 class _End(NamedTuple):
-    """The end of a session: who caused it, the first line that shows it, and its description."""
+    """The end of a session: the side that caused it, the first line that shows it, and its description."""
 
     by: Literal["client", "server", "signal", "unknown", "open"]
     row: TimelineRow | None
     words: str
-    then: str = ""  # what followed, much later
+    then: str = ""  # a later event, in words
 
 
 class _Story:
@@ -186,7 +186,7 @@ class _Story:
         yield from self._found
         if self._session.incomplete and not is_open(self._session):
             yield Reason(
-                "incomplete", f"the recording is not whole: {self._session.incomplete}", self._session.id, None
+                "incomplete", f"the recording is incomplete: {self._session.incomplete}", self._session.id, None
             )
         for rpc_id, row in self._cancelled.items():
             said = self._given_up.get(rpc_id)
@@ -257,12 +257,12 @@ class _Story:
             yield self._build_reason("late", first, what, *([self._left] if self._left else []))
 
     def _end_of(self, row: TimelineRow) -> _End:
-        """What ended the wait for an answer: the end of its own connection, or of the session."""
+        """The end of the wait for an answer: of its own connection, or of the session."""
         ended = self._ended.get(row.channel)
         return self._end() if ended is None else _End("unknown", *ended)
 
     def _end(self) -> _End:
-        """What ended the session. The cause comes first on the tape, and the other side's reaction after it.
+        """The end of the session. The cause comes first on the tape, and the other side's reaction after it.
 
         The recorder notes the end of each stream before it passes it on.
         """

@@ -1,4 +1,4 @@
-"""Cassettes and locks against those of a revision of git: which are in both, and which are new, gone or renamed."""
+"""Pairs cassettes and locks with those of a git revision; finds which are new, gone or renamed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BY_TEXT = {".jsonl": is_ours, LOCK: is_lock}  # endings that others use, too
 
 
 class RevisionMatches(NamedTuple):
-    """Cassettes by their paths: pairs of the old and the new one, those without an old one, those without a new one."""
+    """Cassettes by path: pairs of an old and a new one, those that are new, and those that are gone."""
 
     pairs: tuple[tuple[str, str], ...]
     new: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""The locks of servers: of live ones, which are asked, and of recordings."""
+"""Makes locks of live servers and of recordings."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class NewLock(NamedTuple):
 
 
 def lock_of(servers: Mapping[str, LiveTarget | str], rules: Rules, keep: Mapping[str, Version] = {}) -> NewLock:
-    """Ask servers, or read recordings, by name; the empty name stands for what the server calls itself.
+    """Ask servers, or read recordings, by name; an empty name means the name that the server gives itself.
 
     `keep`: other servers of the lock.
     """
@@ -64,9 +64,15 @@ def references_in(cassette: str, only: str | None) -> dict[str, LiveTarget | str
 
 
 def servers_of(path: str) -> dict[str, Version]:
-    """The servers in a lock. CassetteError: it is none."""
+    """The servers in a lock."""
+    found = open_lock(path)
+    return {name: found.version(name) for name in found.names}
+
+
+def open_lock(path: str) -> lock.Lock:
+    """Read a lock. Raises CassetteError if the file is not a lock."""
     found = read_lock(path)
     if found is None:
-        what = "is not a lock" if os.path.exists(path) else "is not there"
+        what = "is not a lock" if os.path.exists(path) else "does not exist"
         raise CassetteError(f"{path} {what}; make one with: mcp-tape lock -o {path} -- SERVER")
-    return {name: found.version(name) for name in found.names}
+    return found

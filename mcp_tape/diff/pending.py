@@ -1,8 +1,7 @@
 """Review of pending changes: `verify` leaves the new recording beside the cassette, as `time.db.new`.
 
-Where all changes are accepted, or ignored from now on, its sessions take the place of those that were verified, if
-these are still what they were then; what was recorded since stays. Where one is rejected, the server is at fault and
-the cassette stays as it is.
+If all changes are accepted or ignored, the new sessions replace the verified ones, unless those have changed since;
+sessions recorded later stay. If one change is rejected, the server is at fault, and the cassette stays unchanged.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ ReviewOutcome = Literal["replaced", "rejected", "pending"]
 _LEFT = tuple(f".{form}{ENDING}" for form in FORMATS)
 _LONGEST = 200  # characters of a reason
 _SKIPPED_DIRECTORIES = ("node_modules", "__pycache__")
-# What is found only where something breaks.
+# Rules that report only if there is a breaking change.
 _FOLLOWING = ("server-version-not-bumped", "server-version-decreased", "server-major-not-bumped")
 
 
@@ -41,7 +40,7 @@ class PendingReview(NamedTuple):
 
     @property
     def grave(self) -> bool:
-        """True if something could not be compared that must be."""
+        """True if something that must be compared could not be."""
         return any(entry.grave for entry in self.comparison.unknown)
 
 
@@ -55,11 +54,11 @@ class ReviewResult(NamedTuple):
     ignored: int
     undecided: int
     grave: bool
-    noted: int = 0  # in the ignore file, of the accepted
+    noted: int = 0  # accepted changes written to the ignore file
 
 
 def find_pending(cassettes: Iterable[str] = ()) -> list[str]:
-    """Return the cassettes with a new recording beside them: of those named, or of all below the working directory."""
+    """Return the cassettes with a pending recording: of those named, or of all below the working directory."""
     named = [cassette.removesuffix(ENDING) for cassette in cassettes]
     for cassette in named:
         if not os.path.exists(cassette):
@@ -69,7 +68,7 @@ def find_pending(cassettes: Iterable[str] = ()) -> list[str]:
 
 
 def compare_pending(cassette: str, settings: JudgingSettings) -> PendingReview:
-    """Compare the sessions that were recorded anew with those that they are to replace."""
+    """Compare the new sessions with those that they would replace."""
     from ..compare.versions import compare, version_of_sessions
 
     with Cassette(cassette) as one, Cassette(cassette + ENDING) as other:
@@ -82,7 +81,7 @@ def compare_pending(cassette: str, settings: JudgingSettings) -> PendingReview:
 
 
 def _exits(codes: Iterable[tuple[int | None, int | None]]) -> Iterator[SubjectDifference]:
-    """Servers that ended well, and do not any more; not those that a signal ended, which was ours."""
+    """Servers that used to exit with 0, and now fail. Those ended by a signal do not count: we sent it."""
     for was, code in codes:
         if was == 0 and code and 0 < code < 128:
             note = f"the server ended with exit code {code} after its last answer"
@@ -92,7 +91,7 @@ def _exits(codes: Iterable[tuple[int | None, int | None]]) -> Iterator[SubjectDi
 def _digests(new: Cassette) -> dict[int, str]:
     digests = replace_sessions.proposed_digests(new)
     if not digests:
-        raise TapeError(f"{new.path} does not say which sessions were verified\n{_retry_advice(new.path)}")
+        raise TapeError(f"{new.path} does not name the sessions that were verified\n{_retry_advice(new.path)}")
     return digests
 
 
@@ -105,7 +104,7 @@ def _add_advice(cassette: str) -> Iterator[None]:
 
 
 def _retry_advice(new: str) -> str:
-    return f"Nothing was touched. Verify it again, or remove what is pending: rm {quote_path(new)}"
+    return f"Nothing was changed. Verify it again, or remove the pending recording: rm {quote_path(new)}"
 
 
 def spread(changes: Iterable[Change], decisions: Decisions) -> dict[str, Decision]:
@@ -118,7 +117,7 @@ def spread(changes: Iterable[Change], decisions: Decisions) -> dict[str, Decisio
 
 
 def remaining_changes(changes: tuple[Change, ...], decisions: Decisions) -> tuple[Change, ...]:
-    """Leave out complaints about the version number where all breaking changes are ignored."""
+    """Leave out complaints about the version number if all breaking changes are ignored."""
     breaks = [change for change in changes if change.level == "error" and change.rule not in _FOLLOWING]
     if any(decisions.get(change.fingerprint) != "ignore" for change in breaks):
         return changes
@@ -126,7 +125,7 @@ def remaining_changes(changes: tuple[Change, ...], decisions: Decisions) -> tupl
 
 
 def foresee(pending: PendingReview, decisions: Decisions, *, whole: bool = False) -> ReviewResult:
-    """The outcome of these decisions, before they are carried out. `whole` accepts also what could not be compared."""
+    """The outcome of these decisions, before they are carried out. `whole`: also accept parts that are unknown."""
     accepted, rejected, ignored, undecided = _divide_changes(pending, decisions)
     grave = pending.grave and not whole and not rejected
     outcome: ReviewOutcome = "rejected" if rejected else "pending" if undecided or grave else "replaced"
@@ -150,20 +149,23 @@ def settle(pending: PendingReview, decisions: Decisions, ignore_path: str, *, wh
 
 
 def _divide_changes(pending: PendingReview, decisions: Decisions) -> list[list[Change]]:
-    """The changes that are accepted, rejected, ignored and undecided."""
+    """The accepted, rejected, ignored and undecided changes."""
     known: tuple[Decision | None, ...] = ("accept", "reject", "ignore", None)
     changes = remaining_changes(pending.comparison.changes, decisions)
     return [[change for change in changes if decisions.get(change.fingerprint) == one] for one in known]
 
 
 def _changes_to_note(accepted: list[Change], outcome: ReviewOutcome) -> list[Change]:
-    """The accepted changes that go into the ignore file. Where the old recording stays, all of them would be found
-    again; by a gate that compares with it, the errors are."""
+    """The accepted changes for the ignore file.
+
+    If the old recording stays, `verify` would find all of them again; if it is replaced, `breaking` would still find
+    the errors in git.
+    """
     return [one for one in accepted if outcome == "rejected" or (outcome == "replaced" and one.level == "error")]
 
 
 def _reason(change: Change) -> str:
-    """What was accepted, for those who read the ignore file."""
+    """The accepted change, as the reason in the ignore file."""
     place = "" if change.path == "$" else f" {change.path}"
     return clip(f"accepted: {change.rule} {change.subject}{place}", _LONGEST)
 
@@ -172,7 +174,7 @@ def _replace(cassette: str) -> None:
     """Put the new sessions in their place, unless the old ones were changed during the review."""
     new = cassette + ENDING
     if os.path.exists(f"{new}-wal"):
-        raise CassetteError(f"{new} is in use; end what records it, then try again")
+        raise CassetteError(f"{new} is in use; end the process that records it, then try again")
     api.check_writable(os.path.realpath(cassette))
     with Cassette(new) as tape:
         digests = _digests(tape)

@@ -62,9 +62,9 @@ def load(
 
 
 def ignore(path: str, lines: Iterable[tuple[str, str]]) -> None:
-    """Append lines, each with its reason, to an ignore file; those that it has are not repeated.
+    """Append lines, each with its reason, to an ignore file, except lines that it has already.
 
-    One write at the end of the file: what others append meanwhile stays, and nobody reads a half.
+    Appends with one write: lines that other processes append stay, and no process reads half a line.
     """
     more = added_lines(_read(path), lines)
     if not more:
@@ -77,7 +77,7 @@ def ignore(path: str, lines: Iterable[tuple[str, str]]) -> None:
 
 
 def _ignore_path(directory: str) -> str:
-    """The nearest ignore file up to the top of the project; where there is none, its place at that top, or here."""
+    """The nearest ignore file up to the top of the project; without one, its path at the top, or here."""
     top = directory
     for place in _upwards(directory):
         if os.path.isfile(os.path.join(place, IGNORE_FILE)):
@@ -111,9 +111,9 @@ def _has(place: str, name: str) -> bool:
 
 
 def read_file(path: str) -> bytes:
-    """Read a file that people write; OSError for a pipe or a device, which may have no end, and for what is too large.
+    """Read a file that people write. Raises OSError for a file that is too large, and for a pipe or a device.
 
-    In a stranger's project anything may be in its place.
+    The project may not be trusted, and a pipe may have no end.
     """
     if not stat.S_ISREG(os.stat(path).st_mode):  # opening a pipe would wait for a writer
         raise OSError(errno.EINVAL, "it is not a regular file", path)

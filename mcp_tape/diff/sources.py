@@ -1,7 +1,7 @@
 """The versions that a command line names: `tape.db`, `tape.db#3`, `git:v1.2:tapes/tape.db`, `mcp.lock`.
 
-`tape.db#git` is the server of that name, where a cassette or a lock has several. A URL is that of a file if it begins
-with s3://, gs:// or az://, or ends as one does.
+`tape.db#git` is the server named git, if a cassette or a lock has several. A URL is a file's if it begins with s3://,
+gs:// or az://, or ends in .db or .jsonl.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ def _parse_fragment(text: str) -> RecordingReference:
 
 
 class Sides(NamedTuple):
-    """Two versions of a server to compare, as long as they can be read; None: it is not there. `lock`: the one that a
-    change can be shown in, and the server's name in it."""
+    """Two versions of a server to compare; None for a missing one. `lock`: a lock to show changes in, and the server's
+    name in it."""
 
     old: Version | None
     new: Version | None
@@ -68,12 +68,12 @@ class Sides(NamedTuple):
 
 
 class OpenReference(NamedTuple):
-    """A reference that was opened: a lock with the name of a server, or a recorded version."""
+    """An open reference: a lock with the name of a server, or a recorded version."""
 
     lock: Lock | None
     name: str | None
     recorded: Version | None
-    is_here: bool  # rather than in git, or at a URL
+    is_here: bool  # not in git or at a URL
 
     def version(self) -> Version:
         return self.recorded or self.lock.version(self.name)  # type: ignore[union-attr]
@@ -86,7 +86,7 @@ class OpenReference(NamedTuple):
 
 @contextmanager
 def sides(old: str, new: str | LiveTarget, rules: Rules, ignore_paths: Sequence[str] = ()) -> Iterator[list[Sides]]:
-    """What to compare: two versions or, of two locks with several servers, those of each. Only NEW can be live."""
+    """The versions to compare: two or, for two locks, two of each server. Only NEW can be live."""
     with ExitStack() as stack:
         before = _open(stack, old, ignore_paths)
         if isinstance(new, LiveTarget):
@@ -108,7 +108,7 @@ def _of_locks(old: Lock, new: Lock, name: str) -> Sides:
 
 
 def read_lock(reference: str) -> Lock | None:
-    """Read the lock that a reference names; None if it names none."""
+    """Read the lock that a reference names; None if it is not a lock."""
     with ExitStack() as stack:
         return _lock_at(stack, parse(reference).path)
 
@@ -125,7 +125,7 @@ def _open(stack: ExitStack, reference: str, ignore_paths: Sequence[str]) -> Open
 
 
 def _lock_at(stack: ExitStack, path: str) -> Lock | None:
-    """Read a lock; None for a file that is none, or that cannot be read."""
+    """Read a lock; None for any other file, and for an unreadable one."""
     name = path
     if is_remote(path) and path.partition("?")[0].endswith(LOCK):
         name, path = stack.enter_context(fetch_copy(path))

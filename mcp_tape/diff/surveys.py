@@ -1,12 +1,13 @@
-"""Surveys: a live server is asked what it offers, in either era. It is not recorded, and no tool is called.
+"""Surveys: asks a live server for its lists, in either era. Records nothing and calls no tool.
 
-A server may offer other things to other clients. So a comparison asks with the capabilities of the recorded client, or
-of each client of a lock; a new lock asks with all capabilities and, if the answers differ without them, with each one.
+A server may give different lists to different clients. So a comparison asks with the capabilities of the recorded
+client, or of each client of a lock; a new lock asks with all capabilities and, if the answers depend on them, with each
+one alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import zip_longest
 from typing import Any, NamedTuple
@@ -22,19 +23,19 @@ from ..transports.stdio import connect
 from ..wire import apps, jsontext, protocol
 from ..wire.match import fits_redacted
 
-# Capabilities of clients on which servers make their offer depend, by the names that people give them.
+# Client capabilities that a server's lists may depend on, by the names used on the command line.
 CAPABILITIES: dict[str, dict[str, Any]] = {
     **{name: {name: {}} for name in ("elicitation", "roots", "sampling")},
     "ui": {"extensions": {apps.EXTENSION: {"mimeTypes": [apps.PAGE_TYPE]}}},
 }
-_PAGES = 1_000  # of one list; a server that gives more goes round in circles
+_PAGES = 1_000  # of one list; a server with more is probably repeating itself
 _CLIENT = {"name": "mcp-tape", "version": __version__}
 _Capabilities = dict[str, Any]
 
 
 class LiveTarget(NamedTuple):
-    """A live server to ask: a command to start, or a URL. `capabilities`: of the client that asks, by their names;
-    None: as the other side was asked."""
+    """A live server to ask: a command to start, or a URL. `capabilities`: the asking client's, by name; None: the same
+    as for the other side."""
 
     command: tuple[str, ...] = ()
     url: str = ""
@@ -47,8 +48,8 @@ class LiveTarget(NamedTuple):
 
 
 class Greeting(NamedTuple):
-    """How a server is greeted: by a client with these capabilities. `offered`: the version of a legacy client;
-    `modern`: that of a modern one, which asks first."""
+    """A client's greeting: its capabilities, the version that it offers as a legacy client (`offered`), and the version
+    of its first request as a modern one (`modern`)."""
 
     capabilities: _Capabilities
     offered: str = protocol.LAST_LEGACY_VERSION
@@ -56,12 +57,20 @@ class Greeting(NamedTuple):
 
 
 def capabilities_of(names: Sequence[str]) -> _Capabilities:
-    """The capabilities with these names, as a client declares them."""
+    """The capabilities with these names, in the form that a client declares."""
     return {key: value for name in sorted(names) for key, value in CAPABILITIES[name].items()}
 
 
+def names_of(capabilities: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """The names of the capabilities that a client declares; all if they are unknown."""
+    if capabilities is None:
+        return tuple(CAPABILITIES)
+    declared = {*capabilities, *(protocol.member(capabilities, "extensions") or ())}
+    return tuple(name for name in CAPABILITIES if (apps.EXTENSION if name == "ui" else name) in declared)
+
+
 def survey_like(old: Version, live: LiveTarget, rules: Rules) -> Version:
-    """Ask a server as an old version was asked, also for its other clients. Secrets are hidden as in the old one."""
+    """Ask a server in the same way as the old version, for each of its clients. Hides secrets as in the old one."""
     if live.capabilities is not None:
         wanted = jsontext.canonical_bytes(capabilities_of(live.capabilities))
         like = next((one for one in (old, *old.others) if jsontext.canonical_bytes(one.surface.client) == wanted), old)
@@ -71,13 +80,13 @@ def survey_like(old: Version, live: LiveTarget, rules: Rules) -> Version:
 
 
 def survey(live: LiveTarget, rules: Rules) -> tuple[Version, str]:
-    """Ask a server of which nothing is known, with each capability that matters. Return a remark, too."""
+    """Ask an unknown server, with each capability that matters. Returns its version and a remark."""
     names = live.capabilities or ()
     whole = _ask(live, Greeting(capabilities_of(names)), rules)
     if not names or lock.is_same((bare := _ask(live, Greeting({}), rules)).surface, whole.surface):
         return whole, ""
     if not lock.is_same(_ask(live, Greeting(capabilities_of(names)), rules).surface, whole.surface):
-        return whole, "it does not make the same offer to the same client twice: this lock will not hold"
+        return whole, "it answers the same client differently each time: --check will fail with this lock"
     others = [bare]
     for name in names if len(names) > 1 else ():
         one = _ask(live, Greeting(capabilities_of([name])), rules)
@@ -126,7 +135,7 @@ def _connection(live: LiveTarget, rules: Rules) -> Iterator[connect.Connection]:
 
 
 class Survey:
-    """A client that only asks what a server offers. Answers are redacted, as a recording of them would be."""
+    """A client that only asks for lists. Answers are redacted, as in a recording."""
 
     def __init__(
         self, connection: connect.Connection, timeout: float, discreet: DiagnosticRedactor, greeting: Greeting
@@ -139,7 +148,7 @@ class Survey:
         self._meta: dict[str, Any] = {}
 
     def answers(self) -> Iterator[SurfaceAnswer]:
-        """Ask for all that the server declares."""
+        """Ask for everything that the server declares."""
         answer = self._greet()
         yield answer
         capabilities = protocol.member(answer.body.get("result"), "capabilities") or {}
@@ -148,7 +157,7 @@ class Survey:
                 yield from self._pages(kind)
 
     def _greet(self) -> SurfaceAnswer:
-        """Greet the server in the era that is asked for, else in the other one."""
+        """Greet the server in the requested era, else in the other one."""
         modern = self._greeting.modern
         if modern and "result" in (answer := self._discover(modern)).body:
             return answer
@@ -192,9 +201,9 @@ class Survey:
 
 
 def _hide_as(old: Surface, live: Surface) -> Surface:
-    """Put the placeholders of the recorded surface where the live one has values that these may stand for.
+    """Replace values of the live surface by the placeholders that the recorded surface has in their place.
 
-    The recorder knew more secrets: other variables, rules of its user, what was said before.
+    The recorder knew more secrets: other variables, its user's rules, earlier messages.
     """
     instructions = _put_placeholders(old.instructions, live.instructions)
     capabilities = _put_placeholders(old.capabilities, live.capabilities)

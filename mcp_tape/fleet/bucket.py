@@ -1,8 +1,8 @@
-"""Many cassettes to a bucket or from it: several at a time, each with its own outcome.
+"""Many cassettes to or from a bucket: several at a time, each with its own outcome.
 
-A cassette's name in a bucket is made from its content: `date=2026-11-18/server=github/<sha256 of its bytes>.db`. So
-everyone who puts a cassette there uses the same name, and it is created only if absent: a run can be repeated to resume
-it, and any number of runs can go on at once. A downloaded cassette is checked against its name.
+A cassette's name in a bucket is made from its content: `date=2026-11-18/server=github/<sha256 of its bytes>.db`. So it
+has the same name from every machine, and is created only if absent: repeating a run resumes it, and any number of runs
+can go on at once. A downloaded cassette is checked against its name.
 """
 
 from __future__ import annotations

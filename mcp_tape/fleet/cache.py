@@ -12,7 +12,6 @@ import json
 import os
 import re
 import shutil
-import sys
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager, suppress
@@ -24,6 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..cassette import replace
 from ..console.progress import Progress
 from ..errors import CassetteError
+from ..system import calls
 from ..values import parse_size
 from . import download, stores
 from .stores import OFFLINE, UnreachableError, safe_name
@@ -83,14 +83,8 @@ def forget() -> None:
 
 def directory() -> str:
     """The directory of all copies, by the user's settings."""
-    given, base = os.environ.get(PLACE), os.environ.get("XDG_CACHE_HOME") or ""
-    if given:
-        return os.path.abspath(os.path.expanduser(given))
-    if sys.platform == "darwin":
-        return os.path.expanduser("~/Library/Caches/mcp-tape")
-    if not os.path.isabs(base):  # the XDG specification ignores relative paths
-        base = os.path.expanduser("~/.cache")
-    return os.path.join(base, "mcp-tape")
+    given = os.environ.get(PLACE)
+    return os.path.abspath(os.path.expanduser(given)) if given else os.path.join(calls.cache_home(), "mcp-tape")
 
 
 def _newest(name: str) -> str:
@@ -100,7 +94,7 @@ def _newest(name: str) -> str:
         return kept.path
     if stores.is_offline():
         if kept is None:
-            raise CassetteError(f"{name} is not in the cache {directory()}, and {OFFLINE} says not to ask for it")
+            raise CassetteError(f"{name} is not in the cache {directory()}; unset {OFFLINE} to fetch it")
         return entry.mark_used(kept)
     if kept is not None:
         return _ask_store(entry, kept)
@@ -124,7 +118,7 @@ def _ask_store(entry: _Entry, kept: Copy | None) -> str:
         except UnreachableError as error:
             hint = f"; to use the local copy, set {OFFLINE}=1" if kept else ""
             raise UnreachableError(f"{error}{hint}") from None
-    raise UnreachableError(f"cannot reach {entry.name}: it says that nothing has changed, and has sent nothing")
+    raise UnreachableError(f"cannot reach {entry.name}: it reports the object as unchanged, but no copy is here")
 
 
 class _BrokenError(Exception):

@@ -17,8 +17,8 @@ _ENDINGS = (".db", schema.TEXT)
 def cassettes(places: Iterable[str]) -> list[str]:
     """The cassettes at places, in the order given; those from a directory or a pattern are sorted by name.
 
-    A file that is named is taken unchecked: whoever opens it reports what is wrong. A file that is found is taken once.
-    Raises CassetteError if a directory has none.
+    Named files are not checked: opening one reports what is wrong with it. A file that is found is taken once. Raises
+    CassetteError if a directory has none.
     """
     found = list[str]()
     for place in places:
@@ -29,7 +29,7 @@ def cassettes(places: Iterable[str]) -> list[str]:
 
 
 def expand_places(places: Iterable[str]) -> list[str]:
-    """Places with patterns and prefixes of buckets replaced by what they stand for. Directories stay."""
+    """Replace patterns and bucket prefixes by the cassettes that they match. Directories stay."""
     return [one for place in places for one in ([place] if os.path.isdir(place) else cassettes([place]))]
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
 from typing import Any, TypeVar
 
+from ..system import calls
 from ..transports.task_processes import TaskOutcome, Worker, attempt
 from ..values import parse_count
 
@@ -46,7 +47,7 @@ def call_each(
     With more than one job, the function, its arguments and its results are pickled. Closing the iterator, or leaving it
     by an exception, leaves no process behind.
     """
-    if jobs == 1:
+    if jobs == 1 or not calls.HAS_FORK:  # Windows cannot wait for one of several pipes
         for item in items:
             yield item, attempt(function, item)
         return

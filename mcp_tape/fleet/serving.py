@@ -36,7 +36,7 @@ MOST_WORKERS = 128
 
 
 class WorkersError(TapeError):
-    """Options that need one process."""
+    """Options that work only with one process."""
 
     exit_code = 2
 
@@ -91,12 +91,12 @@ def replay_web(
     if workers > MOST_WORKERS:
         raise WorkersError(f"--workers {workers} is too many: at most {MOST_WORKERS}, and one for each core is enough")
     if options.auth:
-        raise WorkersError("--auth needs a single worker, as each would know its own tokens alone; leave out --workers")
+        raise WorkersError("--auth needs a single worker, as a worker knows only its own tokens; leave out --workers")
     with Cassette(path, options.label) as cassette:
         tape = _check_workers(cassette, path, options, say)
         if not quiet and tape.is_shared:
             say(
-                f"each of {workers} workers has a tape of its own for clients of the newest protocol: "
+                f"each of {workers} workers has its own tape for clients of the newest protocol: "
                 "a request that was recorded with several answers starts over in each"
             )
         # https://www.sqlite.org/howtocorrupt.html#_carrying_an_open_database_connection_across_a_fork_
@@ -129,7 +129,7 @@ def _check_workers(cassette: Cassette, path: str, options: ReplayOptions, say: S
 
 
 def _one_process_option(options: ReplayOptions) -> str | None:
-    """The first option that counts the calls of all clients together."""
+    """The first given option that counts the calls of all clients together."""
     if options.repeats == "error":
         return "--repeats error"
     if options.in_recorded_order:
@@ -157,13 +157,13 @@ def _report(ended: CrewResults, say: Say) -> None:
         say(f"worker {number + 1}: {tally['played']} played, {tally['misses']} missed, at most {memory} of memory")
 
 
-# -- one address that several workers serve at: the sockets of all of them, and the site of each
+# -- several workers at one address: the sockets of all, and the site of each
 
 Elsewhere = Callable[[str, Headers], int | None]
 
 
 class Sites:
-    """The sockets of all workers, made before them."""
+    """The sockets of all workers, made before the workers start."""
 
     def __init__(self, address: Address, workers: int) -> None:
         self._address = address
@@ -180,7 +180,7 @@ class Sites:
     def of(
         self, place: WorkerPlace, report: Callable[[Exception], None], head_timeout: float, elsewhere: Elsewhere
     ) -> Site:
-        """The site of one worker. To be made by the worker itself: what belongs to others is closed."""
+        """The site of one worker. The worker itself must call this, as it closes the sockets of all others."""
         own = self._listeners[place.number]
         for other in self._listeners:
             if other is not own:
@@ -190,7 +190,7 @@ class Sites:
 
 
 def serve(site: Site, app: Application, place: WorkerPlace) -> None:
-    """Serve until the line to the process that started us ends."""
+    """Serve until the line to the parent process ends."""
 
     def begin(origin: str) -> None:
         loop = asyncio.get_running_loop()

@@ -18,7 +18,7 @@ from ..cassette.schema import first_bytes, is_url
 from ..errors import CassetteError
 
 T = TypeVar("T")
-_NAMED = re.compile(r"/([0-9a-f]{64})\.(?:db|jsonl)(?:#[^/]*)?\Z")  # as `push` names cassettes
+_NAMED = re.compile(r"/([0-9a-f]{64})\.(?:db|jsonl)(?:#[^/]*)?\Z")  # the names that `push` gives
 _BLOCK = 1 << 20
 _TRIES, _MOMENT = 10, 0.02  # seconds
 

@@ -1,8 +1,7 @@
 """Remote cassettes: their URLs, the stores behind them, and errors in our words.
 
 A URL may contain a signature, and a store's error may quote it, with keys and accounts. So each URL has a name without
-secrets, which is shown and which opens it in this process. The full URL stays here, and of an error only its kind is
-reported.
+secrets, which is shown, and which opens it in this process. The full URL stays here, and errors report only their kind.
 """
 
 from __future__ import annotations
@@ -155,7 +154,7 @@ def askable_parts(url: str) -> SplitResult:
     """Split a URL that is about to be requested. Refuses one that cannot be."""
     parts = split(url)
     if is_offline():
-        raise CassetteError(f"{safe_name(url)} is not asked, as {OFFLINE} is set")
+        raise CassetteError(f"{safe_name(url)} is not fetched, as {OFFLINE} is set; unset it")
     return parts
 
 
@@ -313,7 +312,7 @@ def split(url: str) -> SplitResult:
     if "@" in parts.netloc:
         raise CassetteError(f"the URL of {host} holds a name or a password, which others would see; give it without")
     if parts.scheme == "http" and not is_loopback(host):
-        raise CassetteError(f"http://{host} is not asked: others could read or change what it sends; use https://")
+        raise CassetteError(f"http://{host} is not fetched: others could read or change the answer; use https://")
     return parts
 
 
@@ -335,7 +334,7 @@ def _retries() -> dict[str, Any]:
 
 
 def _profile_credentials() -> Any:
-    """Credentials of AWS profiles, by boto3 if it is installed. None if the environment has them, or nothing has."""
+    """Credentials of AWS profiles, by boto3 if it is installed; None if the environment has them, or there are none."""
     given = ("AWS_ACCESS_KEY_ID", "AWS_SKIP_SIGNATURE", "AWS_WEB_IDENTITY_TOKEN_FILE")
     containers = ("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI")
     files = (os.environ.get(name) or f"~/.aws/{file}" for name, file in _PROFILES.items())

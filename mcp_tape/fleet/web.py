@@ -109,14 +109,14 @@ class WebAnswer:
             target = resolve_within(url, location)
             if target is None:
                 raise StoreError(
-                    f"{self._name} redirects to {_origin(location)}, another server, which was sent nothing; "
+                    f"{self._name} redirects to {_origin(location)}, another server; nothing was sent there; "
                     "to use that one, give its URL"
                 )
             url = target
         raise UnreachableError(f"cannot reach {self._name}: it redirects more than {_MOST_REDIRECTS} times")
 
     def _expect_object(self, response: httpx2.Response) -> httpx2.Response:
-        """Return a response with the object, or one that says it has not changed; raise for any other."""
+        """Return a response with the object, or with status 304; raise for any other."""
         status = response.status_code
         if status in (200, _NOT_MODIFIED):
             return response
@@ -131,7 +131,7 @@ class WebAnswer:
         headers = self._response.headers
         size = headers.get("content-length", "")
         if self.is_new and not size.isdecimal():
-            why = "its server does not say how large it is; fetch it by other means"
+            why = "its server does not send the size; download it another way, and give the file"
             raise UnreachableError(f"cannot reach {self._name}: {why}")
         modified = _EPOCH
         with suppress(TypeError, ValueError):

@@ -1,8 +1,8 @@
-"""Recordings of other tools: the stream that a reader of one yields, and its way onto a cassette.
+"""Recordings of other tools: the stream that a reader yields, and its way onto a cassette.
 
-A stream is a `Begin`, then `Said` and `Happened` in order, then perhaps another `Begin`. A `Lost` may occur anywhere.
-Times are microseconds since the session began. All of it is framed, redacted, paired and keyed as if it crossed the
-wire now. The session stores its losses as the reason why it is incomplete.
+A stream is a `SessionStart`, then `SentBytes` and `HttpEvent` in order, then perhaps another `SessionStart`. A `Loss`
+may occur anywhere. Times are microseconds since the session began. All of it is framed, redacted, paired and keyed as
+if it crossed the wire now. The session stores its losses as the reason why it is incomplete.
 
 The core finds `Readers` by entry points: see docs/extending.md.
 """
@@ -82,11 +82,15 @@ Item = SessionStart | SentBytes | HttpEvent | Loss
 
 
 class Reader(NamedTuple):
-    """A format: its name, whether a source looks like one, and its importer."""
+    """A format: its name, whether a source looks like one, and its importer.
+
+    `is_redacted`: False for a format that people write to be played as it is.
+    """
 
     name: str
     fits: Callable[[SourceFile], bool]
     read: Callable[[SourceFile], Iterator[Item]]
+    is_redacted: bool = True
 
 
 class WrongError(CassetteError):
@@ -289,7 +293,7 @@ def _sessions(
     reader: Reader, source: SourceFile, builder: Builder, defaults: Mapping[str, Any]
 ) -> Iterator[_ImportedPart]:
     """The sessions of a file, each once it is on the cassette. Losses before the first session apply to all."""
-    hidden = redactor(Rules(environ=os.environ), most_seen=sys.maxsize)
+    hidden = redactor(Rules(environ=os.environ), most_seen=sys.maxsize) if reader.is_redacted else None
     of_all: list[Loss] = []
     part: _ImportedPart | None = None
     for item in reader.read(source):
@@ -306,7 +310,7 @@ def _sessions(
 
 
 class _ImportedPart:
-    """The items after one `Begin`: one session or, over HTTP, one for each client.
+    """The items after one `SessionStart`: one session or, over HTTP, one for each client.
 
     A stdio session goes onto the cassette frame by frame. HTTP sessions are mixed in their file, and kept until its
     end.
@@ -316,7 +320,7 @@ class _ImportedPart:
         self,
         name: str,
         begin: SessionStart,
-        hidden: Redactor,
+        hidden: Redactor | None,
         lost: list[Loss],
         builder: Builder,
         defaults: Mapping[str, Any],
@@ -333,7 +337,7 @@ class _ImportedPart:
 
     @property
     def why(self) -> str:
-        """Why it is incomplete, in words: first the limits of its format, then what the file lacks."""
+        """Why it is incomplete, in words: first the limits of its format, then the losses of this file."""
         lost = list(dict.fromkeys(self.lost))
         missing = ", ".join(one.what for one in lost if not one.is_damage)
         damage = [one.what for one in lost if one.is_damage]
@@ -394,11 +398,14 @@ class _ImportedPart:
     def _row(self, transport: str, tape: Tape) -> dict[str, Any]:
         begin, hidden = self._begin, self._redactor
         known = {name: value for name, value in _storable(begin.more).items() if value is not None}
-        if "note" in known:
-            known["note"] = hidden.text(known["note"])
+        target = _storable(begin.target)
+        if hidden is not None:
+            target = hidden.target(target)
+            if "note" in known:
+                known["note"] = hidden.text(known["note"])
         row = {"started_at": begin.started_at, "recorder": self._name, "transport": transport, **known}
         row |= {
-            "target": hidden.target(_storable(begin.target)),
+            "target": target,
             "incomplete": "; ".join(filter(None, (self.why, tape.incomplete))),
         }
         return {name: value for name, value in row.items() if value not in (None, "")}

@@ -37,7 +37,7 @@ CASSETTE = Path(__file__).parent / {path}
 
 
 def call(name, arguments, times=1):
-    """What came of a call that is on the tape, as JSON: a result or an error. Of several times, the last."""
+    """The outcome of a recorded call, as JSON: a result or an error; after several times, the last."""
 
     # Not by client.call_tool: it lists tools as well, to check the result, and they may not be on the tape.
     request = types.CallToolRequest(params=types.CallToolRequestParams(name=name, arguments=arguments))
@@ -66,7 +66,7 @@ vi.setConfig({{ testTimeout: 30_000 }});
 
 const cassette = fileURLToPath(new URL({path}, import.meta.url));
 
-/** The last result of a call that is on the tape. */
+/** The last result of a recorded call. */
 async function call(name, args, times = 1) {{
   const client = new Client({{ name: "vitest", version: "1.0" }});
   const replay = ["replay", cassette, "--session", {session}, "--quiet"];
@@ -157,7 +157,7 @@ def _cases(
         key = jsontext.canonical_bytes([exchange.name, arguments])
         times[key] = times.get(key, 0) + 1
         why = _hindrance(call, arguments, tape.replies.get((exchange.seq, exchange.id))) or unsayable(arguments)
-        why = why or ("the same call before it has none" if key in unmade else None)
+        why = why or ("the same call before it got none" if key in unmade else None)
         if why is not None:
             unmade.add(key)
         if not tape.is_kept(call):

@@ -1,6 +1,6 @@
 """A row of a session in words: what it is, its content, and whether it needs attention.
 
-Knows nothing of terminals, and cuts nothing that `rows` has not cut.
+Knows nothing of terminals, and cuts nothing that `cassette.query.timeline` has not cut.
 """
 
 from __future__ import annotations

@@ -39,11 +39,11 @@ _NOT_WHILE_OPEN = "the session may still be recorded: frames can be changed and 
 HELP = """\
 # {title}
 #
-# Change what you like, save, and leave the editor; close it without saving to leave all as it was.
-# "@5 server" begins frame 5, up to the next @. What you do not touch stays byte for byte.
+# Edit, save, and leave the editor; to change nothing, close it without saving.
+# "@5 server" begins frame 5, up to the next @. Frames that you do not touch stay the same, byte for byte.
 # Delete a frame with its @ line. Add one with "@new client" or "@new server" and its text below.
-# A text is JSON; or any line behind "| "; or a "JSON string"; or base64: and the bytes.
-# Lines that begin with # are left out.
+# A text is JSON; or lines that each begin with "| "; or a "JSON string"; or base64: and the bytes.
+# Lines that begin with # are ignored.
 """
 
 
@@ -139,7 +139,7 @@ def _build(path: str, written: WrittenSession, lines: Iterable[str], builder: Bu
         if unfounded:
             unfounded &= _facts(_until(last, cassette.frames(session.id)))
             builder.forget(unfounded)
-    if removed and not builder.frames:  # a truncated file is more likely than a wish
+    if removed and not builder.frames:  # more likely a truncated file than intended
         raise SheetError(1, f"no frame is left; to remove the session: mcp-tape rm --session {session.id} FILE")
     return Edit(changed, added, removed), unfounded
 

@@ -1,4 +1,4 @@
-"""Stubs: calls with their answers, written by hand, a JSON object a line. They become a session like any recording.
+"""Stubs: calls with their answers, written by hand, one JSON object per line. They become a session like any recording.
 
 A first line `{"lock": "mcp.lock"}` names a lock beside the file, and `with_lock` one elsewhere. A lock gives the
 handshake, the lists and the schemas, which arguments and answers are checked against. Without one, the replay makes
@@ -8,13 +8,14 @@ these up.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
 from ..compare.versions import Version
-from ..diff.sources import parse, read_lock
+from ..diff.locking import open_lock
+from ..diff.sources import parse
 from ..errors import CassetteError
 from ..replay.matching.partial import misfit
 from ..replay.stage import STUBS
@@ -22,6 +23,7 @@ from ..wire import jsontext, protocol
 from .foreign import Item, JsonRow, Loss, Reader, SessionStart, SourceFile, sent_value
 
 _KINDS = {"tool": protocol.CALL, "prompt": protocol.GET_PROMPT, "resource": protocol.READ, "method": None}
+_LISTS = {"tool": protocol.TOOLS, "prompt": protocol.PROMPTS, "resource": protocol.RESOURCES}
 _ANSWERS = ("result", "error")
 _MEMBERS = {*_KINDS, *_ANSWERS, "arguments", "params"}
 _lock: ContextVar[str | None] = ContextVar("lock", default=None)
@@ -38,7 +40,7 @@ def with_lock(path: str) -> Iterator[None]:
 
 
 def is_stubs(path: str) -> bool:
-    """Return whether a file holds stubs. CassetteError: it cannot be read."""
+    """Return whether a file holds stubs. Raises CassetteError if it can't be read."""
     try:
         return _fits(SourceFile(path))
     except OSError as error:
@@ -46,7 +48,7 @@ def is_stubs(path: str) -> bool:
 
 
 def lines_of(stubs: str | Iterable[Mapping[str, Any]], lock: str | os.PathLike[str] | None) -> Iterator[str]:
-    """The lines of a file of stubs: of those in another file, or of values; with another lock, if there is one."""
+    """The lines of a stubs file, made from another such file or from values; with another lock, if one is given."""
     rows: list[Mapping[str, Any]] = []
     if isinstance(stubs, str):
         rows = [
@@ -58,8 +60,11 @@ def lines_of(stubs: str | Iterable[Mapping[str, Any]], lock: str | os.PathLike[s
 
 
 def _fits(source: SourceFile) -> bool:
+    """Return whether the first line names a lock, or is a stub, perhaps with a mistake."""
     first = source.first.keys()
-    return first == {"lock"} or (len(first & _KINDS.keys()) == 1 and bool(first & set(_ANSWERS)) and first <= _MEMBERS)
+    kinds = first & _KINDS.keys()
+    is_almost = bool(kinds - {"method"}) and len(first - _MEMBERS) <= 1
+    return first == {"lock"} or is_almost or (len(kinds) == 1 and bool(first & set(_ANSWERS)) and first <= _MEMBERS)
 
 
 def _read(source: SourceFile) -> Iterator[Item]:
@@ -69,7 +74,8 @@ def _read(source: SourceFile) -> Iterator[Item]:
     if named is not None:
         stubs = stubs[1:]
         lock = lock or os.path.join(os.path.dirname(source.path), str(named))
-    version = _version(lock, source.path) if lock else None
+    place = parse(lock) if lock else None
+    version = open_lock(place.path).version(place.label) if place else None
     yield SessionStart(target={"stubs": os.path.basename(source.path)})
     said = [*_offer(version), *_calls(source.path, stubs, version)]
     for asked, (method, params, answer) in enumerate(said, 1):
@@ -77,14 +83,6 @@ def _read(source: SourceFile) -> Iterator[Item]:
         yield sent_value(asked, "server", {"jsonrpc": "2.0", "id": asked, **answer})
         if method == protocol.INITIALIZE:
             yield sent_value(asked, "client", {"jsonrpc": "2.0", "method": protocol.INITIALIZED})
-
-
-def _version(reference: str, path: str) -> Version:
-    place = parse(reference)
-    found = read_lock(place.path)
-    if found is None:
-        raise CassetteError(f"{path}: {place.path} is not a lock; make one with: mcp-tape lock -o mcp.lock -- SERVER")
-    return found.version(place.label)
 
 
 def _offer(version: Version | None) -> Iterator[tuple[str, Any, dict[str, Any]]]:
@@ -130,21 +128,22 @@ def _call(stub: dict[str, Any], where: str, version: Version | None) -> tuple[st
         raise CassetteError(f"{where}: {kind} is a text, arguments and params are objects")
     if kind == "method":
         return name, stub.get("params", {}), {answer: _error(stub[answer]) if answer == "error" else stub[answer]}
+    definition = _definition(kind, name, where, version)
     if kind == "resource":
-        return protocol.READ, {"uri": name}, _plain_answer(stub, answer, lambda text: _contents(name, text))
+        return protocol.READ, {"uri": name}, _plain_answer(stub[answer], answer, _contents, name)
     params = {"name": name, "arguments": arguments}
     if kind == "prompt":
-        return protocol.GET_PROMPT, params, _plain_answer(stub, answer, _messages)
-    return protocol.CALL, params, _tool_answer(stub, answer, _tool(name, arguments, where, version), where)
+        return protocol.GET_PROMPT, params, _plain_answer(stub[answer], answer, _messages, name)
+    _check_arguments(name, arguments, definition, where)
+    return protocol.CALL, params, _tool_answer(stub, answer, definition, where)
 
 
-def _plain_answer(stub: dict[str, Any], answer: str, form: Any) -> dict[str, Any]:
-    value = stub[answer]
+def _plain_answer(value: Any, answer: str, form: Callable[[str, str], dict[str, Any]], name: str) -> dict[str, Any]:
+    """The answer of a prompt or resource. A whole result has the member that `form` makes of a text."""
     if answer == "error":
         return {"error": _error(value)}
-    if isinstance(value, dict):
-        return {"result": value}
-    return {"result": form(value if isinstance(value, str) else jsontext.dumps(value))}
+    result = form(name, value if isinstance(value, str) else jsontext.dumps(value))
+    return {"result": value if isinstance(value, dict) and result.keys() <= value.keys() else result}
 
 
 def _error(value: Any) -> dict[str, Any]:
@@ -155,22 +154,27 @@ def _contents(uri: str, text: str) -> dict[str, Any]:
     return {"contents": [{"uri": uri, "mimeType": "text/plain", "text": text}]}
 
 
-def _messages(text: str) -> dict[str, Any]:
+def _messages(_: str, text: str) -> dict[str, Any]:
     return {"messages": [{"role": "user", "content": {"type": "text", "text": text}}]}
 
 
-def _tool(name: str, arguments: dict[str, Any], where: str, version: Version | None) -> dict[str, Any]:
-    """The definition of a tool in the lock. CassetteError: it is not there, or does not take these arguments."""
+def _definition(kind: str, name: str, where: str, version: Version | None) -> dict[str, Any]:
+    """The definition of a tool, prompt or resource in the lock. Raises CassetteError if it is missing."""
     if version is None:
         return {}
-    tools = version.surface.lists[protocol.TOOLS].items
-    if name not in tools:
-        raise CassetteError(f"{where}: the lock has no tool {name}; it has: {', '.join(tools) or 'none'}")
-    schema = tools[name].get("inputSchema")
-    partial = {key: value for key, value in schema.items() if key != "required"} if isinstance(schema, dict) else schema
-    if why := misfit(partial, arguments):
+    lists = version.surface.lists
+    listed = lists[_LISTS[kind]]
+    if name in listed.items:
+        return listed.items[name]
+    if listed.why or (kind == "resource" and lists[protocol.TEMPLATES].items):
+        return {}  # the server may have it all the same
+    raise CassetteError(f"{where}: the lock has no {kind} {name}; it has: {', '.join(listed.items) or 'none'}")
+
+
+def _check_arguments(name: str, arguments: dict[str, Any], tool: dict[str, Any], where: str) -> None:
+    """Raise CassetteError if a tool does not take these arguments, whatever others there may be."""
+    if why := misfit(tool.get("inputSchema"), arguments, is_partial=True):
         raise CassetteError(f"{where}: the arguments do not fit the input schema of {name}: {why}")
-    return tools[name]
 
 
 def _tool_answer(stub: dict[str, Any], answer: str, tool: dict[str, Any], where: str) -> dict[str, Any]:
@@ -190,10 +194,10 @@ def _tool_answer(stub: dict[str, Any], answer: str, tool: dict[str, Any], where:
         elif schema is not None and set(protocol.member(schema, "properties") or ()) == {"result"}:
             result["structuredContent"] = {"result": value}
     if (schema := tool.get("outputSchema")) is not None and not result.get("isError"):
-        why = misfit(schema, result["structuredContent"]) if "structuredContent" in result else "it has no structure"
+        why = misfit(schema, result["structuredContent"]) if "structuredContent" in result else "no structuredContent"
         if why:
             raise CassetteError(f"{where}: the result does not fit the output schema of {stub['tool']}: {why}")
     return {"result": result}
 
 
-READER = Reader(STUBS, _fits, _read)
+READER = Reader(STUBS, _fits, _read, is_redacted=False)

@@ -1,4 +1,4 @@
-"""The requests of a session with their answers and times, for formats that are about calls."""
+"""The requests of a session with their answers and times, for formats that show calls."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ Pure: values in, values out. Knows nothing of cassettes, nor of how findings are
 
     cost        definitions and results as models get them; bytes, and tokens by a rule of thumb
     texts       the texts of a schema that assert nothing
-    pages       what a page of MCP Apps loads, and what it asks for
+    pages       pages of MCP Apps: their sources, and the permissions that they ask for
     steering    texts that give a model orders, or make it carry data out
     characters  invisible characters, and names that look like others
 """

@@ -35,7 +35,7 @@ def normalize_visible(text: str) -> str:
 
 
 def describe_hidden(text: str, *, strict: bool) -> Iterator[str]:
-    """Describe what a text hides. `strict`: for a definition; in a result, many odd characters are legitimate data."""
+    """Describe hidden characters in a text. `strict`: for a definition; in a result, many are legitimate data."""
     if text.isascii() or not _ANY.search(text):
         return
     tagged = "".join(_TAGGED.findall(_FLAG.sub("", text)))

@@ -1,4 +1,6 @@
-"""Pages of MCP Apps: what one loads, where it sends to, what it asks for. Untrusted HTML, read by Python's own parser.
+"""Pages of MCP Apps: the sources that a page loads, its targets, and its permissions.
+
+Untrusted HTML, read by Python's own parser.
 
 https://github.com/modelcontextprotocol/ext-apps/blob/main/specification/2026-01-26/apps.mdx
 """
@@ -6,7 +8,7 @@ https://github.com/modelcontextprotocol/ext-apps/blob/main/specification/2026-01
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from html.parser import HTMLParser
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -26,7 +28,7 @@ _INLINE = "inline"
 
 
 class AppPage(NamedTuple):
-    """What a page has: the sources of its scripts and frames, the targets of its forms, and all origins it names."""
+    """The sources of a page's scripts and frames, the targets of its forms, and all origins that it names."""
 
     scripts: frozenset[str]
     forms: frozenset[str]
@@ -57,7 +59,7 @@ def read_page(text: str) -> AppPage:
 
 
 def origin_of(url: str) -> str:
-    """The origin of a URL; empty for one that is relative, or that the page itself holds."""
+    """The origin of a URL; empty for a relative or inline one."""
     try:
         parts = urlsplit(url if not url.startswith("//") else f"https:{url}")
     except ValueError:
@@ -72,16 +74,27 @@ def is_page(content: Any) -> bool:
     return isinstance(protocol.member(content, "text"), str) and (is_ours or kind == apps.PAGE_TYPE)
 
 
-def in_contents(result: Any, path: Path = ("result",)) -> Iterator[Suspicion]:
-    """Yield suspicions in pages: code and forms of origins that their CSP does not declare, and permissions."""
+def allows(source: str, origin: str) -> bool:
+    """Return whether a source of a CSP includes an origin: https://www.w3.org/TR/CSP3/#match-url-to-source-expression"""
+    scheme, _, host = (origin_of(source) or source.lower()).rpartition("://")
+    its_scheme, _, its_host = origin.partition("://")
+    is_within = its_host.endswith(host[1:]) if host.startswith("*.") else host in ("*", its_host)
+    return is_within and scheme in ("", its_scheme)
+
+
+def in_contents(result: Any, listed: Mapping[str, dict[str, Any]], path: Path = ("result",)) -> Iterator[Suspicion]:
+    """Yield suspicions in pages: code and forms of origins that their CSP does not declare, and permissions.
+
+    `listed`: `_meta.ui` of listed resources by URI, for pages without their own.
+    """
     contents = protocol.member(result, "contents")
     for at, content in enumerate(contents if isinstance(contents, list) else ()):
         if is_page(content):
             place: Path = (*path, "contents", at)
-            ui = apps.ui_of(content)
+            ui = apps.ui_of(content) or listed.get(str(content.get("uri")), {})
             page, declared = read_page(content["text"]), apps.origins_of(ui)
             for url in sorted(page.scripts | page.forms):
-                if (origin := origin_of(url)) and origin not in declared:
+                if (origin := origin_of(url)) and not any(allows(source, origin) for source in declared):
                     why = f"loads from or sends to {origin!a}, which its CSP does not declare"
                     yield Suspicion(FOREIGN, (*place, "text"), why)
             for name in sorted(apps.permissions_of(ui)):

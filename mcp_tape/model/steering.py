@@ -1,8 +1,8 @@
 """Server texts that try to steer a model: orders, hidden characters, disguised names, links that carry data out.
 
-A suspicion is not proof. The descriptions of real servers set the norm: what a tool does, when to use it, which other
-tool comes first. Orders to a model about its other instructions, its user or secrets belong neither in a description
-nor in a result. The patterns are English.
+A suspicion is not proof. The descriptions of real servers set the norm: the purpose of a tool, when to use it, which
+other tool comes first. Orders to a model about its other instructions, its user or secrets belong neither in a
+description nor in a result. The patterns are English.
 https://owasp.org/www-project-top-10-for-large-language-model-applications/ (LLM01) describes the attacks.
 """
 
@@ -35,8 +35,8 @@ _OWN = (
 _PASS_ON = r"(?:send|include|pass|attach|append|copy|paste|upload|forward|exfiltrate|leak)"
 # "Never tell a user a message was sent" is about claims that may be untrue; it hides nothing.
 _CLAIM = r"\s+(?:that\s+)?(?:an?|the|their|your|its)\s+(?:[\w’'-]+\s+){1,3}?(?:was|were|is|are|has|have|had|will)\b"
-# The description of an order, lower-case words of which one must occur (a quick test that spares most texts the
-# pattern), and the pattern.
+# For each order: its description, lower-case words of which one must occur (a quick test that rules out most texts),
+# and its pattern.
 _ORDERS = tuple(
     (what, signs.split(), re.compile(pattern, flags))
     for what, signs, pattern, flags in (

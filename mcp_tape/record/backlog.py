@@ -6,10 +6,10 @@ Imports nothing heavy: the pipe is drained while the writer's modules still load
 from __future__ import annotations
 
 import os
-import select
-import sys
 import threading
 from time import monotonic
+
+from ..system import calls
 
 TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
@@ -48,14 +48,9 @@ class Backlog:
         threading.Thread(target=self._drain, args=(reader,), daemon=True).start()
 
     def _drain(self, reader: int) -> None:
-        readable, ended = select.poll(), select.poll()
-        readable.register(reader, select.POLLIN)
-        ended.register(reader, 0)  # reports only the end of the pipe, after which nothing more can come
         busy_until = 0.0
         while not self.closed:
-            readable.poll()
-            if monotonic() > busy_until:
-                any(ended.poll(nap) or _readable_bytes(reader) >= _BUSY for nap in _NAPS)
+            calls.gather(reader, _NAPS, _BUSY, busy_until)
             with self._ready:
                 self._ready.wait_for(self._has_room)
             chunk = os.read(reader, _CHUNK)
@@ -103,12 +98,3 @@ class Backlog:
         if self._taken >= _LEAST_TAKEN:
             pace = self._taken / max(self._clock() - self._taken_at, 1e-6)
             self._pace = min(pace, (self._pace + pace) / 2)
-
-
-def _readable_bytes(reader: int) -> int:
-    """The number of bytes that can be read now."""
-    import fcntl
-    import termios
-
-    found = fcntl.ioctl(reader, termios.FIONREAD, bytes(4))
-    return int.from_bytes(found, sys.byteorder)

@@ -190,7 +190,7 @@ class Sessions:
         return self._run
 
     def _beside(self, at: int) -> Tape:
-        """The tape of a request beside the conversation, which names no session: the run's, or the newest one."""
+        """The tape for a side request, which names no session: that of the run, or the newest."""
         named = [*self._by_id.values(), *self._by_endpoint.values()]
         if self._run is None and named:
             return named[-1]

@@ -235,7 +235,7 @@ class Bodies:
 
 
 def _clear_members(method: str, trees: dict[str, Any], of_task: Tree) -> Any:
-    """Return what is in clear in the params or the result of a method."""
+    """Return the parts in clear of the params or the result of a method."""
     return trees.get(method, {}) | of_task if method.startswith(protocol.TASK_PREFIX) else trees.get(method, {})
 
 

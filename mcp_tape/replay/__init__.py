@@ -1,8 +1,8 @@
 """Replaying: a recorded server, played to a client from its cassette.
 
 Chooses the sessions that play, matches live requests to recorded ones, schedules the messages to send, and reports. Its
-only I/O is reading the cassette through its look-ups and writing the report. It reads no clock, and knows no SQL and no
-transport.
+only I/O is reading the cassette through its look-ups and writing the report. It reads no clock, and knows no SQL. It
+performs nothing on a transport: it returns actions.
 
     stage      a cassette with a deck for each client, its options, faults and report
     selection  the sessions that play, and look-ups across them

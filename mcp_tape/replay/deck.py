@@ -6,11 +6,11 @@ Theory of operation. *Each server message waits for its cue*, a client message: 
 exchange, or else in the session (`wire/ledger.py` finds it while recording). So no order of client messages can block
 another exchange, and a message that is never cued stays unplayed.
 
-Each client message is looked up on the tape, and `RULE` lists the steps that follow. Each recorded message counts once:
+Each client message is looked up on the tape, and `RULE` lists the steps that follow:
 
 - A request matches the next one with its key (`finder.py`). Most requests cue only their answer, which the same look-up
-  returns. When the answers of a request are played out, a repeated request gets its answer once more, or its whole
-  exchange (`repeat_whole`).
+  returns. When the recordings of a request are used up, the finder decides by `--repeats` whether a repeat is a miss or
+  plays again: its answer or, with `repeat_whole`, its whole exchange.
 - A response matches the answer to the server request that went out under its id; otherwise the next recorded response
   with its id that answers no request.
 - A cancel matches the next recorded cancel of the same request, open or answered: the client can't know which
@@ -63,8 +63,9 @@ RULE: dict[tuple[str, str], tuple[str, ...]] = {
     ("request", "its answer, and nothing else"): ("answer",),
     ("request", "its exchange"): ("cue", "end"),
     ("request", "its answer, given before"): ("answer",),
-    ("request", "nothing, but a stand-in answers"): ("reply",),
-    ("request", "nothing"): ("miss",),
+    ("request", "not looked up: a stand-in answers"): ("reply",),
+    ("request", "an answer that the client's revision lacks"): ("answer_unrecorded",),
+    ("request", "nothing"): ("answer_unrecorded",),
     ("response", "the question and an answer"): ("note", "cue", "end"),
     ("response", "the question alone"): (),
     ("response", "a question that was taken back"): (),
@@ -131,7 +132,7 @@ class Deck:
         self._pass_on = pass_on
         self._stand_in = stand_in
         self._discreet = discreet or DiagnosticRedactor()
-        self._replies: list[Action] = []  # our own answers to requests that the tape lacks
+        self._replies: list[Action] = []  # our own answers, and those of stand-ins
         self._hearing = MessageFinder(selection)
         self._calls = LiveCalls(selection)
         self._cues = Cues(selection, self._calls)
@@ -185,12 +186,14 @@ class Deck:
             call = ClientCall(message.rpc_id, channel, None, own, message)
             answer = self._stand_in(call)
             if answer is not None:
-                return Arrival("request", "nothing, but a stand-in answers", call=call, reply=answer)
+                return Arrival("request", "not looked up: a stand-in answers", call=call, reply=answer)
         found = self.finder.find(message, text, part, headers)
         recorded = found.recorded
         call = ClientCall(message.rpc_id, channel, recorded, own, message)
-        if recorded is None or (self.is_older and self._selection.modern_result(recorded) is not None):
+        if recorded is None:
             return Arrival("request", "nothing", None, call)
+        if self.is_older and self._selection.modern_result(recorded) is not None:
+            return Arrival("request", "an answer that the client's revision lacks", None, call)
         self._report_match(call, recorded, found)
         is_whole = self._repeat_whole and recorded.session in self._selection.sessions
         if found.answer is not None:
@@ -306,7 +309,8 @@ class Deck:
         self._report(ReplayEvent("played", "", arrival.call))
         self._replies.append(arrival.reply)
 
-    def _miss(self, arrival: Arrival, now: float) -> None:
+    def _answer_unrecorded(self, arrival: Arrival, now: float) -> None:
+        """Answer by rule, from the live server or with facts from the tape; otherwise it is a miss."""
         call, replies = arrival.call, self._replies
         assert call is not None
         method = call.message.method or ""
@@ -317,7 +321,7 @@ class Deck:
         elif method == protocol.DISCOVER:
             replies.append(make_answer(call, "error", rewrite.error(protocol.METHOD_NOT_FOUND, "Method not found")))
         elif not self._pass_on(call) and not self._greet(call):
-            self._report_miss(call, method)
+            self._miss(call)
 
     # -- requests that the tape cannot answer
 
@@ -328,13 +332,14 @@ class Deck:
         from . import misses
 
         self._replies.append(make_answer(call, "result", misses.legacy_handshake(self._selection, call.message)))
-        self.note("the client is older than the tape: initialize is answered from what the tape knows")
+        self.note("the client is older than the tape: initialize is answered with facts from the tape")
         return True
 
-    def _report_miss(self, call: ClientCall, method: str) -> None:
-        known = self._selection.has_method(method)
+    def _miss(self, call: ClientCall) -> None:
+        """Answer with an error that names the nearest recordings."""
         from . import misses  # imported late for a fast start: most replays have no miss
 
+        known = self._selection.has_method(call.message.method or "")
         self.misses += 1
         taken, plan = self.finder.taken, self.finder.plan(call.message)
         why = self.finder.contradiction
@@ -772,7 +777,7 @@ class _CuedMessages:
 
 
 class _Ending(NamedTuple):
-    """The end of an exchange on the client's side: the last message that it owes, and its cancels, by id."""
+    """The last client message that an exchange waits for, and its cancels, by id."""
 
     last: int
     cancels: dict[str | None, list[RecordedMessage]]
@@ -784,8 +789,8 @@ class Cues:
     def __init__(self, selection: Selection, calls: LiveCalls) -> None:
         self._selection = selection
         self._calls = calls
-        # A cue may come twice; only answers are sent again.
-        self._once: dict[tuple[int, int | None], set[Position]] = {}  # by exchange
+        # Sent messages other than answers, by exchange: if their cue comes again, they are not sent again.
+        self._once: dict[tuple[int, int | None], set[Position]] = {}
         self._come: set[Position] = set()  # change notifications
         self._round = 0  # rises when an exchange plays once more
 

@@ -1,4 +1,4 @@
-"""Matches live requests to recorded ones: by key, with one look-up, in recorded order."""
+"""Matches live requests to recorded ones: by key, in recorded order. An exact match takes one look-up."""
 
 from __future__ import annotations
 
@@ -47,9 +47,10 @@ if TYPE_CHECKING:
 
 
 class TakenTurn(NamedTuple):
-    """The turn of a matched request: its place, whether it is the first time, the turn's name, and its last place.
+    """The turn of a matched request.
 
-    `was_bent`: a looser rung used it before.
+    `is_new`: the request had not been matched before. `name`: the key of requests that take turns; `last`: the place
+    that had the turn before. `was_bent`: a looser rung used it before.
     """
 
     place: Position

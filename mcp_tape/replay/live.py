@@ -27,6 +27,8 @@ from ..wire import frames, protocol, rewrite
 from ..wire.frames import Message
 from .sends import MISS, ClientCall, Refuse, Send, make_answer
 
+UNAUTHORIZED = 401  # HTTP: the client has no token, or one that has expired
+
 if TYPE_CHECKING:
     from .deck import Deck
     from .opening import Opening
@@ -66,8 +68,10 @@ class Episodes:
         self._strays = strays
         self._origin: Any = None
         self._handshake: list[LiveMessage] = []  # of the client
+        self._greeting: list[LiveMessage] = []  # the rest of the handshake that the live server is still to get
         self._prefix = prefix
         self._earlier: list[LiveMessage] = []  # calls since the last miss: answered by the tape, or about to miss
+        self._replayed: list[LiveMessage] = []  # earlier calls that the live server got before the newest miss
         self._remembered = 0
         self._awaited: LiveMessage | None = None  # the call that the live server must answer first
         self._live = False
@@ -170,6 +174,7 @@ class Episodes:
             return False
         earlier = self._take_earlier(call)
         self._held += earlier
+        self._replayed = earlier
         if not self._live:
             try:
                 self._start(call)
@@ -197,7 +202,8 @@ class Episodes:
             self._handshake.clear()  # the miss is the handshake
             self._held.clear()
         elif first is not None and first.method == protocol.INITIALIZE:
-            self._await(self._handshake.pop(0)._replace(awaits=first.rpc_id))
+            begins, *self._greeting = self._handshake
+            self._await(begins._replace(awaits=first.rpc_id))
         else:
             self._send_next()
 
@@ -211,8 +217,8 @@ class Episodes:
         """Stop waiting: the live server has answered the awaited call, or never will. Send the next."""
         if self._awaited is not None and self._awaited.awaits == rpc_id:
             self._awaited = None
-            self._to_live += self._handshake
-            self._handshake.clear()
+            self._to_live += self._greeting
+            self._greeting.clear()
             self._send_next()
 
     def _send_next(self) -> None:
@@ -265,10 +271,16 @@ class Episodes:
         if call is not None or self._strays:
             self._to_client.append(Send(text + eol, call.channel if call else "", call, True))
 
-    def refuse(self, call: ClientCall, status: int, content_type: str, body: bytes) -> None:
-        """Pass on an HTTP error of the live server in place of an answer."""
+    def refuse(self, call: ClientCall, status: int, content_type: str, body: bytes, challenge: str = "") -> None:
+        """Pass on an HTTP error of the live server in place of an answer.
+
+        After a 401 the client logs in and repeats the call, and the live server gets the handshake again first.
+        """
         self._calls.pop(call, None)
-        self._to_client.append(Refuse(status, call, body, content_type))
+        if status == UNAUTHORIZED:
+            self._live = False
+            self._earlier = self._replayed + self._earlier
+        self._to_client.append(Refuse(status, call, body, content_type, challenge))
 
     def leave_unanswered(self, call: ClientCall) -> None:
         """Answer a call with an error: the live server will not. No effect if it has."""

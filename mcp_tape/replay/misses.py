@@ -26,8 +26,8 @@ _READ = 8 << 20  # most bytes of them read, for the same reason
 _SHOWN_PATHS = 8
 _SHOWN_TEXT = 120
 _RUNGS = {
-    "ignore": "equal but for what is ignored",
-    "match_on": "equal in what counts",
+    "ignore": "equal except for ignored parts",
+    "match_on": "equal in the parts that count",
     "normalize": "equal once normalized",
 }
 _TO_DO = "\n  what to do:"
@@ -359,20 +359,20 @@ def _answer_line(selection: Selection, answer: RecordedMessage, discreet: Diagno
 
 
 _NAME = "$.params.name"  # never advise to ignore this: tools would answer for each other
-_ANEW = Advice("to record it anew", "mode", "rewrite")
-_ALL_ANEW = Advice("to record all anew, as this tool may change what others answer", "mode", "rewrite")
+_AGAIN = Advice("to record it again", "mode", "rewrite")
+_ALL_AGAIN = Advice("to record everything again, as this tool may change other answers", "mode", "rewrite")
 _MISSING = Advice("to record the missing call", "mode", "new_episodes")
 
 
 def _recording_advice(selection: Selection, message: Message, session: int) -> tuple[Advice, ...]:
     """Advise how to record the call. A tool that writes may change other answers, which are then out of date."""
-    anew = _rewrite_advice(selection, _ALL_ANEW) if may_write(selection, message) else ()
+    again = _rewrite_advice(selection, _ALL_AGAIN) if may_write(selection, message) else ()
     missing = (_MISSING,) if selection.is_writable else ()
-    return *anew, *missing, _show_advice(selection, session)
+    return *again, *missing, _show_advice(selection, session)
 
 
-def _rewrite_advice(selection: Selection, advice: Advice = _ANEW) -> tuple[Advice, ...]:
-    """Advise to record all anew, unless that might replace another server: one without a name is ambiguous."""
+def _rewrite_advice(selection: Selection, advice: Advice = _AGAIN) -> tuple[Advice, ...]:
+    """Advise to record everything again, unless that might replace another server: one without a name is ambiguous."""
     own = selection.names(selection.sessions[0]).label
     return (advice,) if selection.is_writable and (own is not None or len(selection.labels) < 2) else ()
 

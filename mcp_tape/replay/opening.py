@@ -60,7 +60,7 @@ _MOST_BYTES = 1 << 20  # of them
 
 
 class Opening:
-    """A player that begins with the first request. A client that has only probed is not counted yet."""
+    """A player that begins with the first request. A client that has only probed has no number in the run yet."""
 
     def __init__(self, stage: Decks, clients: Clients | None, pass_on: Callable[[ClientCall], bool]) -> None:
         self._stage = stage
@@ -180,8 +180,8 @@ class Opening:
             return
         if heard != begun.heard:
             deck.note(
-                f"this connection asks what session {better} was asked, and in its order; so far it was answered from "
-                f"session {begun.home}, otherwise than session {better} answers"
+                f"this connection makes the calls of session {better}, in their order; so far it got the answers of "
+                f"session {begun.home}, which differ"
             )
         self._stage.forget(self._deck)
         self._player, self._deck = player, deck

@@ -212,6 +212,7 @@ def choose(
 
 def _sessions_of_era(cassette: Cassette, rows: _Numbered, legacy: bool | None) -> list[int]:
     """All sessions of one era, as answers differ in shape between eras; else all sessions."""
+    rows = [row for row in rows if not playable_sessions.is_login_attempt(cassette, row[0])] or rows
     fitting = [number for number, extends in rows if _fits_era(cassette, extends or number, legacy)]
     return fitting or [number for number, _ in rows]
 
@@ -235,7 +236,8 @@ def _latest(cassette: Cassette, rows: _Numbered, legacy: bool | None, nth: int |
     first = mates[(nth or 0) % len(mates)]  # a process may do the same again
     chosen = [first, *(number for number in mates if number != first)]
     bases = set(chosen)
-    return chosen + sorted(number for number, extends in rows if extends in bases)
+    extensions = sorted(number for number, extends in rows if extends in bases)
+    return chosen + [number for number in extensions if not playable_sessions.is_login_attempt(cassette, number)]
 
 
 def _expect_one_server(cassette: Cassette) -> None:

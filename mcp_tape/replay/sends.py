@@ -30,7 +30,7 @@ class ClientCall:
         self.answers: set[Position] = set()  # sent or scheduled
         self.behind: tuple[RecordedMessage, ...] = ()  # due messages that were recorded after the answer
         self.cancels = 0  # how many arrived for it
-        self.reached = True  # whether it reached the server, as far as the client can tell
+        self.reached = True  # False if a fault refused it before a server would have seen it
         self.until = _LONG_AGO  # when the last delayed message for it is due
         self.message = message
 
@@ -81,6 +81,7 @@ class Refuse(NamedTuple):
     call: ClientCall
     body: bytes = b""
     content_type: str = "text/plain"
+    challenge: str = ""  # the header WWW-Authenticate
 
 
 class Reset(NamedTuple):

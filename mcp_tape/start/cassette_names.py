@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-import sys
+
+from ..system import calls
 
 TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ _INTERPRETERS = ("python", "pypy", "py", "node", "tsx", "ts-node", "bun", "ruby"
 _CODE = ("-c", "-e", "--eval", "-p", "--print")  # options of interpreters that are followed by code, not by a name
 
 _TOO_GENERAL = {"index", "main", "server", "__main__", "cli", "app", "dist", "build", "src", "bin", "lib", "out", ""}
+# Names of devices on Windows, with any ending.
+_RESERVED = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\.|$)", re.IGNORECASE)
 _LETTERS = str.maketrans("0123456789", "ghijklmnop")  # a final number would look like part of a series
 _PROJECT_FILES = (
     "pyproject.toml", "setup.py", "package.json", "Cargo.toml", "go.mod", "pom.xml", "build.gradle", "Gemfile",
@@ -85,7 +88,7 @@ def path_for(client_and_server: str) -> str:
 
 def data_cassettes() -> str:
     """The directory for cassettes outside any project."""
-    return os.path.join(_data_directory(), "cassettes")
+    return os.path.join(calls.data_home(), "mcp-tape", "cassettes")
 
 
 def _unique_name(name: str) -> str:
@@ -131,7 +134,8 @@ def _directory_name() -> str:
 
 
 def _plain_name(name: str) -> str:
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")[:80]
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")[:80]
+    return f"server-{plain}" if _RESERVED.match(plain) else plain
 
 
 def _subject(words: list[str]) -> str:
@@ -149,11 +153,16 @@ def _subject(words: list[str]) -> str:
             return ""
         elif word.startswith("-") or re.match(r"[A-Za-z_]\w*=", word):
             continue
-        elif (name := re.sub(r"[\d.]+$", "", os.path.basename(word))) in _LAUNCHERS:
+        elif (name := _launcher_name(word)) in _LAUNCHERS:
             launcher, takes_value = name, frozenset(_LAUNCHERS[name].split())
         elif not (launcher and word in _SUBCOMMANDS):
             return word
     return ""
+
+
+def _launcher_name(word: str) -> str:
+    """The name of a program without its version, and without an ending of Windows: `python` for `python3.12.exe`."""
+    return re.sub(r"[\d.]*(?:\.(?:exe|cmd|bat))?$", "", os.path.basename(word))
 
 
 def _bare_name(subject: str) -> str:
@@ -163,16 +172,7 @@ def _bare_name(subject: str) -> str:
     subject = re.split(r"(?<=.)@|==|>=|\[|:(?=[\w.-]+$)", subject, maxsplit=1)[0]
     parts = [part for part in subject.replace("\\", "/").split("/") if part not in (".", "..")]
     while parts:
-        name = re.sub(r"\.(?:py|pyz|[cm]?js|[cm]?ts|jar|sh|exe|rb)$", "", parts.pop())
+        name = re.sub(r"\.(?:py|pyz|[cm]?js|[cm]?ts|jar|sh|exe|cmd|bat|rb)$", "", parts.pop())
         if name.lower() not in _TOO_GENERAL:
             return name
     return ""
-
-
-def _data_directory() -> str:
-    if sys.platform == "darwin":
-        return os.path.expanduser("~/Library/Application Support/mcp-tape")
-    base = os.environ.get("XDG_DATA_HOME") or ""
-    if not os.path.isabs(base):  # as in the XDG specification
-        base = os.path.expanduser("~/.local/share")
-    return os.path.join(base, "mcp-tape")

@@ -34,6 +34,10 @@ def _replay(file: str, values: OptionValues) -> int:
     check_faults(options, values.listen)
     web = web_from(values)
     if (values.workers or 1) > 1:
+        from ..system import calls
+
+        if not calls.HAS_FORK:
+            raise MisuseError("--workers needs processes that share a socket, which Windows has not; leave it out")
         from ..fleet.serving import replay_web
 
         played = replay_web(file, options, web, values.workers or 1, quiet=values.quiet, say=say, started=announce)

@@ -50,7 +50,7 @@ def use(file: str, command: tuple[str, ...], values: OptionValues) -> int:
         report_summary(outcome.recorded, name, quiet)
         report_stripped_environment(recording, quiet)
         if outcome.replaces and not quiet:
-            report("the recording before is gone, whether or not its test passed: only pytest tells mcp-tape that")
+            report("the previous recording was replaced, even if its test failed: only pytest reports that to mcp-tape")
         if outcome.goes_on and not quiet:
             report("this run records: its sessions play in this order from the next run on, or with --mode none")
         if outcome.played is not None and (outcome.played.stale or not quiet):
@@ -66,7 +66,7 @@ def _describe_growth(name: str, played: ReplayOutcome) -> str:
     if not played.stale:
         return grown
     answers = "1 answer after a live call is" if played.stale == 1 else f"{played.stale} answers after a live call are"
-    return f"{grown}; {answers} from the old tape; to record all anew: --mode rewrite"
+    return f"{grown}; {answers} from the old tape; to record everything again: --mode rewrite"
 
 
 def _report_error(error: TapeError, replaying: ReplayOptions, values: OptionValues) -> None:

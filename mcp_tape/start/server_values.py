@@ -25,7 +25,7 @@ def check_server(command: tuple[str, ...], values: OptionValues) -> None:
     """Refuse anything but exactly one server, and options that don't fit it."""
     url = values.url
     if not command and not url:
-        raise MisuseError("what should be recorded? Add -- and the server's command, or --url URL")
+        raise MisuseError("which server should be recorded? Add -- and its command, or --url URL")
     if command and url:
         from ..redaction.diagnostics import hide_secrets
 
@@ -109,12 +109,12 @@ def record_from(command: tuple[str, ...], values: OptionValues) -> RecordOptions
 
 def hide_home(words: Sequence[str]) -> list[str]:
     """Replace the user's home directory, which is private, by ~."""
-    home = os.path.expanduser("~").rstrip("/")
-    if not home.startswith("/") or not any(home in word for word in words):
+    home = os.path.expanduser("~").rstrip(r"\/")
+    if not os.path.isabs(home) or not any(home in word for word in words):
         return list(words)
     import re
 
-    inside = re.compile(rf"(?:^|(?<=[=:,])){re.escape(home)}(?=[/:,]|$)")
+    inside = re.compile(rf"(?:^|(?<=[=:,])){re.escape(home)}(?=[\\/:,]|$)")
     return [inside.sub("~", word) for word in words]
 
 

@@ -3,6 +3,6 @@
 Knows the conventions for MCP and the protocol of collectors. Must not know commands.
 
     spans       the spans of a session, in OTLP's JSON
-    collector   spans sent to a collector, as Protocol Buffers
-    live_spans  spans of a recording, sent while it goes on
+    collector   sends spans to a collector, as Protocol Buffers
+    live_spans  sends spans during a recording
 """

@@ -6,13 +6,8 @@ import contextlib
 import itertools
 import json
 import os
-import select
 import shutil
-import signal
-import socket
-import struct
 import subprocess
-import sys
 import threading
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -30,8 +25,8 @@ from ..errors import CassetteError, ServerError, TapeError, describe_unwritten
 from ..redaction import environment
 from ..redaction.diagnostics import hide_secrets
 from ..redaction.environment import Pairs
+from ..system import calls, processes
 from ..transports.environment_handover import RecorderEnvironment
-from ..transports.local import open_listener
 from ..values import name_of
 from ..wire.channels import STDIO
 from ..wire.frames import Exchange
@@ -118,9 +113,9 @@ class RecordingTape(UsedCassette):
         values = self._settings.values._replace(listen=("127.0.0.1", 0), headers=())  # headers are handed over
         words = [*self._mcp_tape(), *options.words_for((*options.WEB, options.LISTEN), values)]
         recorder = subprocess.Popen(words, stdout=subprocess.PIPE)
-        self._started.callback(self._stop, recorder)
         assert recorder.stdout is not None
-        ready, _, _ = select.select([recorder.stdout], [], [], _STARTING)
+        self._started.callback(self._stop, recorder)
+        ready = calls.wait(recorder.stdout.fileno(), calls.POLLIN, round(_STARTING * 1000))
         url = recorder.stdout.readline().decode().strip() if ready else ""
         if not url:
             raise ServerError(f"the recorder for {hide_secrets(web.url)} does not listen; its output is on stderr")
@@ -356,40 +351,32 @@ class Handover:
 
     def __init__(self, handed: Callable[[], RecorderEnvironment]) -> None:
         self._handed = handed
-        self._listener, self._directory = open_listener()
-        self.path: str = self._listener.getsockname()
+        self._listener, self.path = calls.listen_locally()
         self._closing = False
-        self._recorders: list[int] = []  # a descriptor for each recorder that has connected
+        self._recorders: list[processes.Peer] = []  # every recorder that has connected
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
 
     def close(self) -> None:
         self._closing = True
-        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as last:
-            last.connect(self.path)  # wakes the waiting thread on every system
+        with contextlib.suppress(OSError):
+            calls.connect_locally(self.path, _PATIENCE).close()  # wakes the waiting thread on every system
         self._thread.join(_PATIENCE)
         self._listener.close()
-        shutil.rmtree(self._directory, ignore_errors=True)
+        shutil.rmtree(os.path.dirname(self.path), ignore_errors=True)
         while self._recorders:
-            os.close(self._recorders.pop())
+            self._recorders.pop().close()
 
     def end_recorders(self) -> None:
-        """End the recorders that still run, so that their clients stop waiting. Linux only."""
+        """End the recorders that still run, so that their clients stop waiting, where the system names them."""
         for recorder in self._recorders:
-            with contextlib.suppress(ProcessLookupError):
-                signal.pidfd_send_signal(recorder, signal.SIGTERM)
+            recorder.stop()
 
     def _serve(self) -> None:
         while not self._closing:
-            recorder, _ = self._listener.accept()
+            recorder = calls.accept_locally(self._listener, self.path)
             with recorder, contextlib.suppress(OSError):  # the recorder has exited
                 recorder.settimeout(_PATIENCE)
                 if not self._closing:
-                    self._remember(recorder)
+                    self._recorders += processes.peers(recorder)
                     recorder.sendall(json.dumps(self._handed()).encode() + b"\n")
-
-    def _remember(self, recorder: socket.socket) -> None:
-        """Keep a descriptor of the recorder's process: its number may be reused."""
-        if sys.platform == "linux":
-            credentials = recorder.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-            self._recorders.append(os.pidfd_open(struct.unpack("3i", credentials)[0]))

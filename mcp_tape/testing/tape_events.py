@@ -111,9 +111,9 @@ def count_events(source: ReportSource) -> int:
 
 def is_being_written(source: ReportSource) -> bool:
     """Return whether a process that has written to the report still runs."""
-    from ..transports.process import is_running
+    from ..system import processes
 
-    return any(is_running(pid) for pid in {row["pid"] for row in _rows(source)})
+    return any(processes.is_running(pid) for pid in {row["pid"] for row in _rows(source)})
 
 
 def _rows(source: ReportSource) -> list[Row]:

@@ -122,7 +122,7 @@ class RunSummary:
         return [
             f"{count(len(grown), 'cassette')} grew; {older}",
             *(f"{_short(path, root)}: {grown[path]}" for path in sorted(grown) if grown[path]),
-            "To record them anew, as a live call may have changed what others answer: pytest --mcp-record=rewrite",
+            "To record them again, as a live call may have changed other answers: pytest --mcp-record=rewrite",
         ]
 
     def _orphans(self, root: Path) -> list[str]:

@@ -82,7 +82,7 @@ class UseSettings(NamedTuple):
 
 
 class UsedCassette(ABC):
-    """A cassette in use: ways to connect a client, and what happened."""
+    """A cassette in use: ways to connect a client, and its calls and events."""
 
     def __init__(self, settings: UseSettings) -> None:
         self._settings = settings

@@ -1,4 +1,4 @@
-"""Moving bytes: the only room with sockets, pipes, processes, signals and event loops.
+"""Moving bytes: pipes, sockets, processes, signals and event loops.
 
 Performs the actions that lower rooms return as values. Decides nothing about MCP: lower rooms match, record and store
 messages. Three roles: `relay` sits in the middle and records, `serve` is the server, `connect` is the client; `live` is

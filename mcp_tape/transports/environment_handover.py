@@ -7,8 +7,9 @@ import os
 import re
 
 from ..errors import TapeError
-from ..light import NamedTuple, socket, suppress
+from ..light import NamedTuple, suppress
 from ..redaction.environment import Pairs, secrets
+from ..system import calls
 
 TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
@@ -27,18 +28,18 @@ class RecorderEnvironment(NamedTuple):
     missing: tuple[str, ...] = ()  # variables for the server that the test lacks
 
 
-def ask_test(path: str) -> RecorderEnvironment:
-    """Ask a test, by the path of its socket. Fails closed: without an answer nothing is recorded."""
-    test, answer = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM), b""
+def ask_test(address: str) -> RecorderEnvironment:
+    """Ask a test, by its local address. Fails closed: without an answer nothing is recorded."""
+    answer = b""
     try:
-        test.settimeout(_PATIENCE)
-        test.connect(path)
-        while data := test.recv(_CHUNK):
-            answer += data
+        test = calls.connect_locally(address, _PATIENCE)
+        try:
+            while data := test.recv(_CHUNK):
+                answer += data
+        finally:
+            test.close()
     except OSError as error:
         raise TapeError(_refusal(error.strerror or str(error))) from None
-    finally:
-        test.close()
     if not answer.endswith(b"\n"):
         raise TapeError(_refusal("it has ended"))
     *several, missing = json.loads(answer)
@@ -57,7 +58,7 @@ def from_process(which: str) -> Pairs:
     """Return the secret variables of a process (`pid:N`) or of our ancestors (`parents`). Raises ValueError."""
     if which != "parents" and not re.fullmatch(r"pid:\d+", which):
         raise ValueError(f"{which!r} is neither parents nor pid:N, as in pid:4711")
-    if not os.path.isdir("/proc/self"):
+    if not calls.HAS_PROC:
         raise TapeError("the environment of another process is read from /proc, which is not here; try --env-file FILE")
     if which != "parents":
         return _secrets_of(which.removeprefix("pid:"))

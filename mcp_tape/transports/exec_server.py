@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Sequence
 
 from ..errors import ServerError
-from .process import AS_WE_ARE, Around, given_environment, open_standard_streams, start_failure
+from ..system import processes
+from .process import AS_WE_ARE, Around, given_environment, start_failure
 
 
 def become(command: Sequence[str], around: Around | None = None) -> int:
-    """Become a command, with our streams and process id. Never returns."""
+    """Become a command, with our streams and process id, or run it to its end and return its exit code."""
     around = around or AS_WE_ARE
     around.check()
-    environment = given_environment(around)
-    open_standard_streams()
-    for ignored in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores these from its start
-        signal.signal(ignored, signal.SIG_DFL)
+    processes.open_standard_streams()
     try:
-        if around.cwd is not None:
-            os.chdir(around.cwd)
-        os.execvpe(command[0], [*command], os.environ if environment is None else environment)
+        return processes.become(command, given_environment(around), around.cwd)
     except OSError as error:
         raise ServerError(start_failure(command[0], error.errno or 0)) from None
     except ValueError:

@@ -7,12 +7,12 @@ import os
 import shutil
 import socket
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from ..errors import TapeError
+from ..system import calls
 from .stdio import bridge, serve
 
 if TYPE_CHECKING:
@@ -24,16 +24,15 @@ if TYPE_CHECKING:
     Deckplace = Callable[[], contextlib.AbstractContextManager[Player]]
 
 _PATIENCE = 5.0  # seconds for a thread to end
-_SOCKET = "socket"
-_LONGEST = 100  # most bytes of a socket's path; systems allow 104 or 108, see sun_path in unix(7)
 
 
 class Door:
-    """A Unix socket. Each connection gets its own player, in its own thread."""
+    """A local address. Each connection gets its own player, in its own thread."""
 
     def __init__(self, players: Deckplace, say: Callable[[str], None]) -> None:
         self._players, self._say = players, say
-        self._listener, self._directory = open_listener()
+        self._listener, self._address = calls.listen_locally()
+        self._directory = os.path.dirname(self._address)
         self._inside: set[socket.socket] = set()
         self._threads: list[threading.Thread] = []
         self._welcoming = self._start(self._welcome)
@@ -41,7 +40,7 @@ class Door:
     @property
     def command(self) -> list[str]:
         """The command that connects its stdin and stdout to a player here."""
-        return [sys.executable, "-I", "-S", bridge.__file__, self._listener.getsockname()]
+        return [sys.executable, "-I", "-S", bridge.__file__, self._address]
 
     def close(self) -> None:
         with contextlib.suppress(OSError):
@@ -64,7 +63,7 @@ class Door:
     def _welcome(self) -> None:
         while True:
             try:
-                client, _ = self._listener.accept()
+                client = calls.accept_locally(self._listener, self._address)
             except OSError:
                 return  # closed
             self._inside.add(client)
@@ -75,7 +74,7 @@ class Door:
             pid = client.recv(bridge.PID_BYTES, socket.MSG_WAITALL)
             try:
                 with self._players() as player:
-                    code = serve.serve(player, source=client.fileno(), target=target.fileno())
+                    code = serve.serve(player, source=calls.descriptor_of(client), target=calls.descriptor_of(target))
             except TapeError as error:  # the client sees the same as with mcp-tape replay
                 self._say(str(error))
                 code = error.exit_code
@@ -83,18 +82,6 @@ class Door:
                 with open(os.path.join(self._directory, str(int.from_bytes(pid, "big"))), "w") as file:
                     file.write(str(code))
             self._inside.discard(client)
-
-
-def open_listener() -> tuple[socket.socket, str]:
-    """Listen on a Unix socket in a new directory that only this user can enter. Returns the socket and directory."""
-    directory = tempfile.mkdtemp(prefix="mcp-tape-")
-    if len(os.fsencode(directory)) + len(_SOCKET) >= _LONGEST:
-        os.rmdir(directory)
-        directory = tempfile.mkdtemp(prefix="mcp-tape-", dir="/tmp")
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    listener.bind(os.path.join(directory, _SOCKET))
-    listener.listen(64)
-    return listener, directory
 
 
 @contextlib.contextmanager

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from types import FrameType
 
 from ..errors import ServerError, TapeError
-from .process import AS_WE_ARE, Around, die_with_parent, given_environment, start_failure
+from ..system import processes
+from .process import AS_WE_ARE, Around, given_environment, start_failure
 from .signals import OTHERS, SIGNALS
 
 
@@ -28,7 +29,7 @@ def run(words: Sequence[str], environ: Mapping[str, str]) -> int:
     early: list[int] = []  # signals received before the program started
 
     def pass_on(number: int, frame: FrameType | None) -> None:
-        if number in (signal.SIGINT, signal.SIGQUIT) and os.isatty(0):
+        if number in (signal.SIGINT, getattr(signal, "SIGQUIT", None)) and os.isatty(0):
             return
         if program is None:
             early.append(number)
@@ -37,7 +38,7 @@ def run(words: Sequence[str], environ: Mapping[str, str]) -> int:
 
     before = {number: signal.signal(number, pass_on) for number in (*SIGNALS, *OTHERS)}
     try:
-        program = subprocess.Popen(words, env={**os.environ, **environ})
+        program = subprocess.Popen(processes.find_program(words), env={**os.environ, **environ})
         for number in early:
             program.send_signal(number)
         code = program.wait()
@@ -57,7 +58,7 @@ def start_server(command: Sequence[str], around: Around = AS_WE_ARE) -> subproce
     """Start a server with pipes to us. It dies with us."""
     around.check()
     try:
-        return subprocess.Popen(
+        return processes.start(
             command,
             bufsize=0,
             stdin=subprocess.PIPE,
@@ -65,7 +66,6 @@ def start_server(command: Sequence[str], around: Around = AS_WE_ARE) -> subproce
             stderr=subprocess.PIPE,
             env=given_environment(around),
             cwd=around.cwd,
-            preexec_fn=die_with_parent(),
         )
     except OSError as error:
         raise ServerError(start_failure(command[0], error.errno or 0)) from None

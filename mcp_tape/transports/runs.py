@@ -7,9 +7,8 @@ default depends on none. No process watches over a run: replays count in a small
 from __future__ import annotations
 
 import os
-import sys
 
-from ..light import NamedTuple
+from ..system import calls
 
 TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
@@ -24,16 +23,7 @@ _NO_RUN = frozenset(
     "init launchd systemd tini docker-init sshd tmux screen".split()
 )
 _WRAPPERS = frozenset("timeout uv uvx".split())  # run a single command, so their own parent counts
-_PLACES = (f"/run/user/{os.getuid()}", "/tmp", "/var/tmp")  # candidates for our directory
 _OLD = 86_400.0  # seconds after which a count is removed
-
-
-class _Process(NamedTuple):
-    """A process: its program, parent and start time. The start time and the process id identify it."""
-
-    program: str
-    parent: int
-    began: str
 
 
 def run_name(given: str | None) -> str | None:
@@ -50,39 +40,13 @@ def current_run(given: str | None) -> str | None:
 def _run_of_parent() -> str | None:
     number = os.getppid()
     while number > 1:
-        process = _look_at(number)
+        process = calls.look_at(number)
         if process is None or process.program in _NO_RUN:
             return None
         if process.program not in _WRAPPERS:
             return f"{number}-{process.began}"
         number = process.parent
     return None
-
-
-def _look_at(number: int) -> _Process | None:
-    try:
-        return _read_proc(number) if sys.platform == "linux" else _ask_ps(number)
-    except (OSError, ValueError, IndexError):
-        return None  # another user's process, or gone
-
-
-def _read_proc(number: int) -> _Process:
-    """See proc_pid_stat(5): the command in parentheses may contain anything, so read after the last `)`."""
-    with open(f"/proc/{number}/stat", "rb") as file:
-        fields = file.read().rpartition(b")")[2].split()
-    program = os.path.basename(os.readlink(f"/proc/{number}/exe")).removesuffix(" (deleted)")
-    with open("/proc/sys/kernel/random/boot_id") as file:
-        boot = file.read(8)
-    return _Process(program, int(fields[1]), f"{int(fields[19])}-{boot}")
-
-
-def _ask_ps(number: int) -> _Process:
-    import subprocess
-
-    words = ["ps", "-o", "ppid=,lstart=,comm=", "-p", str(number)]
-    listed = subprocess.run(words, capture_output=True, text=True, env=os.environ | {"LC_ALL": "C"})
-    parent, *began = listed.stdout.split(maxsplit=6)  # the parent's id, five words of a date, and the command
-    return _Process(os.path.basename(began.pop().strip()).lstrip("-"), int(parent), "".join(began).replace(":", ""))
 
 
 class Turns:
@@ -131,38 +95,23 @@ class Turns:
         parts = (os.path.realpath(self._path), recorded.id, recorded.began, self._run, recorded.label)
         what = "\0".join(part or "" for part in parts)
         plain = "".join(c if c.isalnum() and c.isascii() else "-" for c in self._run or "")
-        return os.path.join(_place(), f"{plain[:64]}-{crc32(what.encode('utf-8', 'surrogateescape')):08x}")
+        return os.path.join(calls.private_place(), f"{plain[:64]}-{crc32(what.encode('utf-8', 'surrogateescape')):08x}")
 
 
 def _add_to_count(file: str, step: int) -> int:
     """Add to a count, under a lock, and return its old value."""
-    import fcntl
-
     if not os.path.exists(file):
         _tidy(os.path.dirname(file))
-    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    descriptor = calls.open_lock(file)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        calls.flock(descriptor)
         text = os.read(descriptor, 20)
         number = int(text) if text.isdigit() else 0
-        os.pwrite(descriptor, b"%d" % (number + step), 0)
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        os.write(descriptor, b"%d" % (number + step))
         return number
     finally:
         os.close(descriptor)
-
-
-def _place() -> str:
-    """Return a directory that belongs to this user alone, even inside a world-writable one."""
-    base = next((place for place in _PLACES if os.access(place, os.W_OK)), _PLACES[-1])
-    place = os.path.join(base, f"mcp-tape-{os.getuid()}")
-    try:
-        os.mkdir(place, 0o700)
-    except FileExistsError:
-        pass
-    found = os.lstat(place)
-    if found.st_uid != os.getuid() or found.st_mode & 0o170077 != 0o040000:
-        raise PermissionError(f"{place} is not a directory of yours alone")
-    return place
 
 
 def _tidy(place: str) -> None:

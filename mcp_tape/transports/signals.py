@@ -11,6 +11,7 @@ from ..light import signal as signal
 
 TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
     from types import FrameType
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 
     _T = TypeVar("_T")
 
-SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+# The last one is of Windows: Ctrl-Break.
+SIGNALS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP", "SIGBREAK") if hasattr(signal, name))
 # Not passed on: signals that can't be caught, that stop our whole process group, or that report our own faults, limits
 # and children.
 _OURS = (
@@ -73,6 +75,16 @@ def _exit_on_signal() -> Iterator[None]:
         for number, handler in before.items():
             if signal.getsignal(number) is leave:
                 signal.signal(number, handler)
+
+
+def call_at_signal(loop: asyncio.AbstractEventLoop, number: int, stop: Callable[[], None]) -> None:
+    """Call a function at a signal, unless it is ignored: nohup stays nohup."""
+    if signal.getsignal(number) is signal.SIG_IGN:
+        return
+    try:
+        loop.add_signal_handler(number, stop)
+    except NotImplementedError:  # the loops of Windows
+        signal.signal(number, lambda *_: stop())
 
 
 def _set_handlers(handler: Callable[[int, FrameType | None], None]) -> None:

@@ -15,7 +15,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any, BinaryIO, NamedTuple
 
-from .process import die_with_parent
+from ..system import calls, processes
 from .signals import exit_on_signal
 
 _PATIENCE = 5.0  # seconds for clean-up at the end
@@ -48,11 +48,10 @@ class Worker:
 
     def __init__(self, function: bytes) -> None:
         """Start the process. `function` is pickled. Raises OSError if it can't be started."""
-        self._process = subprocess.Popen(
+        self._process = processes.start(
             [sys.executable, "-c", _START, *map(str, sys.path)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            preexec_fn=die_with_parent(),
             start_new_session=True,  # Ctrl-C goes only to us, and we end the worker
         )
         assert self._process.stdin and self._process.stdout
@@ -115,7 +114,7 @@ class Worker:
 def work() -> None:
     """Run as a worker: read a pickled function and then items from stdin, and write outcomes to stdout."""
     given, results = _open_own(0, "rb"), _open_own(1, "wb")
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    calls.point_at_null(0)
     os.dup2(2, 1)  # so that prints go to stderr
     with exit_on_signal(), given, results:
         _work_loop(given, results)

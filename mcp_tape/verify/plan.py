@@ -52,7 +52,7 @@ class LiveAnswers(NamedTuple):
     """Live answers in the played sessions of a cassette, for sessions that extend them."""
 
     live: dict[Key, Any]  # by recorded answer, the live one, if a value is taken from it
-    lost: set[Key]  # recorded answers whose requests were not made
+    lost: set[Key]  # recorded answers to skipped requests
 
 
 class PlayPlan(NamedTuple):
@@ -147,7 +147,7 @@ def _unwanted_writes(found: list[PlayPlan], options: VerifyOptions) -> Iterator[
     for path, tools in by_path.items():
         if tools:
             yield (
-                f"{path} calls tools that may change something, as it does not know them to be read-only: "
+                f"{path} calls tools that may change something, as it does not mark them as read-only: "
                 f"{', '.join(' '.join(tool.split()) for tool in sorted(tools))}\n"
                 "Add --allow-writes to call them at the live server, or --skip-writes to leave them out"
             )

@@ -65,7 +65,7 @@ class VerifiedSession(NamedTuple):
             return self.other_era
         if self.requests == 0:
             return "there was nothing to ask"
-        return "no tool was called, so this says nothing about them" if self.calls and not self.called else ""
+        return "no tool was called, so the tools are unverified" if self.calls and not self.called else ""
 
 
 def failure_differences(verified: VerifiedSession) -> list[SubjectDifference]:
@@ -82,7 +82,7 @@ def _difference(failure: Failure) -> Difference:
 
 
 def complete(comparison: Comparison, verified: VerifiedSession) -> Comparison:
-    """Add what a comparison of recordings cannot see: skipped requests, and failures to record."""
+    """Add the facts that recordings lack: skipped requests, and failures to record."""
     skipped = tuple(OmittedRequest(skipped.request, skipped.why) for skipped in verified.skipped)
     return _drop_skipped(comparison, {entry.what for entry in skipped})._replace(
         unknown=(*comparison.unknown, *unknown(verified), *_unshown_failures(comparison, verified)),
@@ -138,7 +138,7 @@ def era_mismatch(plan: PlayPlan, new: str) -> str:
         all_answers = answer_statuses(cassette)
         greetings = answer_statuses(cassette, method=protocol.INITIALIZE)
     if modern and was_understood and all_answers == {"error"}:
-        return f"the server seems to speak {_OLDER}; record it anew with a client that the server knows"
+        return f"the server seems to speak {_OLDER}; record it again with a client that the server knows"
     if legacy and was_understood and greetings == {"error"}:
-        return f"the server seems to speak {_NEWER}; record it anew with a client that the server knows"
+        return f"the server seems to speak {_NEWER}; record it again with a client that the server knows"
     return ""

@@ -1,4 +1,4 @@
-"""Start or reach a server and greet it: does it answer, how long does that take, what else does it write?"""
+"""Starts or reaches a server and greets it: whether it answers, how soon, and its other output on stdout."""
 
 from __future__ import annotations
 

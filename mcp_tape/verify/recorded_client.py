@@ -115,7 +115,7 @@ class RecordedClient:
             return SkippedRequest(request, f"the tool {was}", True)
         found = self._uses.get(row.place, ())
         if any(all(key in self._lost for key, _ in use.spots) for use in found):
-            return SkippedRequest(request, "it needs what a request that was left out would have given", True)
+            return SkippedRequest(request, "it needs a value from a request that was left out", True)
         lost = next((use for use in found if is_lost(use, self._recorded_body, self._live.get)), None)
         return (
             SkippedRequest(request, f"the live server gave no {lost.path[-1]} to go on with", False) if lost else None

@@ -1,4 +1,4 @@
-"""Calls of one's own: a script that the recorded client plays at a live server, so that it can be recorded.
+"""Calls from a script: the recorded client plays them at a live server, to record it.
 
 The script is a recording with empty answers: a handshake, the lists, and the calls in their order. The client leaves
 out the lists that the live server does not declare.
@@ -47,7 +47,7 @@ class ScriptedCall(NamedTuple):
 
 
 class CallsOutcome(NamedTuple):
-    """What came of the calls: how many were answered, how many with an error; and the server's failures."""
+    """The number of calls, of answers and of errors; and the server's failures."""
 
     made: int
     answered: int
@@ -56,7 +56,7 @@ class CallsOutcome(NamedTuple):
 
 
 def parse_call(source: str) -> ScriptedCall:
-    """`TOOL=ARGUMENTS`, `METHOD=PARAMS` or `METHOD:NAME=ARGUMENTS`; what is behind `=` is JSON and may be absent."""
+    """Parse `TOOL=ARGUMENTS`, `METHOD=PARAMS` or `METHOD:NAME=ARGUMENTS`. The value is JSON, and may be absent."""
     head, equals, text = source.partition("=")
     given = _object(text, source) if equals else {}
     target, _ = split(f"{head}=")
@@ -75,7 +75,7 @@ def _object(text: str, source: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict):
-        raise ScriptError(f'{source!r}: what is behind the = must be a JSON object, as in search={{"q": "x"}}')
+        raise ScriptError(f'{source!r}: the value after = must be a JSON object, as in search={{"q": "x"}}')
     return value
 
 
@@ -84,8 +84,10 @@ def read_calls(path: str) -> list[ScriptedCall]:
     try:
         with open(path, encoding="utf-8-sig") as lines:
             return [_line(line, f"{path}, line {number}") for number, line in enumerate(lines, 1) if line.strip()]
-    except (OSError, UnicodeDecodeError) as error:
-        raise ScriptError(f"cannot read {path}: {error}") from None
+    except OSError as error:
+        raise ScriptError(f"cannot read {path}: {error.strerror or error}") from None
+    except UnicodeDecodeError:
+        raise ScriptError(f"cannot read {path}: it is not UTF-8") from None
 
 
 def _line(line: str, where: str) -> ScriptedCall:
@@ -97,7 +99,7 @@ def _line(line: str, where: str) -> ScriptedCall:
     given = protocol.member(value, "params" if tool is None else "arguments")
     if isinstance(tool, str) == isinstance(method, str) or not isinstance(given, dict | None):
         example = '{"tool": "search", "arguments": {"q": "x"}} or {"method": "resources/read", "params": {"uri": "…"}}'
-        raise ScriptError(f"{where} is no call; write {example}")
+        raise ScriptError(f"{where} is not a call; write {example}")
     if isinstance(tool, str):
         return ScriptedCall(protocol.CALL, {"name": tool, "arguments": given or {}})
     return ScriptedCall(str(method), given or {})
@@ -106,7 +108,7 @@ def _line(line: str, where: str) -> ScriptedCall:
 def record_calls(
     calls: Iterable[ScriptedCall], server: VerifyTarget, options: VerifyOptions, path: str
 ) -> CallsOutcome:
-    """Make calls at a live server, and record them into a cassette. ServerError: it could not be started."""
+    """Make calls at a live server, and record them into a cassette. Raises ServerError if it can't be started."""
     calls = list(calls)
     with tempfile.TemporaryDirectory(prefix="mcp-tape-calls-") as directory:
         done, is_refused = _play_script(calls, None, server, options, path, directory)

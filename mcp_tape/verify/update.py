@@ -1,4 +1,4 @@
-"""Updates: the new recording replaces the old one, or is put beside it for a review; as a whole or not at all."""
+"""Replaces the old recording by the new one, or keeps the new one beside it for a review; whole or not at all."""
 
 from __future__ import annotations
 

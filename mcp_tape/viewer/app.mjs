@@ -45,7 +45,7 @@ export class App {
     const { store } = this;
     this.untouched = location.hash.length < 2;
     const whole = await store.load();
-    this.live = whole ? null : new Live(store, (done) => this.grown(done), (text) => (byId("live").textContent = text));
+    this.live = whole ? null : new Live(store, { grown: (done) => this.grown(done), aged: () => this.aged(), say: (text) => (byId("live").textContent = text) });
     if (this.live) await this.live.take();
     this.loading = this.live?.more ?? false;
     store.found = byRow(store);
@@ -77,12 +77,17 @@ export class App {
   async grown(done) {
     this.loading = !done;
     this.listSessions();
-    await this.refresh();
+    await this.refresh(true);
     if (!done) return;
     await this.attend();
     const ended = [...this.store.sessions.values()].filter((one) => !one.open).length;
     if (ended !== this.ended || this.state.tab === "findings") await this.find();
     this.ended = ended;
+  }
+
+  // Calls that wait are older now.
+  async aged() {
+    if (this.store.age(Date.now() * 1e3)) await this.refresh(true);
   }
 
   // Load the findings of a served recording, after the first read and whenever a session has ended.
@@ -94,7 +99,7 @@ export class App {
     if (!answer?.ok) return;
     this.store.findings = await answer.json();
     this.store.found = byRow(this.store);
-    await this.refresh();
+    await this.refresh(true);
   }
 
   furnish() {
@@ -185,12 +190,12 @@ export class App {
     return first;
   }
 
-  select() {
+  select(quietly = false) {
     const row = this.chosen();
     const opens = row !== null && byId("details").hidden;
     this.details.show(row);
     if (opens) this.list.draw();
-    this.list.select(row);
+    this.list.select(row, quietly);
     this.waterfall.mark(this.matches ?? null, this.range(), row, this.marks());
     this.notice(row);
   }
@@ -251,7 +256,8 @@ export class App {
 
   // -- what is shown
 
-  async refresh() {
+  // `quietly`: the recording has changed, not the state: what is on the screen stays there.
+  async refresh(quietly = false) {
     const turn = ++this.turn;
     const terms = this.terms();
     const session = /(?:^|\s)-?session:/i.test(this.state.q) ? "all" : this.session();
@@ -262,14 +268,14 @@ export class App {
     const scope = this.scope(session);
     const { base, every, offsets, cuts } = scope;
     byId("all").closest("label").hidden = !scope.plumbing;
-    const key = `${session} ${this.store.count}`;
+    const key = `${session} ${this.store.version}`;
     if (key !== this.drawn) {
       this.waterfall.set(every, offsets, cuts, this.groups(session));
       byId("times").hidden = !every.length;
       byId("facts").replaceChildren(...factsOf(this.store, { sessions: this.shown(session), found: scope.found, lasted: every.length ? this.waterfall.total : NaN, go: ({ row, ...changes }) => this.set(row === undefined ? changes : { ...changes, at: this.placeOf(row) }) }));
     }
     this.drawn = key;
-    if (terms === null) return this.select();
+    if (terms === null) return this.select(quietly);
     const slow = setTimeout(() => (byId("count").textContent = "searching …"), 100);
     const found = terms.length ? await rowsByTexts(this.store, terms, rowsByColumns(this.store, terms, base), () => turn === this.turn, (share) => {
       if (byId("count").textContent.startsWith("searching")) byId("count").textContent = `searching … ${Math.floor(share * 100)} %`;
@@ -287,7 +293,7 @@ export class App {
     this.chips(range);
     this.waterfall.range = range;
     this.list.show(top, { calls, many: offsets.size > 1, frame: { timeOf: (row) => this.waterfall.timeOf(row), from: this.waterfall.from, to: this.waterfall.to }, shows: (row) => this.state.all !== "" || !this.store.is("plumbing", row) });
-    this.select();
+    this.select(quietly);
     if (this.follow) this.end();
     await this.tab(kept);
   }
@@ -308,7 +314,7 @@ export class App {
   // The rows of a session, or of all, merged by time; `base`: without the HTTP events around messages.
   scope(session) {
     const { store } = this;
-    const key = `${session} ${this.state.all} ${store.count}`;
+    const key = `${session} ${this.state.all} ${store.version}`;
     if (this.scoped?.key !== key) this.scoped = { key, ...this.scopeOf(session) };
     return this.scoped;
   }
@@ -373,15 +379,20 @@ export class App {
     const number = this.store.findings.length;
     byId("tab-findings").textContent = number ? `Findings ${number.toLocaleString("en")}` : "Findings";
     if (tab === "messages") return this.list.draw();
-    if (compares) return undefined;
     const [turn, session] = [this.turn, this.session()];
+    const { q, range, all } = this.state;
+    const is = JSON.stringify([tab, session, q, range, all, kept.length, this.store.count, number, this.listed]);
+    if (compares || (is === this.other && other.childElementCount)) return undefined;
     const filterFor = (group) => `method:${word(this.store.word("method", group.row))}${this.store.word("name", group.row) === null ? "" : ` tool:${word(this.store.word("name", group.row))}`}`;
     const shown = tab === "tools" ? await tools(this.store, kept, (group) => this.set({ tab: "messages", q: filterFor(group) }))
       : tab === "surface" ? await surfaceOf(this.store, this.scope(session).base)
       : tab === "findings" ? findings(this.store, (row, one) => this.isShown(row, one), (row) => this.set({ tab: "messages", session: String(this.store.columns.session[row]), at: this.placeOf(row), q: "", range: "" }), session === "all" ? "all sessions" : "this session")
       : tab === "compare" ? chooser(this.store)
       : sessions(this.store, (id) => this.set({ tab: "messages", session: String(id), at: "", range: "" }));
-    if (turn === this.turn) other.replaceChildren(shown);
+    if (turn !== this.turn) return undefined;
+    other.replaceChildren(shown);
+    this.other = is;
+    return undefined;
   }
 
   // Whether a finding concerns the rows on the page.
@@ -416,13 +427,14 @@ export class App {
       if (this.state.marks) return void this.set({ marks: "" });
       return this.state.range ? void this.set({ range: "" }) : undefined;
     }
+    if (event.target.role === "tab" && event.key.startsWith("Arrow")) return this.besides(event);
     if (typing || byId("help").open || (event.key.startsWith("Arrow") && event.target.closest("aside, #times"))) return;
     const page = Math.max(1, Math.floor(byId("list").clientHeight / 24) - 1);
     const { list, waterfall } = this;
     const acts = {
       j: () => list.move(1), k: () => list.move(-1), ArrowDown: () => list.move(1), ArrowUp: () => list.move(-1),
       ArrowRight: () => list.into(), ArrowLeft: () => list.outOf(), PageDown: () => list.move(page), PageUp: () => list.move(-page),
-      n: () => list.attend(1), p: () => list.attend(-1), g: () => list.go(0), G: () => list.go(list.rows.length - 1),
+      n: () => list.attend(1), p: () => list.attend(-1), g: () => list.go(0), G: () => list.go(list.rows.length - 1), Home: () => list.go(0), End: () => list.go(list.rows.length - 1),
       m: () => this.set({ rows: this.state.rows ? "" : "messages" }), r: () => this.measure(),
       "+": () => waterfall.zoom(0.5), "=": () => waterfall.zoom(0.5), "-": () => waterfall.zoom(2), 0: () => waterfall.window(0, Infinity),
       h: () => waterfall.pan(-0.25), l: () => waterfall.pan(0.25),
@@ -433,6 +445,17 @@ export class App {
     if (!Object.hasOwn(acts, event.key)) return;
     event.preventDefault();
     acts[event.key]();
+  }
+
+  // Go to the next view, as the arrows do among tabs: https://www.w3.org/WAI/ARIA/apg/patterns/tabs/
+  besides(event) {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (!step) return;
+    event.preventDefault();
+    const shown = [...byId("tabs").children].filter((one) => !one.hidden);
+    const next = shown.at((shown.indexOf(event.target) + step) % shown.length);
+    next.focus();
+    next.click();
   }
 
   // Mark the selected row for the ruler; a third mark clears the others. The second one is at the end of its call.

@@ -44,12 +44,15 @@ export class Compare {
   // The changes of a request's call, from the report.
   changes(row) {
     const prints = new Set(this.byRow.get(row)?.prints);
-    const mine = [...byId("report").querySelectorAll("details.change")].filter((one) => printsOf(one).some((print) => prints.has(print))).map((one) => one.cloneNode(true));
-    for (const one of mine) one.querySelector(".calls-of")?.remove();
+    const mine = [...byId("report").querySelectorAll("details.change")].filter((one) => printsOf(one).some((print) => prints.has(print))).flatMap((one) => [one.closest(".rule").querySelector("h3"), one].map((part) => part.cloneNode(true)));
+    for (const one of mine) {
+      one.removeAttribute("id");
+      for (const link of one.querySelectorAll(".calls-of, a")) link.remove();
+    }
     return mine.length ? [el("div", { class: "changes" }, ...mine)] : [el("p", { class: "facts" }, "No change was found in this call.")];
   }
 
-  // Link each change to its calls, and make the links of levels scroll within the page.
+  // Link each change to its calls, or to those of its tool, and make links scroll within the page.
   furnish() {
     for (const link of byId("report").querySelectorAll("a")) {
       link.addEventListener("click", (event) => {
@@ -62,11 +65,21 @@ export class Compare {
     }
     for (const change of byId("report").querySelectorAll("details.change")) {
       const prints = printsOf(change);
-      const mine = this.pairs.filter((pair) => pair.prints.some((print) => prints.includes(print))).sort((a, b) => a.order - b.order);
+      const shows = this.pairs.filter((pair) => pair.prints.some((print) => prints.includes(print)));
+      const mine = (shows.length ? shows : this.callsOf(prints)).sort((a, b) => a.order - b.order);
       if (!mine.length) continue;
-      change.append(el("p", { class: "calls-of" }, mine.length === 1 ? "the call that shows it: " : "the calls that show it: ", ...mine.slice(0, MOST_CALLS).map((pair) => el("button", { type: "button", onclick: () => this.choose(pair.old ?? pair.new) }, this.title(pair))), mine.length > MOST_CALLS ? ` and ${plural(mine.length - MOST_CALLS, "more call")}` : ""));
+      const title = !shows.length ? "calls of this tool: " : mine.length === 1 ? "the call that shows it: " : "the calls that show it: ";
+      change.append(el("p", { class: "calls-of" }, title, ...mine.slice(0, MOST_CALLS).map((pair) => el("button", { type: "button", onclick: () => this.choose(pair.old ?? pair.new) }, this.title(pair))), mine.length > MOST_CALLS ? ` and ${plural(mine.length - MOST_CALLS, "more call")}` : ""));
     }
     this.draw(AT_FIRST);
+  }
+
+  // The calls of the tool that has changed.
+  callsOf(prints) {
+    const { store } = this;
+    const [, , tool] = prints.length === 1 ? (store.compared.changes[prints[0]] ?? []) : [];
+    const isCall = (row) => row !== null && store.word("method", row) === "tools/call" && store.word("name", row) === tool;
+    return !tool ? [] : this.pairs.filter((pair) => isCall(pair.old) || isCall(pair.new));
   }
 
   title({ old, new: other }) {

@@ -22,17 +22,21 @@ export class Details {
     const asked = ++this.asked;
     this.row = row;
     this.box.hidden = row === null;
-    if (row === null) return;
+    if (row === null) return void (this.is = this.drawn = null);
     const { store } = this;
     const pair = this.call(row);
+    const between = this.between(pair);
+    const found = pair.flatMap((one) => store.found?.get(one) ?? []);
+    const is = [row, ...pair, store.status(pair[0]), between.length, store.work(store.columns.root[pair[0]]).length, found.length].join();
+    if (is === this.is) return void (this.age.textContent = this.took(pair[0]));
     const other = this.compare.other(pair[0]);
     const others = other === null ? [] : this.call(other);
     const texts = await Promise.all([...pair, ...others].map((one) => store.text(one)));
     if (asked !== this.asked) return; // another row was chosen meanwhile
     this.texts = new Map([...pair, ...others].map((one, i) => [one, texts[i]]));
-    const found = pair.flatMap((one) => findingsOf(store, one));
-    this.box.replaceChildren(this.head(pair), ...found, ...(others.length ? this.compared(pair, others) : [this.sides(pair)]), ...this.rounds(pair), ...this.between(pair));
-    this.box.scrollTop = 0;
+    this.box.replaceChildren(this.head(pair), ...pair.flatMap((one) => findingsOf(store, one)), ...(others.length ? this.compared(pair, others) : [this.sides(pair)]), ...this.rounds(pair), ...this.listOf(between, pair));
+    if (this.drawn !== row) this.box.scrollTop = 0;
+    [this.is, this.drawn] = [is, row];
   }
 
   // A row and its counterpart, in the order of time.
@@ -63,9 +67,17 @@ export class Details {
     return el(
       "div", { class: "title" },
       el("h2", {}, harmless(store.what(first)), " ", status ? el("span", { class: `badge ${status}` }, status) : null),
-      el("span", { class: "facts" }, duration(store.columns.took[first])),
+      (this.age = el("span", { class: "facts" }, this.took(first))),
       this.copies(pair), close,
     );
+  }
+
+  // How long a call took; of one that waits, or was never answered, its age.
+  took(row) {
+    const { store } = this;
+    const { took, mate } = store.columns;
+    const age = store.word("kind", row) === "request" && mate[row] === NONE && !store.ends.has(row);
+    return age ? `> ${duration(store.duration(row))}` : duration(took[row]);
   }
 
   copies(pair) {
@@ -200,20 +212,27 @@ export class Details {
     return [el("h3", {}, `One of ${work.length.toLocaleString("en")} requests `, el("span", { class: "facts" }, `that took ${duration(took)} together`)), el("ul", { class: "between rounds" }, ...items)];
   }
 
-  // Progress, nested requests and stderr, from the first to the last row of the call.
+  // Progress, nested requests and stderr, from the first to the last row of the call; after a request without an answer,
+  // the next ones.
   between([first, last]) {
     const { store } = this;
     const { session, caller, mate } = store.columns;
     const root = caller[first] === NONE ? first : caller[first];
     const found = [];
+    const isRequest = store.word("kind", first) === "request";
     const end = last ?? Math.min(store.count, first + 2_000) - 1;
     for (let row = first + 1; row <= end && found.length < MOST_BETWEEN; row++) {
       if (row === last || session[row] !== session[first]) continue;
-      const stderr = last !== undefined && ["stderr", "noise"].includes(store.word("frame", row));
+      if (store.is("plumbing", row)) continue;
+      const stderr = isRequest && ["stderr", "noise"].includes(store.word("frame", row));
       if (stderr || (caller[row] === root && mate[row] !== first)) found.push(row);
     }
-    if (!found.length) return [];
-    return [el("h3", {}, "In between"), el("ul", { class: "between" }, ...found.map((row) => this.item(row)))];
+    return found;
+  }
+
+  listOf(between, [, last]) {
+    if (!between.length) return [];
+    return [el("h3", {}, last === undefined ? "Since then" : "In between"), el("ul", { class: "between" }, ...between.map((row) => this.item(row)))];
   }
 
   item(row, current = null) {

@@ -61,7 +61,7 @@ function condition(field, value, start, at) {
     throw new FilterError(`there is no field '${field.toLowerCase()}'; there are ${known}. To find it as text, put it in quotes`, start);
   }
   if (value.startsWith('"')) value = value.slice(1, -1).replace(/\\([^])/gu, "$1");
-  if (!value) throw new FilterError("nothing is between the quotes", at);
+  if (!value) throw new FilterError("the quotes are empty", at);
   if (!value.isWellFormed()) throw new FilterError("this is not UTF-8", at);
   return make(value, at);
 }

@@ -66,9 +66,19 @@ export class List {
     this.redraw();
   }
 
+  // Draw rows anew, in the elements that are there: a click that has begun on one is not lost.
   redraw() {
-    this.inner.replaceChildren();
-    this.drawn.clear();
+    for (const [at, element] of this.drawn) {
+      if (at >= this.rows.length) {
+        element.remove();
+        this.drawn.delete(at);
+        continue;
+      }
+      const now = this.row(at);
+      for (const name of element.getAttributeNames()) if (name !== "style" && !now.hasAttribute(name)) element.removeAttribute(name);
+      for (const { name, value } of now.attributes) element.setAttribute(name, value);
+      element.replaceChildren(...now.childNodes);
+    }
     this.draw();
   }
 
@@ -81,13 +91,18 @@ export class List {
   }
 
   parts(row) {
-    return this.top.folded.get(row) ?? this.store.parts(row).filter(this.shows);
+    return this.top.folded.get(row) ?? [...this.store.parts(row)].filter(this.shows);
   }
 
   // Whether a row unfolds.
   unfolds(at) {
     const row = this.rows[at];
-    return this.calls && this.level(at) === 0 && (this.top.folded.has(row) || (this.store.columns.call[row] === row && this.store.columns.mate[row] !== NONE) || this.isFolded(at) || (this.store.columns.call[row] === row && this.parts(row).length > 0));
+    const { call, mate } = this.store.columns;
+    if (!this.calls || this.level(at) > 0) return false;
+    if (this.isFolded(at) || call[row] !== row) return this.isFolded(at);
+    if (mate[row] !== NONE) return true;
+    for (const one of this.store.parts(row)) if (this.shows(one)) return true;
+    return false;
   }
 
   toggle(at, open = !this.opened.has(this.rows[at])) {
@@ -237,8 +252,8 @@ export class List {
     return call[row] === NONE ? NONE : this.rows.indexOf(call[row]);
   }
 
-  // Mark the row that is selected, and show it.
-  select(row) {
+  // Mark the row that is selected, and show it; `quietly`: where it is.
+  select(row, quietly = false) {
     this.selected = row;
     this.at = this.find(row);
     for (const [at, element] of this.drawn) {
@@ -246,7 +261,7 @@ export class List {
       element.setAttribute("aria-selected", String(at === this.at));
     }
     if (this.at < 0) return this.box.removeAttribute("aria-activedescendant");
-    this.reveal(this.at);
+    if (!quietly) this.reveal(this.at);
     this.box.setAttribute("aria-activedescendant", `row-${this.at}`);
   }
 

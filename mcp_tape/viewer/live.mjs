@@ -4,10 +4,12 @@ import { byId, el } from "./text.mjs";
 import { unpacked, utf8 } from "./packed.mjs";
 
 const PAUSE = 500; // milliseconds between two requests
+const SECOND = 900; // between two looks at the clock
 
 export class Live {
-  constructor(store, grown, say) {
-    Object.assign(this, { store, grown, say, taken: 0, generation: 0, paused: false });
+  // `grown`: there are more rows, and whether these are all so far; `aged`: time has passed.
+  constructor(store, { grown, aged, say }) {
+    Object.assign(this, { store, grown, aged, say, next: 0, taken: 0, generation: 0, paused: false });
   }
 
   // Take one update; return whether there are more.
@@ -55,7 +57,7 @@ export class Live {
         more = await this.take();
         grown ||= this.new;
         // What is new is shown as it comes, and takes no more time than loading does.
-        if (!grown || (more && started < (this.next ?? 0))) continue;
+        if (!grown || (more && started < this.next)) continue;
         const before = performance.now();
         await this.grown(!more);
         this.next = 2 * performance.now() - before;
@@ -63,11 +65,20 @@ export class Live {
         done = !more;
       }
       if (grown && !done) await this.grown(true);
+      if (!this.paused) await this.grow();
     } catch (error) {
       this.say(error instanceof TypeError ? "mcp-tape view has ended" : error.message);
       if (error instanceof TypeError) return; // the server is gone
     }
     setTimeout(() => this.ask(), PAUSE);
+  }
+
+  // Once in a second, and less often where that takes long.
+  async grow() {
+    const before = performance.now();
+    if (before < (this.older ?? 0)) return;
+    await this.aged();
+    this.older = before + Math.max(SECOND, 10 * (performance.now() - before));
   }
 
   async save(rows) {

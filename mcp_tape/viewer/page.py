@@ -151,7 +151,8 @@ def _read(name: str) -> str:
 
 
 def align_calls(comparison: Comparison, numbers: SessionNumbers) -> dict[str, Any]:
-    """Return pairs of requests as `[session, seq, session, seq]`, and the pairs of each change by its fingerprint.
+    """Return pairs of requests as `[session, seq, session, seq]`, and by the fingerprint of each change its level, its
+    pairs and its tool.
 
     Pairs are in the order of the old recording, with null where there is no counterpart.
     """
@@ -163,9 +164,13 @@ def align_calls(comparison: Comparison, numbers: SessionNumbers) -> dict[str, An
     places = [(old and old[:2], new and new[:2]) for old, new in calls]
     known = {place: number for number, place in enumerate(places)}
     found = {change.fingerprint: [known[at] for at in change.places if at in known] for change in comparison.changes}
+    tools = {one.fingerprint: encodable(one.subject.name) for one in comparison.changes if one.subject.kind == "tool"}
     return {
         "pairs": [[*_on_page(numbers, 0, old), *_on_page(numbers, 1, new)] for old, new in places],
-        "changes": {change.fingerprint: [change.level, found[change.fingerprint]] for change in comparison.changes},
+        "changes": {
+            one.fingerprint: [one.level, found[one.fingerprint], tools.get(one.fingerprint)]
+            for one in comparison.changes
+        },
     }
 
 

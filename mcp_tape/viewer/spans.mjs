@@ -1,12 +1,6 @@
 // Positions in time: sessions beside or after each other, and calls as spans.
 
-import { NONE } from "./store.mjs";
-
-// Microseconds since 1970, by the clock of the recorder; NaN if unknown.
-export function started(text) {
-  const [, digits = ""] = /\.(\d+)/.exec(text ?? "") ?? [];
-  return Date.parse(text ?? "") * 1e3 + Number(digits.padEnd(6, "0").slice(3, 6));
-}
+import { NONE, started } from "./store.mjs";
 
 // When each session begins on the page. Overlapping sessions overlap here, and the time between others is cut out.
 // `lasted`: by session, in microseconds. Also returns the positions of the cuts.
@@ -71,6 +65,7 @@ export function layout(store, rows, timeOf, groupOf = () => 0) {
   const spans = {
     count: 0, row: new Int32Array(most), lane: new Uint8Array(most), group: new Uint8Array(most), start: new Float64Array(most),
     end: new Float64Array(most), deep: new Int32Array(most), under: new Int32Array(most).fill(NONE), bad: new Uint8Array(most),
+    waits: new Uint8Array(most), // whether its last request has no answer
     of: new Int32Array(store.columns.at.length).fill(NONE), // by row of a request, its span
   };
   const wrong = (row) => store.odd(row) || (mate[row] !== NONE && store.odd(mate[row]));
@@ -83,6 +78,7 @@ export function layout(store, rows, timeOf, groupOf = () => 0) {
     const one = first === NONE ? spans.count++ : first;
     if (asks) spans.of[row] = one;
     if (wrong(row)) spans.bad[one] = 1;
+    spans.waits[one] = asks && mate[row] === NONE && !store.ends.has(row) ? 1 : 0;
     const end = asks ? endOf(row) : timeOf(row);
     if (first !== NONE) {
       spans.end[one] = Math.max(spans.end[one], end);
@@ -91,7 +87,7 @@ export function layout(store, rows, timeOf, groupOf = () => 0) {
     [spans.row[one], spans.lane[one], spans.group[one], spans.start[one], spans.end[one]] = [row, lane, groupOf(session[row]), timeOf(row), end];
     if (lane === ASK_LANE && caller[row] !== NONE) spans.under[one] = spans.of[root[caller[row]]];
   }
-  for (const name of ["row", "lane", "group", "start", "end", "deep", "under", "bad"]) spans[name] = spans[name].slice(0, spans.count);
+  for (const name of ["row", "lane", "group", "start", "end", "deep", "under", "bad", "waits"]) spans[name] = spans[name].slice(0, spans.count);
   pack(spans);
   return spans;
 }

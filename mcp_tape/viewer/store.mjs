@@ -2,25 +2,34 @@
 // demand.
 
 import { byId } from "./text.mjs";
-import { Block, decoded, inflated, unpacked, utf8 } from "./packed.mjs";
+import { Block, decoded, inflated, unpacked, unpackedText } from "./packed.mjs";
+
+// Microseconds since 1970, by the clock of the recorder; NaN if unknown.
+export function started(text) {
+  const [, digits = ""] = /\.(\d+)/.exec(text ?? "") ?? [];
+  return Date.parse(text ?? "") * 1e3 + Number(digits.padEnd(6, "0").slice(3, 6));
+}
 
 export const FLAGS = { odd: 1, dim: 2, plumbing: 4, bytes: 8, redacted: 16 };
 export const NONE = -1; // in columns of rows and of words
+const BEFORE = 2; // rows of a call before its request: the events of its HTTP request
 const KEPT = 8 << 20; // characters in open blocks, which take a few times as much memory
 const CANCELLED = "notifications/cancelled", LISTEN = "subscriptions/listen";
-// Columns of numbers: they take a tenth of the memory of objects. The last four are rows: `mate`, of a request its answer
+const FEW = 32_767; // words: their numbers take two bytes, and four when there are more
+// Columns of numbers: they take a tenth of the memory of objects. The last five are rows: `mate`, of a request its answer
 // and of an answer its request; `caller`, the request in progress when the row arrived; `root`, the first request of a
-// call, by rounds or polls; `call`, the root of the call that the row belongs to.
+// call, by rounds or polls; `call`, the root of the call that the row belongs to; `last`, of a root the last row of its
+// call.
 const COLUMNS = {
-  session: Int32Array, seq: Int32Array, part: Int32Array, at: Float64Array, client: Uint8Array, kind: Int32Array, frame: Int32Array,
-  channel: Int32Array, method: Int32Array, name: Int32Array, id: Float64Array, status: Int32Array, took: Float64Array, size: Uint32Array,
-  what: Int32Array, flags: Uint8Array, mate: Int32Array, caller: Int32Array, root: Int32Array, call: Int32Array,
+  session: Int32Array, seq: Int32Array, part: Int32Array, at: Float64Array, client: Uint8Array, kind: Int16Array, frame: Int16Array,
+  channel: Int16Array, method: Int16Array, name: Int16Array, id: Float64Array, status: Int16Array, took: Float64Array, size: Uint32Array,
+  what: Int16Array, flags: Uint8Array, mate: Int32Array, caller: Int32Array, root: Int32Array, call: Int32Array, last: Int32Array,
 };
 
 // Rows are numbers: columns[name][row].
 export class Store {
   constructor() {
-    this.count = this.room = 0;
+    this.count = this.room = this.version = 0;
     this.sessions = new Map();
     this.words = [];
     this.columns = Object.fromEntries(Object.entries(COLUMNS).map(([name, kind]) => [name, new kind(0)]));
@@ -53,17 +62,22 @@ export class Store {
   expect(count) {
     if (count <= this.room) return;
     this.room = count;
-    for (const [name, kind] of Object.entries(COLUMNS)) {
-      const column = new kind(count);
-      column.set(this.columns[name].subarray(0, this.count));
-      this.columns[name] = column;
-    }
+    for (const name of Object.keys(COLUMNS)) this.renew(name, this.columns[name].constructor);
+  }
+
+  // Copy a column into another that has room, with numbers of this kind.
+  renew(name, kind) {
+    const column = new kind(this.room);
+    column.set(this.columns[name].subarray(0, this.count));
+    this.columns[name] = column;
   }
 
   add(index) {
+    this.version++;
     for (const name of ["files", "by", "filtered", "findings", "compared"]) this[name] = index[name] ?? this[name];
     for (const session of index.sessions) this.sessions.set(session.id, session);
     for (const word of index.words) this.words.push(word);
+    if (this.words.length > FEW) for (const [name, { constructor }] of Object.entries(this.columns)) if (constructor === Int16Array) this.renew(name, Int32Array);
     const first = this.count, { rows } = index;
     if (first + rows > this.room) this.expect(Math.max(first + rows, Math.ceil(this.room * 1.5)));
     const { columns } = this;
@@ -122,7 +136,7 @@ export class Store {
 
   // Find the rows that a row belongs to; numbers are distances to frames.
   relate(row, answers, exchange, span) {
-    const { session, seq, client, mate, caller, root, call } = this.columns;
+    const { session, seq, client, mate, caller, root, call, last } = this.columns;
     const number = session[row];
     const before = (distance) => (distance === distance ? this.rowOf(number, seq[row] - distance) : NONE);
     mate[row] = NONE;
@@ -133,7 +147,9 @@ export class Store {
     if (earlier !== NONE) this.later.has(root[row]) ? this.later.get(root[row]).push(row) : this.later.set(root[row], [row]);
     const kind = this.word("kind", row);
     if (answers === answers) this.pair(row, before(answers));
+    last[row] = row;
     this.join(row, number, kind, client[row] === 1);
+    if (call[row] !== NONE) last[call[row]] = row;
   }
 
   // Copy an answer's status and duration to its request.
@@ -239,6 +255,19 @@ export class Store {
     return (this.ends.has(row) ? at[this.ends.get(row)] : (this.lasted.get(session[row]) ?? 0)) - at[row];
   }
 
+  // Let sessions that go on last until now, by the clock of the browser; return whether a call waits in one of them.
+  age(now) {
+    let waits = false;
+    for (const { id, open, started_at: began } of this.sessions.values()) {
+      const until = now - started(began);
+      if (!open || !this.open.get(id)?.length || !(until > this.lasted.get(id))) continue;
+      this.lasted.set(id, until);
+      waits = true;
+    }
+    this.version += waits ? 1 : 0;
+    return waits;
+  }
+
   // The name of the file, or of several.
   get file() {
     if (this.compared) return [...new Set(this.files)].join(" → ");
@@ -258,11 +287,9 @@ export class Store {
   }
 
   // What belongs to a call besides its root: its other messages, and the stderr in between, in order.
-  parts(root) {
-    const { call, session } = this.columns;
-    const found = [];
-    for (const [first, last] of this.runs.get(session[root])) for (let row = Math.max(first, root - 2); row <= last; row++) if (call[row] === root && row !== root) found.push(row);
-    return found;
+  *parts(root) {
+    const { call, last } = this.columns;
+    for (let row = Math.max(0, root - BEFORE); row <= last[root]; row++) if (call[row] === root && row !== root) yield row;
   }
 
   blockOf(row) {
@@ -284,8 +311,7 @@ export class Store {
       return found.block ?? found.promise;
     }
     const entry = { block: null, promise: null };
-    entry.promise = Promise.resolve(this.read(number)).then(inflated).then((data) => {
-      const whole = utf8(data);
+    entry.promise = Promise.resolve(this.read(number)).then(unpackedText).then((whole) => {
       const first = this.starts[number];
       entry.block = new Block(whole, this, first, (this.starts[number + 1] ?? this.end) - first);
       this.size += whole.length;

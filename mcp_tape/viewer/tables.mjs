@@ -7,9 +7,11 @@ import { members, string, tree, isTree } from "./tree.mjs";
 const rank = (sorted, percent) => (sorted.length ? sorted[Math.max(0, Math.ceil((percent / 100) * sorted.length) - 1)] : null);
 const size = (text) => new TextEncoder().encode(text).length;
 
+const orders = new Map(); // by the table's name, as somebody chose it
+
 // A table that sorts on a click on a head. Columns: [title, value, shown].
-function table(caption, columns, rows, order, chosen) {
-  let [by, down] = order;
+function table(name, caption, columns, rows, order, chosen) {
+  let [by, down] = orders.get(name) ?? order;
   const box = el("div", { class: "table" });
   const draw = () => {
     const value = columns[by][1];
@@ -19,7 +21,7 @@ function table(caption, columns, rows, order, chosen) {
     });
     const heads = columns.map(([title], i) =>
       el("th", { scope: "col", class: rows.some((row) => typeof columns[i][1](row) === "number") && title !== "latency" ? "number" : null, "aria-sort": i === by ? (down ? "descending" : "ascending") : null },
-        el("button", { type: "button", onclick: () => ([by, down] = [i, i === by ? !down : true], draw()) }, title, i === by ? (down ? " ↓" : " ↑") : "")));
+        el("button", { type: "button", onclick: () => (orders.set(name, ([by, down] = [i, i === by ? !down : true])), draw()) }, title, i === by ? (down ? " ↓" : " ↑") : "")));
     const lines = sorted.map((row) => el("tr", { tabindex: 0, class: row.bad ? "odd" : "", onclick: () => chosen(row), onkeydown: (event) => event.key === "Enter" && chosen(row) },
       ...columns.map(([, get, show], i) => {
         const shown = show ? show(row) : (get(row) ?? "");
@@ -62,7 +64,7 @@ export async function tools(store, rows, choose) {
   const got = (name) => (group) => group[name];
   const amount = (name) => ["defined", "asked", "answered"].includes(name) && ((group) => (group[name] === null ? "" : bytes(group[name])));
   const took = (percent) => [(group) => rank(group.took, percent), (group) => duration(rank(group.took, percent))];
-  return table(`${groups.size.toLocaleString("en")} tools and methods of what is shown`, [
+  return table("tools", `${groups.size.toLocaleString("en")} tools and methods of what is shown`, [
     ["what", (group) => group.what, (group) => el("span", {}, group.client ? "→ " : "← ", group.what)],
     ["calls", got("calls")], ["errors", got("errors"), (group) => group.errors || "–"], ["open", got("unanswered"), (group) => group.unanswered || "–"],
     ["p50", ...took(50)], ["p95", ...took(95)], ["max", ...took(100)],
@@ -155,7 +157,7 @@ export function sessions(store, choose) {
   }
   const all = [...store.sessions.values()].map((session) => ({ ...session, ...(counts.get(session.id) ?? { messages: 0, odd: 0, until: 0 }), bad: (counts.get(session.id)?.odd ?? 0) > 0 }));
   const named = (...words) => harmless(words.filter(Boolean).join(" "));
-  return table(plural(all.length, "session"), [
+  return table("sessions", plural(all.length, "session"), [
     ["session", (one) => one.id, (one) => `${one.id}${one.label ? ` ${harmless(one.label)}` : ""}`],
     ...(store.files.length > 1 ? [["file", (one) => one.file, (one) => harmless(`${one.file} #${one.number}`)]] : []),
     ["started", (one) => one.started_at, (one) => harmless(one.started_at)],

@@ -9,6 +9,8 @@ const TOP = 18, GAP = 2, THIN = 11, RIGHT = 10; // pixels
 const [LOWEST, HIGHEST] = [3, 14]; // a bar
 const LEGIBLE = 11; // a bar with words in it
 const MAP = 34; // the minimap
+const [LEFT_OUT, FITS, BAD_LEFT_OUT, BAD] = [0, 1, 2, 3]; // passes of painting
+const MOST_HIGH = 6; // lanes that are as high as words, among lower ones
 const CLOSEST = 20; // microseconds that the window shows at least
 
 export class Waterfall {
@@ -54,46 +56,50 @@ export class Waterfall {
   // The top of each span: lanes of calls as high as fits, and deeper ones where calls nest.
   place() {
     if (!this.spans) return;
-    const { count, lane, group, deep, under } = this.spans;
+    const { count, lane, group, deep, under, waits } = this.spans;
     const nests = new Map(); // by call, the requests of the server below each other
     for (let one = 0; one < count; one++) if (under[one] !== NONE) nests.set(under[one], Math.max(nests.get(under[one]) ?? 0, deep[one] + 1));
-    const bands = this.groups.names.map(() => LANES.map(() => [])); // by group and lane, for each depth the nested ones
+    const bands = this.groups.names.map(() => LANES.map(() => [])); // by group and lane, each depth
     for (let one = 0; one < count; one++) {
       if (under[one] !== NONE) continue;
-      const band = bands[group[one]][lane[one]];
-      band[deep[one]] = Math.max(band[deep[one]] ?? 0, nests.get(one) ?? 0);
+      const at = (bands[group[one]][lane[one]][deep[one]] ??= { nested: 0, waits: false });
+      at.nested = Math.max(at.nested, nests.get(one) ?? 0);
+      at.waits ||= waits[one] === 1;
     }
     const thick = (at) => at <= ASK_LANE;
-    const lanes = bands.flatMap((of) => of.flatMap((band, at) => (thick(at) ? band : []))).reduce((sum, nested) => sum + 1 + nested * 0.7, 0);
+    const lanes = bands.flatMap((of) => of.filter((_, at) => thick(at)).flat());
+    // Calls without an answer have words, unless that leaves too little to the others.
+    const high = lanes.filter((one) => one.waits).length <= MOST_HIGH ? lanes.filter((one) => one.waits) : [];
     const fixed = TOP + 6 + bands.flatMap((of) => of.filter((band, at) => !thick(at) && band.length)).length * THIN + 4 * bands.length;
     const most = Math.max(120, Math.min(420, innerHeight * 0.36));
-    this.bar = Math.max(LOWEST, Math.min(HIGHEST, Math.floor((most - fixed) / Math.max(1, lanes)) - GAP));
+    const rest = lanes.reduce((sum, one) => sum + (high.includes(one) ? 0 : 1) + one.nested * 0.7, 0);
+    this.bar = Math.max(LOWEST, Math.min(HIGHEST, Math.floor((most - fixed - high.length * (HIGHEST + GAP)) / Math.max(1, rest)) - GAP));
     this.nested = Math.max(2, Math.round(this.bar * 0.7));
+    const talls = new Map(lanes.map((one) => [one, high.includes(one) ? HIGHEST : this.bar]));
     this.labels = [];
     let top = TOP + 2;
     const tops = bands.map((of, number) => of.map((band, at) => {
       if (!band.length) return [];
       this.labels.push([top, number === 0 && this.groups.names.length === 1 || at ? LANES[at] : this.groups.names[number]]);
-      const found = Array.from(band, (nested) => {
+      const found = band.map((one) => {
         const here = top;
-        top += thick(at) ? this.bar + GAP + (nested ?? 0) * (this.nested + 1) : 0;
+        top += thick(at) ? talls.get(one) + GAP + one.nested * (this.nested + 1) : 0;
         return here;
       });
       top += thick(at) ? 2 : THIN;
       return found;
     }));
-    this.tops = new Float32Array(count);
+    [this.tops, this.talls] = [new Float32Array(count), new Uint8Array(count)];
     for (let one = 0; one < count; one++) {
       const call = under[one];
-      this.tops[one] = call === NONE ? tops[group[one]][lane[one]][deep[one]] : tops[group[call]][lane[call]][deep[call]] + this.bar + 1 + deep[one] * (this.nested + 1);
+      if (call === NONE) {
+        this.tops[one] = tops[group[one]][lane[one]][deep[one]];
+        this.talls[one] = thick(lane[one]) ? talls.get(bands[group[one]][lane[one]][deep[one]]) : THIN - 5;
+      } else [this.tops[one], this.talls[one]] = [this.tops[call] + this.talls[call] + 1 + deep[one] * (this.nested + 1), this.nested];
     }
     this.height = Math.max(top + 2, TOP + 20);
     this.box.style.height = `${Math.min(this.height, Math.max(most, fixed))}px`;
     byId("lanes-tall").style.height = `${this.height}px`;
-  }
-
-  tall(one) {
-    return this.spans.under[one] !== NONE ? this.nested : this.spans.lane[one] <= ASK_LANE ? this.bar : THIN - 5;
   }
 
   timeOf(row) {
@@ -128,7 +134,7 @@ export class Waterfall {
     if (one === NONE || !this.tops) return;
     const top = this.tops[one], { scrollTop, clientHeight } = this.box;
     if (top - TOP < scrollTop) this.box.scrollTop = top - TOP - 2;
-    else if (top + this.bar + 2 > scrollTop + clientHeight) this.box.scrollTop = top + this.bar + 4 - clientHeight;
+    else if (top + this.talls[one] + 2 > scrollTop + clientHeight) this.box.scrollTop = top + this.talls[one] + 4 - clientHeight;
   }
 
   point(row) {
@@ -196,11 +202,10 @@ export class Waterfall {
 
   // The colour of a span: of an error, of a call that waits, of a call, of a server's request, of a point.
   kind(one) {
-    const { bad, lane, row, under } = this.spans;
+    const { bad, lane, row, under, waits } = this.spans;
     if (bad[one]) return "red";
-    const { mate } = this.store.columns;
     if (lane[one] > ASK_LANE) return "soft";
-    if (mate[row[one]] === NONE && this.store.isOpen(row[one])) return "amber";
+    if (waits[one] && this.store.isOpen(row[one])) return "amber";
     return lane[one] === ASK_LANE || under[one] !== NONE ? "ask" : "call";
   }
 
@@ -213,25 +218,31 @@ export class Waterfall {
     return spans.lane[one] > ASK_LANE ? matches[row] === 1 : store.work(row).some(fits);
   }
 
+  // What is painted after what: the filter's rest first, errors last, so that nothing hides them.
+  get passes() {
+    return this.matches ? [LEFT_OUT, FITS, BAD_LEFT_OUT, BAD] : [FITS, BAD];
+  }
+
+  isIn(pass, one) {
+    if (this.spans.bad[one] !== (pass >= BAD_LEFT_OUT ? 1 : 0)) return false;
+    return !this.matches || this.isMatch(one) === (pass === FITS || pass === BAD);
+  }
+
   bars(pen, colour, scrolled, height) {
     const { spans, tops, from, to } = this;
     const last = new Map(); // by top and pass, the pixel that is painted
     const [chosen, pointed] = [this.spanOf(this.selected), this.spanOf(this.under)];
-    // What the filter leaves out first, errors last: nothing hides them.
-    for (let pass = 0; pass < 3; pass++) {
+    for (const pass of this.passes) {
       last.clear();
       for (let one = 0; one < spans.count; one++) {
         const start = spans.start[one], end = spans.end[one], top = tops[one];
         if (end < from || start > to || top > scrolled + height || top + HIGHEST < scrolled) continue;
-        if ((spans.bad[one] ? 2 : 1) !== pass && pass) continue;
-        const match = this.matches === null || this.isMatch(one);
-        if (pass === 0 && (match || spans.bad[one])) continue;
-        if (pass === 1 && !match) continue;
-        const left = Math.max(this.x(start), this.left - 4), right = Math.min(this.x(end), this.width + 4);
+        if (!this.isIn(pass, one)) continue;
+        const left = Math.round(Math.max(this.x(start), this.left - 4)), right = Math.round(Math.min(this.x(end), this.width + 4)); // whole pixels are sharp
         if (right - (last.get(top) ?? -9) < 0.5) continue; // too narrow to see
         last.set(top, right);
-        const wide = Math.max(spans.lane[one] > ASK_LANE ? 2 : 3, right - left), tall = this.tall(one), key = this.kind(one);
-        pen.fillStyle = colour(pass === 0 ? "--line" : !match ? "--rosy" : `--${key}`);
+        const wide = Math.max(spans.lane[one] > ASK_LANE ? 2 : 3, right - left), tall = this.talls[one];
+        pen.fillStyle = colour(pass === LEFT_OUT ? "--line" : pass === BAD_LEFT_OUT ? "--rosy" : `--${this.kind(one)}`);
         pen.fillRect(left, top, wide, tall);
         if (pass && spans.lane[one] <= ASK_LANE) this.rounds(pen, one, left, top, tall, colour);
         if (pass && tall >= LEGIBLE && wide > 30) this.words(pen, one, left, top, wide, tall, colour);
@@ -242,7 +253,7 @@ export class Waterfall {
       pen.strokeStyle = colour(name);
       pen.lineWidth = 2;
       const [left, right] = [this.x(spans.start[one]), this.x(spans.end[one])];
-      pen.strokeRect(left - 1.5, tops[one] - 1.5, Math.max(3, right - left) + 3, this.tall(one) + 3);
+      pen.strokeRect(left - 1.5, tops[one] - 1.5, Math.max(3, right - left) + 3, this.talls[one] + 3);
     }
   }
 
@@ -263,16 +274,20 @@ export class Waterfall {
     pen.globalAlpha = 1;
   }
 
-  // The name of a call in its bar; of one without an answer, its age.
+  // The name of a call in its bar; of one without an answer, its age at the end.
   words(pen, one, left, top, wide, tall, colour) {
     const { store, spans } = this;
-    const row = spans.row[one];
+    const row = spans.row[one], middle = top + tall / 2 + 0.5;
     const from = Math.max(left, this.left), room = Math.min(left + wide, this.width) - from - 8;
-    const waits = store.columns.mate[row] === NONE && !store.ends.has(row);
-    const age = waits ? `${store.isOpen(row) ? "waits" : "no answer"} ${duration(spans.end[one] - spans.start[one])}` : "";
+    if (room < 16) return;
     pen.fillStyle = colour("--bar-ink");
+    const long = duration(spans.end[one] - spans.start[one]);
+    const ages = spans.waits[one] ? [`${store.isOpen(row) ? "waits" : "no answer"} ${long}`, long] : [];
+    const age = ages.find((text) => pen.measureText(text).width <= room) ?? "";
+    const used = age ? pen.measureText(age).width + 8 : 0;
+    if (age) pen.fillText(age, from + 4 + room - used + 8, middle);
     const name = store.word("name", row) ?? store.word("method", row) ?? "";
-    if (room > 16) pen.fillText(cut(pen, harmless([name, age].filter(Boolean).join("  ")), room), from + 4, top + tall / 2 + 0.5);
+    if (room - used > 16) pen.fillText(cut(pen, harmless(name), room - used), from + 4, middle);
   }
 
   axis(pen, height, colour) {
@@ -321,27 +336,29 @@ export class Waterfall {
     const [pen, colour] = this.pen(map, this.mapWidth, MAP);
     const y = (one) => 3 + ((tops[one] - TOP) / Math.max(1, this.height - TOP)) * (MAP - 8);
     const last = new Map();
-    for (let pass = 0; pass < 3; pass++) {
-      if (pass === 2 && this.range) this.paintWindow(pen, colour);
+    for (const pass of this.passes) {
+      if (pass === this.passes.find((one) => one >= BAD_LEFT_OUT)) this.paintMarks(pen, colour); // below errors
       last.clear();
       for (let one = 0; one < spans.count; one++) {
-        if ((pass === 2) !== (spans.bad[one] === 1)) continue;
-        const left = this.mapX(spans.start[one]), right = Math.max(left + 2, this.mapX(spans.end[one]));
+        if (!this.isIn(pass, one)) continue;
+        const left = Math.round(this.mapX(spans.start[one])), right = Math.max(left + 2, Math.round(this.mapX(spans.end[one])));
         const top = Math.round(y(one)), before = last.get(top) ?? -9;
         if (right - before < 0.5) continue;
-        const match = this.matches === null || this.isMatch(one);
-        if (pass < 2 && match !== (pass === 1)) continue;
         last.set(top, right);
-        pen.fillStyle = colour(pass === 0 ? "--line" : !match ? "--rosy" : pass === 2 ? "--red" : this.matches ? "--amber" : `--${this.kind(one)}`);
-        pen.fillRect(Math.max(left, before), top, right - Math.max(left, before), pass === 2 ? 3 : 2);
+        pen.fillStyle = colour(pass === LEFT_OUT ? "--line" : pass === BAD_LEFT_OUT ? "--rosy" : pass === BAD ? "--red" : this.matches ? "--amber" : `--${this.kind(one)}`);
+        pen.fillRect(Math.max(left, before), top, right - Math.max(left, before), pass >= BAD_LEFT_OUT ? 3 : 2);
       }
     }
+  }
+
+  // The part that is shown, the ruler's marks, and the selected row.
+  paintMarks(pen, colour) {
+    if (this.range) this.paintWindow(pen, colour);
     pen.fillStyle = colour("--accent");
     for (const time of this.marks) pen.fillRect(this.mapX(time), 0, 1, MAP);
-    if (this.selected !== null && this.selected < this.store.count) {
-      pen.fillStyle = colour("--ink");
-      pen.fillRect(this.mapX(this.timeOf(this.selected)) - 0.5, 0, 1.5, MAP);
-    }
+    if (this.selected === null || this.selected >= this.store.count) return;
+    pen.fillStyle = colour("--ink");
+    pen.fillRect(this.mapX(this.timeOf(this.selected)) - 0.5, 0, 1.5, MAP);
   }
 
   paintWindow(pen, colour) {
@@ -458,7 +475,7 @@ export class Waterfall {
     const level = y + this.box.scrollTop;
     let best = null, near = 6;
     for (let one = 0; one < spans.count; one++) {
-      if (level < tops[one] - 1 || level > tops[one] + this.tall(one) + 1) continue;
+      if (level < tops[one] - 1 || level > tops[one] + this.talls[one] + 1) continue;
       const left = this.x(spans.start[one]), right = Math.max(left + 3, this.x(spans.end[one]));
       const far = (x < left ? left - x : x > right ? x - right : 0) - (spans.bad[one] ? 0.5 : 0);
       if (far < near) [best, near] = [spans.row[one], far];

@@ -1,4 +1,4 @@
-"""MCP Apps: pages that servers give to hosts. Apart from `protocol`, as nothing that starts needs it.
+"""MCP Apps: pages that servers give to hosts. Separate from `protocol`, because start-up does not need it.
 
 https://github.com/modelcontextprotocol/ext-apps/blob/main/specification/2026-01-26/apps.mdx
 """
@@ -12,7 +12,7 @@ from .protocol import META, member
 EXTENSION = META + "ui"  # below `extensions` of the capabilities
 PAGE_TYPE = "text/html;profile=mcp-app"
 SCHEME = "ui://"  # of the URIs of pages
-MODEL, APP = "model", "app"  # who may see a tool
+MODEL, APP = "model", "app"  # values of `visibility`
 
 
 def ui_of(item: Any) -> dict[str, Any]:
@@ -21,8 +21,15 @@ def ui_of(item: Any) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
+def listed_ui(result: Any) -> dict[str, dict[str, Any]]:
+    """`_meta.ui` of listed resources by URI: it counts for pages without their own."""
+    listed = member(result, "resources")
+    items = listed if isinstance(listed, list) else []
+    return {str(member(item, "uri")): ui for item in items if (ui := ui_of(item))}
+
+
 def visibility_of(tool: Any) -> frozenset[str]:
-    """Who sees a tool: the model and the pages, unless it says otherwise."""
+    """The readers of a tool: by default the model and the pages."""
     given = ui_of(tool).get("visibility")
     return frozenset(map(str, given)) if isinstance(given, list) else frozenset({MODEL, APP})
 

@@ -67,7 +67,7 @@ class Message(NamedTuple):
 class LedgerEntry(NamedTuple):
     """A message, and the facts that its place on the tape implies (see ledger.py). Other messages are given by number.
 
-    `answers`: the request that this one answers. Each message of a batch has its own number (see `Numbers`).
+    `answers`: the request that this one answers. Each message of a batch has its own number (see `FrameNumbers`).
     `exchange`: the client frame whose request opened the exchange. `cue`: the client frame that a replay waits for
     before it sends this message; 0 for none.
     """

@@ -1,4 +1,4 @@
-"""The only file that knows MCP: methods, revisions, headers, list kinds, what identifies a call, what stays opaque.
+"""The words of MCP: methods, revisions, headers, list kinds, what identifies a call, what stays opaque.
 
 No method has to be known: messages are classified by shape alone (frames.py).
 
@@ -147,7 +147,7 @@ def call_title(method: str, name: str | None) -> str:
 
 
 def is_addressed(method: str) -> bool:
-    """True for requests to one of several tools or prompts: an answer of another one is no answer."""
+    """True for requests to one of several tools or prompts: the answer of another one does not count."""
     return _NAMED_BY.get(method) == "name"
 
 
@@ -306,9 +306,9 @@ def client_capabilities(method: str, params: Any) -> dict[str, Any] | None:
 
 
 def unattended_answer(method: str | None, capabilities: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """What a client with nobody at it answers to a request of its server: a member of the response, and its value.
+    """The answer of an unattended client to a server's request: a member of the response, and its value.
 
-    What the client has declared is declined in the form that the specification gives for it.
+    Requests that the client's capabilities cover are declined in the form that the specification gives.
     https://modelcontextprotocol.io/specification/2025-11-25/client
     """
     own: dict[str | None, tuple[str, str, dict[str, Any]]] = {

@@ -46,8 +46,8 @@ def test_a_cursor_that_was_never_given_is_refused(cursor: str) -> None:
         number(cursor)
 
 
-def test_a_cursor_behind_the_end_is_refused() -> None:
-    with pytest.raises(ToolError, match="behind the end"):
+def test_a_cursor_beyond_the_end_is_refused() -> None:
+    with pytest.raises(ToolError, match="beyond the end"):
         window(["text"], 5)
     assert window(["text"], 4) == ""
 
@@ -80,7 +80,7 @@ def test_no_items_say_so() -> None:
     )
 
 
-def test_what_nobody_sees_is_shown() -> None:
+def test_invisible_characters_are_shown() -> None:
     hidden = "a\u202eb\U000e0041\ud800"
     found = page("things", [Item(hidden, {"said": [hidden]}, "1")], hidden, "")
     assert found.structured is not None

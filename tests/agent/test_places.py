@@ -101,7 +101,7 @@ def test_without_a_name_there_must_be_only_one(shelf: Path) -> None:
         ReadableCassettes([str(shelf / "nothing")]).path_of(None)
 
 
-def test_what_is_inside_and_no_cassette_is_told_apart(shelf: Path) -> None:
+def test_a_file_inside_that_is_not_a_cassette_gets_its_own_error(shelf: Path) -> None:
     places = ReadableCassettes([str(shelf / "in")])
     with pytest.raises(ToolError, match=r"there is no cassette .*none\.db; list_cassettes"):
         places.path_of(str(shelf / "in" / "none.db"))

@@ -159,7 +159,7 @@ def test_sessions_are_resources(tmp_path: Path, mode: str) -> None:
     with_client(work, mode=mode, cwd=project(tmp_path))
 
 
-def test_without_places_outside_of_a_project_it_reads_what_record_keeps(
+def test_outside_a_project_it_reads_the_recordings_in_the_data_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = tmp_path / "data" / "mcp-tape" / "cassettes"
@@ -180,7 +180,7 @@ def test_without_places_outside_of_a_project_it_reads_what_record_keeps(
 
 @pytest.mark.slow(quick=1)
 @pytest.mark.parametrize("sql", [ENDLESS, AT_WORK])
-def test_a_call_that_takes_too_long_is_stopped_and_others_are_answered_meanwhile(sql: str) -> None:
+def test_a_call_that_takes_too_long_is_stopped_while_others_are_answered(sql: str) -> None:
     from mcp import Client
 
     from mcp_tape.agent.sdk_server import build
@@ -226,7 +226,7 @@ def test_a_signal_ends_it_at_once(number: signal.Signals) -> None:
         assert process.wait(WAIT) == -number
 
 
-def test_what_is_no_message_does_not_end_it() -> None:
+def test_an_invalid_message_does_not_end_it() -> None:
     with started(server(path_of("demo"))) as process:
         assert process.stdin is not None and process.stdout is not None
         send(process.stdin, b"nonsense\n[1,\n\xff\n" + HELLO + asked(id=9, method="ping"))

@@ -104,7 +104,7 @@ def test_figures_are_those_of_stats(path: Path) -> None:
 
 
 @pytest.mark.parametrize("filter", ["status:error", "kind:request tool:*", "-from:client", "session:1..9", "Bern"])
-def test_a_filter_keeps_what_it_keeps_in_show(filter: str) -> None:  # noqa: A002
+def test_a_filter_keeps_the_same_messages_as_in_show(filter: str) -> None:  # noqa: A002
     for path in GOLDEN:
         done = invoke("show", path, "--filter", filter, "--json")
         shown = [json.loads(line)["seq"] for line in done.stdout.splitlines()]
@@ -112,7 +112,7 @@ def test_a_filter_keeps_what_it_keeps_in_show(filter: str) -> None:  # noqa: A00
 
 
 @pytest.mark.parametrize(("name", "words"), [("demo", "Bern"), ("everything", "echo mess*"), ("git", "commit")])
-def test_search_finds_what_the_command_finds(name: str, words: str) -> None:
+def test_search_finds_the_same_as_the_command(name: str, words: str) -> None:
     found = all_values("search", "messages", path_of(name), words=words)
     assert [(one["session"], one["seq"]) for one in found] == [
         (one["session"], one["seq"]) for one in objects("search", path_of(name), words)
@@ -142,6 +142,7 @@ def test_without_a_file_search_and_stats_read_all_cassettes(tmp_path: Path) -> N
             answer(tool, tmp_path, **arguments, session=1)
 
 
+@pytest.mark.slow
 def test_cassettes_that_are_not_read_count_for_the_room_of_an_answer(tmp_path: Path, huge: Path) -> None:
     """Cassettes before and after the point where the answer is full."""
     place = tmp_path.joinpath(*["d" * 100] * 3)
@@ -154,6 +155,7 @@ def test_cassettes_that_are_not_read_count_for_the_room_of_an_answer(tmp_path: P
     assert len(all_values("stats", "calls", place)) == len(objects("stats", place / "a.db"))
 
 
+@pytest.mark.slow
 def test_the_pages_of_a_search_on_several_cassettes_go_on_where_the_last_one_ended(tmp_path: Path, huge: Path) -> None:
     for name in ("a.db", "b.db"):
         shutil.copy(huge, tmp_path / name)
@@ -171,6 +173,7 @@ def test_diff_is_that_of_the_command() -> None:
     assert json.loads("".join(map(text_of, found))) == json.loads(surface)
 
 
+@pytest.mark.slow
 def test_query_gives_the_rows_of_the_command() -> None:
     sql = "SELECT seq, tool, error, arguments FROM tool_calls WHERE tool <> :t"
     (shown,) = objects("query", path_of("demo"), sql, "-p", "t", "forecast")
@@ -195,6 +198,7 @@ def test_a_session_that_is_not_there_is_named_and_a_frame_too() -> None:
         ("query", {"sql": "SELECT :a"}, 'Give it in "params".'),
     ],
 )
+@pytest.mark.slow
 def test_an_error_names_tools_and_no_commands_of_a_shell(tool: str, arguments: dict[str, Any], told: str) -> None:
     with pytest.raises(TapeError) as caught:
         answer(tool, path_of("demo"), **arguments)
@@ -214,7 +218,7 @@ def test_an_error_names_tools_and_no_commands_of_a_shell(tool: str, arguments: d
         ("query", {"sql": "SELECT 1; SELECT 2"}, "more than one statement"),
     ],
 )
-def test_what_a_model_gets_wrong_it_can_put_right(tool: str, arguments: dict[str, Any], said: str) -> None:
+def test_a_model_can_correct_its_errors(tool: str, arguments: dict[str, Any], said: str) -> None:
     with pytest.raises((ToolError, QueryError, SearchError)) as caught:
         answer(tool, path_of("demo"), **arguments)
     assert said in str(caught.value)
@@ -224,6 +228,7 @@ def test_a_whole_number_may_be_written_with_a_point() -> None:
     assert answer("show_exchange", path_of("demo"), seq=6.0) == answer("show_exchange", path_of("demo"), seq=6)
 
 
+@pytest.mark.slow
 def test_a_query_can_only_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the rules of the command; `tests/cassette/query/test_sql.py` has the statements that they refuse."""
     monkeypatch.chdir(tmp_path)
@@ -235,6 +240,7 @@ def test_a_query_can_only_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert Path(tape).read_bytes() == before and [path.name for path in tmp_path.iterdir()] == ["demo.db"]
 
 
+@pytest.mark.slow
 def test_a_query_has_a_bound_of_memory() -> None:
     with pytest.raises(QueryError, match="more memory than it may use"):
         answer("query", path_of("demo"), sql="SELECT zeroblob(300000000) || ''")
@@ -300,12 +306,14 @@ def test_a_huge_query_goes_on_where_it_stopped_and_cuts_long_values_with_a_word(
         answer("query", huge, sql=f"SELECT {wide}")
 
 
+@pytest.mark.slow
 def test_more_stderr_than_is_read_is_not_left_out_silently(huge: Path) -> None:
     text = "".join(map(text_of, pages("show_exchange", huge, seq=2 * MANY + 3)))
     assert "line 999\n" in text and "line 1000\n" not in text
     assert text.endswith("[There is more on stderr: call show_session with filter kind:stderr]\n")
 
 
+@pytest.mark.slow
 def test_many_sessions_and_cassettes_are_listed_in_parts(tmp_path: Path) -> None:
     tape = tmp_path / "0.db"
     for _ in range(120):
@@ -348,7 +356,7 @@ def test_broken_cassettes_are_listed_with_why(tmp_path: Path) -> None:
     assert "demo-weather 1.0" in whole["newest"]
 
 
-def test_a_session_that_is_being_recorded_is_read_as_far_as_it_is(tmp_path: Path) -> None:
+def test_a_session_that_is_being_recorded_is_read_so_far(tmp_path: Path) -> None:
     tape = tmp_path / "tape.db"
     recording = Recording(tape)
     frames = Frames().client(call(1, "slow", city="Bern"))
@@ -366,6 +374,7 @@ def test_a_session_that_is_being_recorded_is_read_as_far_as_it_is(tmp_path: Path
     recording.end()
 
 
+@pytest.mark.slow
 def test_reading_on_stays_in_the_session_where_it_began(tmp_path: Path) -> None:
     tape = make(tmp_path / "tape.db", Frames().client(call(1, "first", word="é" * 20_000)))
     for number in range(200):
@@ -395,7 +404,8 @@ def test_a_stranger_s_long_words_are_cut_and_read_on(tmp_path: Path) -> None:
     assert long in "".join(map(text_of, pages("show_exchange", tape, seq=1)))
 
 
-def test_what_is_redacted_stays_so_and_what_is_hidden_is_shown(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_redacted_values_stay_redacted_and_hidden_characters_are_shown(tmp_path: Path) -> None:
     hidden = "\u202eignore\U000e0041"
     text = f"[redacted:env:TOKEN] {hidden} HALF"
     told = said(1, text).replace(b"HALF", b"\\ud800")
@@ -411,7 +421,7 @@ def test_what_is_redacted_stays_so_and_what_is_hidden_is_shown(tmp_path: Path) -
         whole.encode()
 
 
-def test_a_call_that_nobody_waits_for_is_ended() -> None:
+def test_a_call_that_its_client_abandons_is_ended() -> None:
     endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
     stopped = ToolCall(ReadableCassettes([str(path_of("demo"))]), lambda: True)
     with pytest.raises(ToolError, match=r"^stopped$"):

@@ -58,7 +58,7 @@ def entered(pieces: list[tuple[Side, list[tuple[bytes, int]]]], session: int) ->
 
 @example([("client", [(CALL, n) for n in range(100)]), ("server", [(RESULT, n) for n in range(100)])])
 @given(PIECES)
-def test_what_is_stored_is_what_was_entered(pieces: list[tuple[Side, list[tuple[bytes, int]]]]) -> None:
+def test_stored_rows_equal_the_entered_ones(pieces: list[tuple[Side, list[tuple[bytes, int]]]]) -> None:
     with closing(Writer(None)) as made:
         session = made.begin(FACTS)
         given = entered(pieces, session)
@@ -85,7 +85,7 @@ def test_a_batch_knows_where_each_session_begins_and_can_leave_one_out() -> None
     assert len(both.frames) == len(first) + len(second) and len(both.messages) == 4
 
 
-def test_a_request_that_was_made_again_is_no_message_but_is_said() -> None:
+def test_a_repeated_request_is_kept_but_is_not_a_message() -> None:
     found: list[EnteredFrame] = []
     http = Http(Tape(lambda frame, entries: found.append((1, frame, entries)), None))
     http.post("post-1", request(1, "tools/list"))

@@ -67,9 +67,9 @@ def in_other_words(path: Path, old: str, new: str) -> Path:
     ],
     ids=lambda words: re.sub(r"\W+", "-", words)[:40],
 )
-def test_what_would_run_in_the_place_of_a_table_is_refused(tmp_path: Path, old: str, new: str) -> None:
+def test_expressions_in_place_of_a_table_are_refused(tmp_path: Path, old: str, new: str) -> None:
     path = in_other_words(tmp_path / "tape.db", old, new)
-    with pytest.raises(CassetteError, match=r"was left alone: its (table|index) \w+ is not as a cassette has it"):
+    with pytest.raises(CassetteError, match=r"was left alone: its (table|index) \w+ differs from a cassette's"):
         Cassette(path)
 
 
@@ -77,32 +77,32 @@ def test_what_would_run_in_the_place_of_a_table_is_refused(tmp_path: Path, old: 
 def test_a_virtual_table_in_the_place_of_one_is_refused(tmp_path: Path, module: str) -> None:
     path = demo(tmp_path)
     alter(path, "ALTER TABLE facts RENAME TO other", f"CREATE VIRTUAL TABLE facts USING {module}")
-    with pytest.raises(CassetteError, match=r"its table \w+ is not as a cassette has it"):
+    with pytest.raises(CassetteError, match=r"its table \w+ differs from a cassette's"):
         Cassette(path)
 
 
 @pytest.mark.parametrize(
     "made", ["TRIGGER t AFTER INSERT ON facts BEGIN DELETE FROM facts; END", "INDEX t ON facts (-elapsed)"]
 )
-def test_what_is_called_a_view_but_is_none_is_refused(tmp_path: Path, made: str) -> None:
+def test_a_table_disguised_as_a_view_is_refused(tmp_path: Path, made: str) -> None:
     path = demo(tmp_path)
     alter(
         path, f"CREATE {made}", "PRAGMA writable_schema = ON", "UPDATE sqlite_master SET type = 'view' WHERE name = 't'"
     )
     # New versions of SQLite find the error themselves.
-    with pytest.raises(CassetteError, match=r"its view t is not as a cassette has it|malformed database schema \(t\)"):
+    with pytest.raises(CassetteError, match=r"its view t differs from a cassette's|malformed database schema \(t\)"):
         Cassette(path)
 
 
 @pytest.mark.parametrize(
     "sql", ["CREATE TRIGGER t AFTER INSERT ON facts BEGIN SELECT 1; END", "CREATE INDEX t ON facts (id)", "?"]
 )
-def test_what_a_statement_makes_counts_and_not_what_it_is_called(sql: str) -> None:
+def test_the_statement_counts_rather_than_its_type_column(sql: str) -> None:
     with contextlib.closing(sqlite3.connect(":memory:")) as db:
         db.executescript(SCHEMA)
         made = db.execute("SELECT type, name, sql FROM sqlite_master").fetchall()
         check(db, "tape.db", made)
-        with pytest.raises(CassetteError, match="its view t is not as a cassette has it"):
+        with pytest.raises(CassetteError, match="its view t differs from a cassette's"):
             check(db, "tape.db", [*made, ("view", "t", sql)])
 
 
@@ -153,7 +153,7 @@ def renamed(path: Path) -> None:
 @pytest.mark.parametrize(
     "change", [a_table, a_column, a_text_index, a_view, indices, statistics, written_anew, transformed, renamed]
 )
-def test_what_others_add_or_write_anew_is_left_to_them(tmp_path: Path, change: Callable[[Path], None]) -> None:
+def test_tables_that_others_add_or_rewrite_are_accepted(tmp_path: Path, change: Callable[[Path], None]) -> None:
     path = demo(tmp_path)
     before = invoke("show", path).stdout
     change(path)
@@ -167,7 +167,7 @@ def test_columns_of_others_are_no_obstacle_to_recording(tmp_path: Path) -> None:
     assert invoke("show", path, "--session", "2").stdout.count("ping") == 1
 
 
-def test_what_was_recovered_is_a_cassette_again(tmp_path: Path) -> None:
+def test_a_recovered_file_is_a_cassette_again(tmp_path: Path) -> None:
     if not shutil.which("sqlite3"):
         pytest.skip("the sqlite3 shell is not there")
     done = subprocess.run(["sqlite3", DEMO, ".recover"], capture_output=True, timeout=WAIT)

@@ -89,7 +89,7 @@ def files(place: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("header", ["rollback", "wal"])
-def test_a_journal_that_was_left_is_rolled_back_by_whoever_reads_next(tape: Path, header: str) -> None:
+def test_the_next_reader_rolls_back_a_leftover_journal(tape: Path, header: str) -> None:
     before = tape.read_bytes()
     interrupt(tape, "CREATE TABLE new (x)", CHANGE)
     if header == "wal":  # a kill while switching to WAL leaves both
@@ -106,14 +106,14 @@ COMMANDS = [
 
 @pytest.mark.slow(quick=3)
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
-def test_every_command_opens_what_a_killed_one_left(tape: Path, command: list[str]) -> None:
+def test_every_command_opens_the_leftovers_of_a_killed_one(tape: Path, command: list[str]) -> None:
     interrupt(tape, CHANGE)
     with suppress(SystemExit):
         cli([command[0], str(tape), *command[1:]], standalone_mode=False)
     assert not Path(f"{tape}-journal").exists()
 
 
-def test_replay_opens_what_a_killed_edit_left(tape: Path) -> None:
+def test_replay_opens_the_leftovers_of_a_killed_edit(tape: Path) -> None:
     interrupt(tape, CHANGE)
     done = run([*MCP_TAPE, "replay", str(tape)], (ASKED % 7).encode() + b"\n")
     assert (done.returncode, done.stdout) == (0, (TOLD % 7).encode() + b"\n")
@@ -127,7 +127,7 @@ def public() -> Iterator[Path]:
         yield Path(place)
 
 
-def test_where_nobody_may_write_the_journal_is_rolled_back_in_a_copy(made: Path, public: Path) -> None:
+def test_without_write_permission_the_journal_is_rolled_back_in_a_copy(made: Path, public: Path) -> None:
     tape = Path(shutil.copy(made, public))
     interrupt(tape, CHANGE)
     before = files(public)
@@ -284,7 +284,7 @@ def test_a_super_journal_that_lists_more_than_ours_ever_do_is_refused(tape: Path
 @pytest.mark.parametrize("ending", ["-journal", "-wal", "-shm"])
 @pytest.mark.parametrize("make", [os.link, os.symlink, lambda _, name: os.mkfifo(name)], ids=["hard", "soft", "pipe"])
 @pytest.mark.parametrize("header", ["rollback", "wal"])
-def test_what_lies_beside_a_cassette_may_not_be_another_file(
+def test_files_beside_a_cassette_may_not_lead_to_others(
     tape: Path, tmp_path: Path, ending: str, make: Callable[[Path, str], None], header: str
 ) -> None:
     mine = tmp_path / "mine.py"

@@ -44,7 +44,7 @@ def numbers(db: sqlite3.Connection, **bounds: Any) -> list[list[int]]:
     return [[n for n, _ in page] for page in pages(db, NUMBERS, (), KEY, tuple, **bounds)]
 
 
-def test_pages_have_at_most_so_many_rows(db: sqlite3.Connection) -> None:
+def test_a_page_has_a_maximum_of_rows(db: sqlite3.Connection) -> None:
     fill(db, *((n,) for n in range(7)))
     assert numbers(db, most=3) == [[0, 1, 2], [3, 4, 5], [6]]
     assert numbers(db, most=3, first=1) == [[0], [1, 2, 3], [4, 5, 6]]
@@ -64,7 +64,7 @@ def test_no_rows_are_no_page(db: sqlite3.Connection) -> None:
     assert numbers(db) == []
 
 
-def test_pages_end_after_so_many_bytes(db: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_has_a_maximum_of_bytes(db: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(paging, "_PAGE_BYTES", 10)
     texts = "a" * 4, b"b" * 4, "c" * 4, None, 5, "d" * 100, "e"
     fill(db, *((n, 0, text) for n, text in enumerate(texts)))
@@ -131,7 +131,7 @@ class Pair(NamedTuple):
 # Cassettes ----------------------------------------------------------------------------------------------
 
 
-def test_frames_recorded_meanwhile_are_read_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_frames_recorded_between_pages_are_read_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(paging, "_PAGE_BYTES", 1)
     writer = Writer(str(tmp_path / "tape.db"))
     session = writer.begin(FACTS | {"started_at": "2026-01-02T03:04:05Z"})
@@ -148,7 +148,7 @@ def test_frames_recorded_meanwhile_are_read_too(tmp_path: Path, monkeypatch: pyt
 def test_errors_of_pages_are_those_of_the_cassette(tmp_path: Path) -> None:
     path = make(tmp_path / "tape.db", Frames().client(call(1, "add")))
     with Cassette(path) as cassette:
-        with pytest.raises(CassetteError, match=r"cannot read .*: one of its rows holds what does not belong there$"):
+        with pytest.raises(CassetteError, match=r"cannot read .*: one of its rows has an invalid value$"):
             list(cassette.pages("SELECT seq, seq FROM frames WHERE 1", (), {"seq": 0}, row_maker(Pair)))
         with pytest.raises(CassetteError, match="out of order; if it is damaged, try"):
             list(cassette.pages("SELECT 'x' FROM frames WHERE 1", (), {"seq": 0}, tuple))

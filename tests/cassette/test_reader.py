@@ -132,7 +132,7 @@ def refused(command: str, tape: Path, *more: str) -> str:
 @pytest.mark.slow(quick=2)
 @pytest.mark.parametrize("command", READERS)
 @pytest.mark.parametrize("spoil", HINTS, ids=lambda spoil: spoil.__name__)
-def test_what_cannot_be_read_is_exit_code_3_with_a_reason(
+def test_an_unreadable_file_is_exit_code_3_with_a_reason(
     whole: Path, tmp_path: Path, spoil: Callable[[Path], None], command: str
 ) -> None:
     tape = tmp_path / "tape.db"
@@ -226,19 +226,19 @@ def left_behind(whole: Path) -> Iterator[Path]:
         tape.parent.chmod(0o755)
 
 
-def test_what_a_killed_recorder_left_is_read_and_tidied_up(left_behind: Path) -> None:
+def test_leftovers_of_a_killed_recorder_are_read_and_tidied_up(left_behind: Path) -> None:
     assert b"only in the WAL" in run([*MCP_TAPE, "ls", str(left_behind)]).stdout
     assert os.listdir(left_behind.parent) == ["left.db"]
 
 
-def test_what_a_killed_recorder_left_is_read_where_nobody_may_write(left_behind: Path) -> None:
+def test_leftovers_of_a_killed_recorder_are_read_without_write_permission(left_behind: Path) -> None:
     left_behind.parent.chmod(0o555)
     printed = as_another_user(lambda: cli(["ls", str(left_behind)], standalone_mode=False))
     assert "only in the WAL" in printed
     assert sorted(os.listdir(left_behind.parent)) == ["left.db", "left.db-wal"]
 
 
-def test_a_finished_cassette_is_read_where_nobody_may_write(left_behind: Path, whole: Path) -> None:
+def test_a_finished_cassette_is_read_without_write_permission(left_behind: Path, whole: Path) -> None:
     tape = left_behind.parent / "finished.db"
     shutil.copy(whole, tape)
     tape.chmod(0o444)
@@ -270,12 +270,12 @@ def test_a_cassette_that_may_not_be_read_says_so(left_behind: Path, whole: Path)
         ("UPDATE sessions SET target = x'00'", "ls"),
     ],
 )
-def test_a_column_that_holds_something_else_is_told_without_a_traceback(
+def test_a_column_with_an_invalid_value_is_reported_without_a_traceback(
     tmp_path: Path, change: str, command: str
 ) -> None:
     tape = make_cassette(tmp_path / "tape.db", [("client", '{"jsonrpc":"2.0","id":1,"method":"ping"}')])
     alter(tape, change)
     done = run([*MCP_TAPE, command, str(tape)])
     assert done.returncode == 3
-    assert b"holds what does not belong there" in done.stderr
+    assert b"has an invalid value" in done.stderr
     assert b"Traceback" not in done.stderr

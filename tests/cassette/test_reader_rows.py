@@ -48,7 +48,7 @@ def nullable(db: sqlite3.Connection, table: str) -> set[str]:
     }
 
 
-def test_what_may_not_be_null_is_never_none(db: sqlite3.Connection) -> None:
+def test_columns_that_are_not_null_are_never_none(db: sqlite3.Connection) -> None:
     assert may_be_none(Session) | {WRITERS_OWN} == nullable(db, "sessions")
     made_of_rows = {
         "frame",
@@ -69,7 +69,7 @@ class Pair(NamedTuple):
 def test_a_value_of_another_type_is_refused() -> None:
     made = row_maker(Pair, "pairs")
     assert [made((1, text)) for text in ("a", b"a", None)] == [(1, "a"), (1, b"a"), (1, None)]
-    with pytest.raises(OddRowError, match="a row of its table pairs holds what does not belong there"):
+    with pytest.raises(OddRowError, match="a row of its table pairs has an invalid value"):
         made(("1", "a"))
     with pytest.raises(OddRowError, match="one of its rows"):
         row_maker(Pair)((1, 2.5))

@@ -44,7 +44,7 @@ def mode_of(path: str | Path) -> int:
     return os.stat(path).st_mode & 0o777
 
 
-def test_what_is_made_beside_a_file_is_private_and_goes_if_it_is_not_put_there(tape: Path) -> None:
+def test_a_draft_is_private_and_removed_unless_it_is_put(tape: Path) -> None:
     before = tape.read_bytes()
     with replace.beside(str(tape)) as part:
         make_cassette(Path(part.file), OLD)
@@ -54,7 +54,7 @@ def test_what_is_made_beside_a_file_is_private_and_goes_if_it_is_not_put_there(t
     assert os.listdir(tape.parent) == ["tape.db"] and tape.read_bytes() == before
 
 
-def test_the_mode_stays_what_it_was(tape: Path) -> None:
+def test_the_mode_stays(tape: Path) -> None:
     tape.chmod(0o640)
     with replace.beside(str(tape)) as part:
         Path(part.file).write_text("new")
@@ -64,7 +64,7 @@ def test_the_mode_stays_what_it_was(tape: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
-def test_the_owner_stays_who_it_was_also_for_root(tape: Path) -> None:
+def test_the_owner_stays_even_if_root_replaces_the_file(tape: Path) -> None:
     os.chown(tape, 65_534, 65_533)
     with replace.beside(str(tape)) as part:
         Path(part.file).write_text("new")
@@ -73,7 +73,7 @@ def test_the_owner_stays_who_it_was_also_for_root(tape: Path) -> None:
     assert (tape.read_text(), about.st_uid, about.st_gid) == ("new", 65_534, 65_533)
 
 
-def test_what_a_killed_one_left_goes_and_what_one_that_lives_makes_stays(tape: Path) -> None:
+def test_leftovers_of_killed_processes_go_and_drafts_of_live_ones_stay(tape: Path) -> None:
     with started([*python(MAKING), str(tape)]) as killed, started([*python(MAKING), str(tape)]) as alive:
         left, kept = (Path(receive_line(process.stdout).decode().strip()) for process in (killed, alive))
         killed.kill()
@@ -92,7 +92,7 @@ def test_what_a_killed_one_left_goes_and_what_one_that_lives_makes_stays(tape: P
         assert all(other.is_dir() for other in [*others, link])
 
 
-def test_what_is_handed_over_stays_for_the_process_that_takes_it(tape: Path) -> None:
+def test_a_draft_that_is_handed_over_stays_for_the_other_process(tape: Path) -> None:
     with replace.beside(str(tape)) as part:
         Path(part.file).write_text("new")
         left = part.hand_over()
@@ -103,7 +103,7 @@ def test_what_is_handed_over_stays_for_the_process_that_takes_it(tape: Path) -> 
     assert (tape.read_text(), os.listdir(tape.parent)) == ("new", ["tape.db"])
 
 
-def test_what_is_handed_over_and_never_taken_is_a_leftover(tape: Path) -> None:
+def test_a_draft_that_is_handed_over_and_never_taken_is_a_leftover(tape: Path) -> None:
     with replace.beside(str(tape)) as part:
         Path(part.file).write_text("new")
         part.hand_over()
@@ -112,7 +112,7 @@ def test_what_is_handed_over_and_never_taken_is_a_leftover(tape: Path) -> None:
     assert os.listdir(tape.parent) == ["tape.db"]
 
 
-def test_nothing_is_dropped_but_what_was_made_beside_a_file(tape: Path) -> None:
+def test_only_drafts_are_dropped(tape: Path) -> None:
     replace.DraftFile(str(tape), str(tape)).drop()
     assert tape.exists()
 
@@ -126,7 +126,7 @@ def test_a_lock_is_held_by_one_and_gone_with_its_file(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []
 
 
-def test_a_lock_whose_file_its_last_owner_removes_meanwhile_is_made_anew(
+def test_a_lock_whose_file_is_removed_by_its_last_owner_is_made_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, flock, removed = str(tmp_path / "tape.db.lock"), fcntl.flock, []
@@ -216,7 +216,7 @@ def redacted(tape: Path) -> None:
 
 
 @pytest.mark.parametrize("act", [loaded, merged, redacted, rewritten])
-def test_every_command_takes_away_what_a_killed_one_left(tape: Path, act: Callable[[Path], None]) -> None:
+def test_every_command_removes_the_leftovers_of_a_killed_one(tape: Path, act: Callable[[Path], None]) -> None:
     left = tape.with_name(".tape.db.0123abcd.part")
     left.mkdir()
     make_cassette(left / "tape.db", OLD)
@@ -242,7 +242,7 @@ def test_a_journal_that_was_never_needed_goes_with_the_next_change(tape: Path, a
     assert not Path(f"{tape}-journal").exists()
 
 
-def test_a_place_that_somebody_has_is_not_taken(tmp_path: Path) -> None:
+def test_an_occupied_path_is_not_taken(tmp_path: Path) -> None:
     target, made = tmp_path / "there", []
     for text in ("first", "second"):
         with replace.beside(str(target)) as part:
@@ -264,7 +264,7 @@ def test_a_place_is_taken_also_where_files_have_no_links(tmp_path: Path, monkeyp
         raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
 
     monkeypatch.setattr(os, "link", link)
-    test_a_place_that_somebody_has_is_not_taken(tmp_path)
+    test_an_occupied_path_is_not_taken(tmp_path)
 
 
 def test_a_place_that_cannot_be_taken_is_an_error(tmp_path: Path) -> None:

@@ -140,11 +140,11 @@ def expect_whole_after_each_kill(act: Act, like: Path, directory: Path, *, in_us
 
 @pytest.mark.slow
 @pytest.mark.parametrize("act", [hide, rm, edited, replaced, proposed, merged])
-def test_what_is_killed_leaves_the_old_cassette_or_the_new_one(act: Act, like: Path, tmp_path: Path) -> None:
+def test_a_kill_leaves_the_old_cassette_or_the_new_one(act: Act, like: Path, tmp_path: Path) -> None:
     expect_whole_after_each_kill(act, like, tmp_path / "here", in_use=False)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("act", [hide, rm, edited])
-def test_what_is_killed_does_not_disturb_a_recorder(act: Act, like: Path, tmp_path: Path) -> None:
+def test_a_kill_does_not_disturb_a_recorder(act: Act, like: Path, tmp_path: Path) -> None:
     expect_whole_after_each_kill(act, like, tmp_path / "here", in_use=True)

@@ -48,7 +48,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ],
     ids=lambda words: " ".join(words[:3]),
 )  # fmt: skip
-def test_what_reads_takes_it(repository: Path, words: list[str]) -> None:
+def test_commands_that_read_accept_it(repository: Path, words: list[str]) -> None:
     done = run([*MCP_TAPE, *words])
     assert done.returncode == 0, done.stderr
     assert b"old" in done.stdout or words[0] in ("ls", "stats", "check", "why", "diff", "merge", "redact")
@@ -69,6 +69,7 @@ def test_it_is_replayed(repository: Path, tmp_path: Path) -> None:
     assert done.returncode == 0 and b'"old"' in done.stdout
 
 
+@pytest.mark.slow
 def test_its_client_is_verified(repository: Path) -> None:
     server = ["--", sys.executable, "-m", "mcp_tape", "replay", V1]
     done = run([*MCP_TAPE, "verify", V1, "--allow-writes", *server])
@@ -85,7 +86,7 @@ def test_its_client_is_verified(repository: Path) -> None:
     ],
     ids=lambda words: " ".join(words[:4]),
 )  # fmt: skip
-def test_what_writes_refuses_it(repository: Path, words: list[str]) -> None:
+def test_commands_that_write_refuse_it(repository: Path, words: list[str]) -> None:
     done = run([*MCP_TAPE, *words])
     assert done.returncode in (2, 3), done.stderr
     assert f"{V1} is a file of a revision, and only read" in done.stderr.decode(), words

@@ -100,7 +100,7 @@ def test_frames_read_in_blocks_are_whole_and_in_order(tmp_path: Path) -> None:
     assert b"".join(frame.text + frame.eol for frame in got) == data
 
 
-def test_a_cassette_can_be_told_by_its_header_from_the_first_moment(tmp_path: Path) -> None:
+def test_a_cassette_is_recognized_by_its_header_from_the_first_moment(tmp_path: Path) -> None:
     path = tmp_path / "tape.db"
     writer = OneSession(path, FACTS)
     assert path.read_bytes()[68:72] == b"MCPT" and path.read_bytes()[18:20] == b"\2\2"
@@ -131,7 +131,7 @@ def test_of_two_writers_the_last_one_out_leaves_one_file(tmp_path: Path) -> None
     assert [[frame.text for frame in frames(path, session)] for session in (1, 2)] == [[b"1", b"2"], [b"3", b"4"]]
 
 
-def test_a_writer_waits_for_somebody_who_is_just_reading(tmp_path: Path) -> None:
+def test_a_writer_waits_for_a_reader(tmp_path: Path) -> None:
     path = written(tmp_path / "tape.db")
     warnings = []
 
@@ -169,7 +169,7 @@ def test_a_writer_that_starts_while_another_writes_waits_for_it(tmp_path: Path) 
     assert switched == [True]
 
 
-def test_who_tidies_up_while_a_writer_starts_is_in_nobodys_way(tmp_path: Path) -> None:
+def test_tidying_up_while_a_writer_starts_disturbs_neither(tmp_path: Path) -> None:
     path = written(tmp_path / "tape.db")
     tidied = []
 
@@ -196,13 +196,13 @@ def test_a_session_that_is_not_whole_says_why(tmp_path: Path) -> None:
     assert sessions(path)[0].incomplete is None
 
 
-def test_what_was_whole_is_not_called_incomplete(tmp_path: Path) -> None:
+def test_a_whole_session_is_not_marked_incomplete(tmp_path: Path) -> None:
     path = written(tmp_path / "tape.db")
     mark_incomplete(str(path), [1], "the recorder of another session that had this number")
     assert sessions(path)[0].incomplete is None
 
 
-def test_a_frame_that_was_left_out_meanwhile_is_not_forgotten(tmp_path: Path) -> None:
+def test_a_frame_left_out_by_a_redaction_stays_noted(tmp_path: Path) -> None:
     path = tmp_path / "tape.db"
     writer = OneSession(path, FACTS)
     mark_incomplete(str(path), [writer.session], LEFT_OUT)
@@ -248,6 +248,7 @@ os._exit(1)
     assert not is_one_file(path)
 
 
+@pytest.mark.slow
 def test_a_killed_recorders_cassette_is_read_and_tidied_up(tmp_path: Path) -> None:
     path = tmp_path / "tape.db"
     left_by_a_killed_recorder(path)
@@ -257,6 +258,7 @@ def test_a_killed_recorders_cassette_is_read_and_tidied_up(tmp_path: Path) -> No
 
 
 @linux_only
+@pytest.mark.slow
 def test_a_killed_recorders_cassette_is_read_where_nothing_may_be_written(tmp_path: Path) -> None:
     path = tmp_path / "locked" / "tape.db"
     path.parent.mkdir()
@@ -300,7 +302,7 @@ def with_a_trigger(path: Path) -> None:
     ],
     ids=["cut short", "no table", "trigger", "empty", "missing"],
 )
-def test_what_is_not_a_whole_cassette_is_refused_by_readers(tmp_path: Path, harm: object, says: str) -> None:
+def test_an_invalid_cassette_is_refused_by_readers(tmp_path: Path, harm: object, says: str) -> None:
     path = written(tmp_path / "tape.db")
     harm(path)  # type: ignore[operator]
     with pytest.raises(CassetteError, match=says), Cassette(path) as cassette:
@@ -308,7 +310,7 @@ def test_what_is_not_a_whole_cassette_is_refused_by_readers(tmp_path: Path, harm
 
 
 @pytest.mark.parametrize("harm", [without_a_table, with_a_trigger], ids=["no table", "trigger"])
-def test_what_is_not_a_whole_cassette_is_not_written_to(tmp_path: Path, harm: object) -> None:
+def test_an_invalid_cassette_is_not_written_to(tmp_path: Path, harm: object) -> None:
     path = written(tmp_path / "tape.db")
     harm(path)  # type: ignore[operator]
     before = path.read_bytes()
@@ -318,6 +320,7 @@ def test_what_is_not_a_whole_cassette_is_not_written_to(tmp_path: Path, harm: ob
 
 
 @linux_only
+@pytest.mark.slow
 def test_a_command_line_that_is_no_utf8_is_recorded(tmp_path: Path) -> None:
     path = tmp_path / "tape.db"
     command = [*MCP_TAPE, "record", "-o", str(path), "--note", b"na\xefve", "--", "cat", "-", b"/no-such-caf\xe9"]

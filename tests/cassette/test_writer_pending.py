@@ -94,7 +94,7 @@ def test_messages_that_were_put_off_are_those_that_are_stored_at_once(
     assert derived(tmp_path / "tape.db") == at_once and pending(tmp_path / "tape.db") == [None]
 
 
-def test_only_so_many_are_put_off(
+def test_the_number_of_owed_messages_is_limited(
     tmp_path: Path, at_once: list[tuple[object, ...]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writer, "_MOST_OWED", 10)
@@ -127,7 +127,7 @@ def test_frames_without_messages_leave_nothing_owed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("how", ["read", "twice", "check"])
-def test_what_a_killed_recorder_put_off_is_derived_by_whoever_opens_it(
+def test_messages_owed_by_a_killed_recorder_are_derived_by_the_next_process(
     tmp_path: Path, at_once: list[tuple[object, ...]], how: str
 ) -> None:
     path = abandoned(tmp_path / "tape.db")
@@ -152,9 +152,7 @@ def test_where_it_may_not_be_written_it_is_derived_in_a_copy(tmp_path: Path, mon
     assert path.read_bytes() == before
 
 
-def test_while_somebody_records_it_is_read_as_far_as_it_is_derived(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_during_a_recording_derived_messages_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made, session = recording(tmp_path / "tape.db")
     *some, last = batches(session)
     for n, batch in enumerate(some):
@@ -187,7 +185,7 @@ def test_a_recorder_that_is_stopped_while_others_read_finds_its_messages_derived
     assert derived(tmp_path / "tape.db") == at_once and pending(tmp_path / "tape.db") == [None]
 
 
-def test_a_session_that_is_made_anew_meanwhile_is_not_stored_twice(
+def test_a_session_rebuilt_by_another_process_is_not_stored_twice(
     tmp_path: Path, at_once: list[tuple[object, ...]]
 ) -> None:
     made, session = recording(tmp_path / "tape.db")
@@ -204,9 +202,7 @@ def test_a_session_that_is_made_anew_meanwhile_is_not_stored_twice(
 
 
 @pytest.mark.parametrize("then", [Writer.catch_up, lambda made: made.append([], {})])
-def test_of_a_session_that_is_removed_meanwhile_nothing_is_stored(
-    tmp_path: Path, then: Callable[[Writer], None]
-) -> None:
+def test_nothing_is_stored_of_a_removed_session(tmp_path: Path, then: Callable[[Writer], None]) -> None:
     made, gone = recording(tmp_path / "tape.db")
     kept = made.begin(FACTS)
     for one, other in zip(batches(gone), batches(kept), strict=True):
@@ -233,7 +229,8 @@ def test_a_key_that_its_frame_no_longer_gives_is_stored_with_the_frame(tmp_path:
     assert derived(tmp_path / "later.db") == derived(tmp_path / "now.db")
 
 
-def test_whenever_a_recorder_is_killed_what_it_stored_is_derived_as_if_it_had_not_been(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_after_a_kill_at_any_time_messages_are_derived_as_without_it(tmp_path: Path) -> None:
     chance = Random(7)
     for case in range(20):
         path = tmp_path / f"{case}.db"

@@ -42,6 +42,7 @@ def test_the_script_is_accepted_by_the_shell(shell: str, tmp_path: Path) -> None
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
+@pytest.mark.slow
 def test_bash_completes_with_it() -> None:
     ask = 'eval "$("$0" --completion bash)"; COMP_WORDS=(mcp-tape re); COMP_CWORD=1; _mcp_tape_completion "$0"'
     command = ["bash", "-c", f'{ask}; printf "%s\\n" "${{COMPREPLY[@]}}"', MCP_TAPE]
@@ -49,11 +50,13 @@ def test_bash_completes_with_it() -> None:
     assert done.stdout.decode().split() == ["record", "replay", "review", "redact"]
 
 
+@pytest.mark.slow
 def test_commands_are_completed() -> None:
     assert completed("mcp-tape", "re") == ["plain,record", "plain,replay", "plain,review", "plain,redact"]
     assert len(completed("mcp-tape", "")) == len(cli.list_commands(None))  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_options_and_their_values_are_completed() -> None:
     assert completed("mcp-tape", "redact", "--dry") == ["plain,--dry-run"]
     assert completed("mcp-tape", "--completion", "z") == ["plain,zsh"]
@@ -79,3 +82,21 @@ def test_another_shell_is_wrong_usage() -> None:
     result = invoke("--completion", "tcsh")
     assert result.exit_code == 2
     assert all(shell in result.stderr for shell in SHELLS)
+
+
+@pytest.mark.slow
+def test_powershell_asks_by_its_own_words() -> None:
+    script = "\n".join(lines("--completion", "powershell"))
+    assert "Register-ArgumentCompleter -Native -CommandName mcp-tape" in script
+    assert "$env:_MCP_TAPE_COMPLETE = 'powershell_complete'" in script
+
+    def completed_by(*words: str, incomplete: str = "") -> list[str]:
+        more = {"COMP_WORDS": "\n".join(words), "COMP_CWORD": incomplete, "_MCP_TAPE_COMPLETE": "powershell_complete"}
+        return run([MCP_TAPE], env=os.environ | more).stdout.decode().splitlines()
+
+    assert [line.split("\t")[0] for line in completed_by("mcp-tape", "re", incomplete="re")] == [
+        "record", "replay", "review", "redact"
+    ]  # fmt: skip
+    assert completed_by("mcp-tape", "redact", "--dry", incomplete="--dry")[0].startswith("--dry-run\t")
+    assert completed_by("mcp-tape", "schema", "ro", incomplete="ro") == ["row\trow"]
+    assert completed_by("mcp-tape", "show") == [""]  # PowerShell completes files by itself

@@ -29,7 +29,7 @@ def test_every_form_that_is_written_has_a_name() -> None:
 
 
 @pytest.mark.parametrize(("form", "name"), [*NAMES.items(), ("pytest", "tape_test.py"), ("vitest", "tape.test.ts")])
-def test_a_name_says_what_is_made(tmp_path: Path, form: str, name: str) -> None:
+def test_a_file_name_decides_the_format(tmp_path: Path, form: str, name: str) -> None:
     assert form_of(f"a.db/{name}") == form
     made = json.loads(tape("convert", DEMO, tmp_path / name, "--json").stdout)
     assert made == {"file": str(tmp_path / name), "format": form, "sessions": 1, "frames": 17}
@@ -94,7 +94,7 @@ def test_a_part_of_a_recording_is_a_cassette_too(tmp_path: Path) -> None:
     assert (tmp_path / "part.jsonl").read_bytes() == lines == tape("convert", tmp_path / "part.db").stdout_bytes
 
 
-def test_several_recordings_are_a_page_and_nothing_else(tmp_path: Path) -> None:
+def test_only_a_page_takes_several_recordings(tmp_path: Path) -> None:
     tape("convert", DEMO, HAR, tmp_path / "both.html")
     assert "mcp-tape merge" in tape("convert", DEMO, HAR, tmp_path / "both.md", code=2).stderr
 
@@ -108,7 +108,7 @@ def test_a_place_that_does_not_fit_the_form_is_refused(tmp_path: Path, name: str
 
 
 @pytest.mark.parametrize("form", ["jsonl", "md", "db"])
-def test_stdin_is_read_whatever_is_made_of_it(tmp_path: Path, form: str) -> None:
+def test_stdin_is_read_for_every_format(tmp_path: Path, form: str) -> None:
     lines = tape("convert", DEMO).stdout_bytes
     tape("convert", "-", tmp_path / "made", "--to", form, stdin=lines)
     tape("convert", DEMO, tmp_path / "same", "--to", form)

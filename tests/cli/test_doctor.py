@@ -48,7 +48,7 @@ def entry(command: list[str], **more: Any) -> dict[str, Any]:
     return {"command": command[0], "args": command[1:]} | more
 
 
-def test_a_server_that_works_is_said_to(doctor: Doctor) -> None:
+def test_a_working_server_is_reported(doctor: Doctor) -> None:
     found = doctor("cursor", servers={"demo": entry(DEMO)})
     assert [one["ok"] for one in found] == [True, True] and "demo-weather 1.0 answers after" in found[1]["found"]
 
@@ -62,6 +62,7 @@ def test_a_wrapped_server_is_asked_itself(doctor: Doctor, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("old", [False, True])
+@pytest.mark.slow
 def test_a_server_at_a_url_is_asked_there_wrapped_or_not(doctor: Doctor, tmp_path: Path, old: bool) -> None:
     with serving(old=old) as live:
         plain = {"type": "sse" if old else "http", "url": live.url, "headers": {"X-Api-Key": SECRET}}
@@ -89,7 +90,7 @@ def test_a_server_at_a_url_is_asked_there_wrapped_or_not(doctor: Doctor, tmp_pat
         (python('input(); print(\'{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"x"}}\')'), "ended", "terminal"),
     ],
 )
-def test_what_is_wrong_with_a_server_is_said_with_what_to_do(
+def test_problems_of_a_server_are_reported_with_a_remedy(
     doctor: Doctor, command: list[str], found: str, advice: str
 ) -> None:
     seen = doctor("cursor", code=1, servers={"x": entry(command)})
@@ -121,6 +122,7 @@ DESKTOP = ".config/Claude/claude_desktop_config.json"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the file is elsewhere")
+@pytest.mark.slow
 def test_a_desktop_client_has_not_the_path_of_the_shell(doctor: Doctor, tmp_path: Path) -> None:
     tools = Path(sys.executable).parent
     echo = ["mcp-tape", "replay", str(CASSETTES / "demo.db")]  # on the shell's PATH only
@@ -168,5 +170,5 @@ def test_a_cassette_is_looked_at(doctor: Doctor, tmp_path: Path) -> None:
     assert "is not a cassette" in doctor("notes.txt", code=1)[-1]["found"]
 
 
-def test_what_is_neither_is_wrong_usage(doctor: Doctor) -> None:
+def test_a_name_that_is_neither_is_wrong_usage(doctor: Doctor) -> None:
     assert doctor("nobody", code=2) == []

@@ -71,7 +71,7 @@ def text_of(path: Path, session: int | None = None) -> str:
 
 
 @pytest.mark.parametrize("make", MAKERS)
-def test_a_text_that_nobody_touched_gives_every_frame_again(tmp_path: Path, make: Callable[[Path], Path]) -> None:
+def test_an_untouched_text_gives_every_frame_again(tmp_path: Path, make: Callable[[Path], Path]) -> None:
     path = make(tmp_path / "tape.db")
     with Cassette(path) as cassette:
         for session in cassette.sessions():
@@ -82,11 +82,11 @@ def test_a_text_that_nobody_touched_gives_every_frame_again(tmp_path: Path, make
 
 
 @pytest.mark.parametrize("make", MAKERS)
-def test_what_was_not_edited_stays_byte_for_byte(place: Path, make: Callable[[Path], Path]) -> None:
+def test_unedited_frames_stay_byte_for_byte(place: Path, make: Callable[[Path], Path]) -> None:
     path = make(place / "tape.db")
     number = sessions(path)[-1].id
     before, said = everything(path), frames(path)
-    last = "# Lines that begin with # are left out.\n"
+    last = "# Lines that begin with # are ignored.\n"
     assert "1 frame added" in edit(path, last, f"{last}@new server stderr\n| one more\n")
     new, *rest = frames(path)
     assert new.text == b"one more"
@@ -139,7 +139,7 @@ def test_an_edited_message_keeps_every_other_token(place: Path) -> None:
         ('"protocolVersion"', '"version"', ("odd", "1.0", None)),
     ],
 )
-def test_what_the_frames_no_longer_tell_of_the_session_goes(
+def test_session_facts_that_frames_no_longer_state_go(
     place: Path, old: str, new: str, told: tuple[str | None, ...]
 ) -> None:
     path = odd(place / "tape.db")
@@ -150,7 +150,7 @@ def test_what_the_frames_no_longer_tell_of_the_session_goes(
     assert after == before._replace(server_name=told[0], server_version=told[1], protocol_version=told[2])
 
 
-def test_what_the_frames_never_told_of_the_session_stays(place: Path) -> None:
+def test_session_facts_that_frames_never_stated_stay(place: Path) -> None:
     path = recorded(place / "tape.db", b'{"jsonrpc":"2.0","id":1,"method":"x"}\n', b"")
     alter(path, "UPDATE sessions SET server_name = 'known', client_version = '7', note = 'a note'")
     before = sessions(path)
@@ -158,7 +158,7 @@ def test_what_the_frames_never_told_of_the_session_stays(place: Path) -> None:
     assert sessions(path) == before
 
 
-def test_what_was_edited_out_is_nowhere_in_the_file(place: Path) -> None:
+def test_removed_text_is_nowhere_in_the_file(place: Path) -> None:
     path = odd(place / "tape.db")
     assert b"never/answered" in path.read_bytes()
     edit(path, "never/answered", "x/y")
@@ -168,7 +168,7 @@ def test_what_was_edited_out_is_nowhere_in_the_file(place: Path) -> None:
 def test_frames_can_be_added_and_removed(place: Path) -> None:
     path = odd(place / "tape.db")
     added = '@new server\n{\n  "id": 4,\n  "result": {}\n}\n@new server stderr\n| a line\n'
-    told = edit(path, "# Lines that begin with # are left out.\n", added)
+    told = edit(path, "# Lines that begin with # are ignored.\n", added)
     assert "2 frames added" in told
     first, second, *_ = frames(path)
     assert (first.seq, first.text, first.kind, first.eol) == (1, b'{"id":4,"result":{}}', "message", b"\n")
@@ -238,7 +238,7 @@ def test_the_editor_comes_from_the_environment(place: Path, monkeypatch: pytest.
     }  # fmt: skip
 
 
-def test_a_session_that_changed_meanwhile_is_not_overwritten(place: Path) -> None:
+def test_a_session_changed_by_another_process_is_not_overwritten(place: Path) -> None:
     path = odd(place / "tape.db")
     other = shlex.join([*MCP_TAPE, "edit", str(path), "--editor", replacing("ping", "theirs")])
     told = tape("edit", path, "--editor", f"{other} && {replacing('ping', 'ours')}", code=3).stderr
@@ -250,7 +250,7 @@ def test_a_session_that_changed_meanwhile_is_not_overwritten(place: Path) -> Non
     assert str(kept) in told
 
 
-def test_somebody_may_go_on_recording_another_session(place: Path) -> None:
+def test_another_session_may_still_be_recorded(place: Path) -> None:
     path = odd(place / "tape.db")
     with started(record(path, ECHO, "--no-redact")) as recorder:
         assert recorder.stdin and recorder.stdout
@@ -267,6 +267,7 @@ def test_somebody_may_go_on_recording_another_session(place: Path) -> None:
     assert any(b"pong" in f.text for f in frames(path, 1))
 
 
+@pytest.mark.slow
 def test_on_a_terminal_one_may_edit_again(place: Path) -> None:
     path = odd(place / "tape.db")
     flag = place / "flag"
@@ -287,7 +288,7 @@ def test_on_a_terminal_one_may_edit_again(place: Path) -> None:
 PATIENT = "from mcp_tape.console import progress; progress._PATIENCE = progress._EVERY = 0"
 
 
-def test_a_terminal_is_told_how_far_it_is(place: Path) -> None:
+def test_a_terminal_shows_progress(place: Path) -> None:
     path = odd(place / "tape.db")
     words = ["edit", str(path), "--editor", replacing("ping", "pong")]
     output = on_terminal(python(f"{PATIENT}\nfrom mcp_tape.cli import cli; cli({words!r})"))

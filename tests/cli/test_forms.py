@@ -91,7 +91,7 @@ def test_force_replaces_a_file_and_a_stream_needs_none(tmp_path: Path, path: Pat
         (["--filter", "colour:red"], "colour"),
     ],
 )
-def test_wrong_usage_says_what_to_try(path: Path, words: list[str], hint: str) -> None:
+def test_wrong_usage_names_a_remedy(path: Path, words: list[str], hint: str) -> None:
     assert hint in tape("convert", path, *words, code=2).stderr
 
 
@@ -104,7 +104,7 @@ def test_raw_bytes_of_stdio_are_the_very_bytes(path: Path) -> None:
         assert (result.stdout_bytes, result.stderr) == (said, "")
 
 
-def test_raw_bodies_of_http_are_told_apart_and_said_to_be_bodies(path: Path) -> None:
+def test_raw_http_bodies_are_separated_and_announced(path: Path) -> None:
     result = tape("convert", path, "--session", 4, "--to", "raw", "--side", "client")
     bodies = [frame.text for frame in frames(path, 4) if frame.kind == "message" and frame.sender == "client"]
     assert len(bodies) == 3
@@ -157,7 +157,7 @@ def test_an_exchange_has_a_heading_and_both_its_sides(tmp_path: Path) -> None:
     ]
 
 
-def test_errors_and_noise_stand_out(path: Path) -> None:
+def test_errors_and_noise_are_marked(path: Path) -> None:
     blocks, outside = fences(markdown(path, "--session", 1))
     assert "`tools/call` `sum`: **tool-error**" in outside
     assert "`ping`: **error**" in outside
@@ -206,7 +206,7 @@ def requests(path: Path, session: int) -> list[tuple[int, str]]:
         return cassette.rows(sql, (session,))
 
 
-def test_an_exchange_is_told_whole_when_a_filter_keeps_a_part_of_it(path: Path) -> None:
+def test_an_exchange_is_shown_whole_if_a_filter_keeps_part_of_it(path: Path) -> None:
     _, outside = fences(markdown(path, "--session", 1, "--filter", "status:tool-error from:server"))
     assert re.findall(r"^## (.*?):", outside, re.M) == ["2. `tools/call` `sum`"]
     assert "→ client: request" in outside
@@ -216,7 +216,7 @@ def test_an_exchange_is_told_whole_when_a_filter_keeps_a_part_of_it(path: Path) 
 
 
 @pytest.mark.parametrize("form", ["jsonl", "md"])
-def test_a_filter_keeps_what_it_is_about(path: Path, form: str) -> None:
+def test_a_filter_keeps_its_messages(path: Path, form: str) -> None:
     kept = tape("convert", path, "--session", 1, "--to", form, "--filter", "method:ping").stdout
     assert "ping" in kept
     assert "never/answered" not in kept
@@ -236,7 +236,7 @@ def test_a_filter_may_name_sessions(path: Path) -> None:
 @pytest.mark.parametrize(
     "command", ["convert --to txt", "convert", "convert --to md", "show --json", "search tools --json"]
 )
-def test_what_nobody_sees_is_an_escape(tmp_path: Path, command: str, letter: str) -> None:
+def test_invisible_characters_are_escaped(tmp_path: Path, command: str, letter: str) -> None:
     text = json.dumps({"method": "tools/list", "id": 1, "params": {"x": f"a{letter}b"}}, ensure_ascii=False)
     path = recorded(tmp_path / "tape.db", text.encode(), b"{}", f"noise a{letter}b".encode())
     name, *words = command.split()
@@ -244,7 +244,7 @@ def test_what_nobody_sees_is_an_escape(tmp_path: Path, command: str, letter: str
     assert letter not in out and f"a{json.dumps(letter)[1:-1]}b" in out.replace("\\\\", "\\")
 
 
-def test_what_is_seen_stays(tmp_path: Path) -> None:
+def test_visible_characters_stay(tmp_path: Path) -> None:
     text = json.dumps({"method": "x", "id": 1, "params": "日本語 é ❤️ 😀"}, ensure_ascii=False)
     out = invoke("convert", "--to", "txt", recorded(tmp_path / "tape.db", text.encode(), b"{}", b"")).stdout
     assert "日本語 é ❤️ 😀" in out

@@ -20,7 +20,7 @@ def dest(tmp_path: Path) -> Path:
     return tmp_path / "lake"
 
 
-def test_it_says_what_was_added(dest: Path, tmp_path: Path) -> None:
+def test_it_reports_the_added_cassettes(dest: Path, tmp_path: Path) -> None:
     tape = make_cassette(tmp_path / "tape.db", talk("one", "a", "b"))
     done = invoke("lake", tape, dest)
     assert done.exit_code == 0 and done.stdout == ""
@@ -41,7 +41,7 @@ def test_directories_and_patterns_are_taken_and_a_bad_cassette_is_a_finding(dest
     assert {row["server"] for row in rows(dest, "calls")} == {"one", "two"}
 
 
-def test_rows_say_what_became_of_each(dest: Path, tmp_path: Path) -> None:
+def test_rows_report_each_outcome(dest: Path, tmp_path: Path) -> None:
     (tmp_path / "bad.db").write_bytes(b"no cassette")
     done = invoke("lake", path_of("demo"), tmp_path / "bad.db", path_of("demo"), dest, "--json", "--shard", "1/1")
     assert done.exit_code == 3 and done.stderr == ""
@@ -58,7 +58,7 @@ def test_rows_say_what_became_of_each(dest: Path, tmp_path: Path) -> None:
     assert (again["lake"], again["hash"], again["counts"]) == ("there", one["hash"], {})
 
 
-def test_without_content_nothing_that_was_said_is_there(dest: Path, tmp_path: Path) -> None:
+def test_without_content_no_message_text_is_there(dest: Path, tmp_path: Path) -> None:
     tape = make_cassette(tmp_path / "tape.db", talk("one", "classified-word"))
     assert invoke("lake", tape, dest, "--no-content").exit_code == 0
     assert "classified-word" not in repr(everything(dest))
@@ -66,7 +66,7 @@ def test_without_content_nothing_that_was_said_is_there(dest: Path, tmp_path: Pa
     assert refused.exit_code == 1 and "is a lake without content" in refused.stderr
 
 
-def test_a_place_that_cannot_be_written_is_said_once(tmp_path: Path) -> None:
+def test_an_unwritable_place_is_reported_once(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("text")
     done = invoke("lake", path_of("demo"), path_of("time"), tmp_path / "file")
     assert done.exit_code == 1
@@ -109,7 +109,8 @@ def test_a_run_that_is_killed_and_repeated_makes_the_same_lake(dest: Path, tmp_p
     assert everything(dest) == everything(tmp_path / "alone") and leftovers(dest) == []
 
 
-def test_without_pyarrow_it_says_what_to_install(dest: Path) -> None:
+@pytest.mark.slow
+def test_without_pyarrow_the_error_names_the_extra(dest: Path) -> None:
     missing = "import sys; sys.modules['pyarrow'] = None; from mcp_tape.__main__ import main; sys.exit(main())"
     done = run([*python(missing), "lake", str(path_of("demo")), str(dest)])
     assert (done.returncode, done.stdout) == (1, b"")

@@ -35,7 +35,7 @@ def shelf(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_session_says_when_what_how_much_how_long_and_that_it_is_complete(tmp_path: Path) -> None:
+def test_a_session_shows_time_server_size_duration_and_state(tmp_path: Path) -> None:
     (line,) = lines("ls", make(tmp_path / "tape.db", TALK, protocol_version="2025-11-25", server_name="adder"))
     expected = r"  1  2026-01-01 00:00:00  adder {19}  2025-11-25  stdio  2 frames  1 exchange  1\.23 s  complete"
     assert re.fullmatch(expected, line)
@@ -85,7 +85,7 @@ def test_as_json_every_session_names_its_file(shelf: Path) -> None:
     assert {row["microseconds"] for row in rows} == {1_234_000}
 
 
-def test_a_cassette_that_cannot_be_read_is_told_and_the_others_are_listed(shelf: Path) -> None:
+def test_an_unreadable_cassette_is_reported_and_the_others_are_listed(shelf: Path) -> None:
     whole = (shelf / "b.db").read_bytes()
     (shelf / "a.db").write_bytes(whole[: len(whole) // 2])
     result = invoke("ls", shelf)

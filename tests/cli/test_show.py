@@ -76,7 +76,7 @@ def marked(shown: list[str]) -> list[int]:
     return [int(line[:5]) for line in shown if line[16] == "!"]
 
 
-def test_what_needs_a_look_has_a_mark(tape: Path) -> None:
+def test_lines_that_need_attention_have_a_mark(tape: Path) -> None:
     shown = lines("show", tape)
     # noise, isError, an error, calls without an answer from either side, a bad exit; not stderr, which servers log to
     assert marked(shown) == [7, 9, 12, 13, 15, 18]
@@ -143,7 +143,7 @@ def test_lines_fit_the_terminal(tape: Path, words: list[str], columns: int) -> N
     assert widths and max(widths) <= columns, output
 
 
-def test_a_narrow_terminal_has_what_matters_most(tmp_path: Path) -> None:
+def test_a_narrow_terminal_shows_the_main_part(tmp_path: Path) -> None:
     frames = Frames().client(call(1, "add", a=12)).server(said(1, "the sum")).client(call(2, "add"))
     frames.server(message(id=2, error={"code": -1, "message": "no sum"}))
     tape = make(tmp_path / "tape.db", frames)
@@ -160,7 +160,7 @@ def test_wide_characters_do_not_move_the_columns(tmp_path: Path) -> None:
     assert {columns_of(line.partition("  {")[0]) for line in shown} == {66}
 
 
-def test_the_terminal_has_colours_unless_told_otherwise(tape: Path) -> None:
+def test_a_terminal_gets_colours_unless_they_are_off(tape: Path) -> None:
     command = [*MCP_TAPE, "show", str(tape)]
     assert "\x1b[31m" in on_terminal(command, 80)
     for environ in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
@@ -189,7 +189,7 @@ def test_an_encoding_that_lacks_characters_is_no_crash(tape: Path, words: list[s
 # -- HTTP
 
 
-def test_what_goes_without_saying_over_http_is_left_out(web: Path) -> None:
+def test_ordinary_http_events_are_left_out(web: Path) -> None:
     what = [re.sub(r" [\d.]+ (ms|µs)$", "", re.split(r"  +", line[24:].strip())[0]) for line in lines("show", web)]
     assert what == [
         "initialize",
@@ -208,7 +208,7 @@ def test_all_of_http_is_shown_on_request(web: Path) -> None:
     assert any("200 application/json on post-3" in line for line in lines("show", web, "--all"))
 
 
-def test_an_exchange_over_http_has_what_happened_around_it(web: Path) -> None:
+def test_an_exchange_over_http_includes_the_events_around_it(web: Path) -> None:
     shown = lines("show", web, 13)
     assert headings(shown) == [12, 13, 14, 15, 16]
     assert "POST /mcp on post-3" in shown[0]
@@ -238,7 +238,7 @@ def test_any_message_of_an_exchange_shows_it_whole(tape: Path, seq: int) -> None
     ("seq", "text"),
     [(7, "DEBUG on stdout"), (10, "afterwards"), (16, "Traceback: it crashed"), (18, "exits 1"), (17, "closes")],
 )
-def test_what_is_no_message_is_shown_alone(tape: Path, seq: int, text: str) -> None:
+def test_a_frame_without_a_message_is_shown_alone(tape: Path, seq: int, text: str) -> None:
     shown = lines("show", tape, seq)
     assert headings(shown) == [seq]
     assert text in shown[-1]
@@ -251,7 +251,7 @@ def test_a_notification_of_no_exchange_is_shown_alone() -> None:
     assert '      "method": "notifications/initialized"' in shown
 
 
-def test_a_call_without_an_answer_is_shown_with_what_came_after_on_stderr(tape: Path) -> None:
+def test_a_call_without_an_answer_is_shown_with_later_stderr(tape: Path) -> None:
     shown = lines("show", tape, 13)
     assert "    Traceback: it crashed" in shown
     assert "unanswered" in shown[0]
@@ -269,14 +269,14 @@ VALUES = [{}, [], {"a": []}, [1, [2, {"b": None}], {}], "x", 5, {"a": {"b": {"c"
 
 
 @pytest.mark.parametrize("value", VALUES, ids=str)
-def test_pretty_json_is_what_the_standard_library_makes(value: Any) -> None:
+def test_pretty_json_equals_the_standard_librarys(value: Any) -> None:
     assert lay_out(json.dumps(value, separators=(",", ":"))) == json.dumps(value, indent=2)
 
 
 @pytest.mark.parametrize(
     "value", [*VALUES, {"z": -0.0, "a": {"b": ["\ud800", 1e300, {"y": "é" * 99}], "x": "x" * 99}}], ids=str
 )
-def test_a_large_text_in_pieces_is_what_a_small_one_is_at_once(value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_text_in_pieces_equals_the_same_text_at_once(value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     text = json.dumps({"id": 1, "result": value, "a": [], "\u0065rror": 1.0})
     members = ("error", "result")
 
@@ -328,7 +328,7 @@ def test_each_message_of_a_large_batch_has_its_own_content(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("words", [["3", "-f"], ["3", "--filter", "tool:x"], ["x"], ["-3"]], ids=" ".join)
-def test_wrong_usage_is_told(tape: Path, words: list[str]) -> None:
+def test_wrong_usage_is_reported(tape: Path, words: list[str]) -> None:
     assert invoke("show", tape, *words).exit_code == 2
 
 
@@ -348,7 +348,7 @@ def test_a_command_to_try_can_be_pasted_into_a_shell(tape: Path, tmp_path: Path)
 
 
 @pytest.mark.parametrize("column", ["sender", "channel", "kind"])
-def test_rows_that_hold_something_else_are_told(tmp_path: Path, column: str) -> None:
+def test_rows_with_invalid_values_are_reported(tmp_path: Path, column: str) -> None:
     tape = make(tmp_path / "tape.db", Frames().client(call(1, "x")).server(said(1, "y")))
     alter(tape, f"UPDATE facts SET {column} = x'ff'")
     for words in (["show"], ["show", "--json"]):
@@ -385,6 +385,7 @@ def test_every_message_of_a_long_session_is_shown_once(long: Path) -> None:
     assert [int(line[:7]) for line in lines("show", long)] == list(range(1, 20_001))
 
 
+@pytest.mark.slow
 def test_the_first_lines_need_only_the_first_block(long: Path) -> None:
     asked: list[str] = []
     with Cassette(long) as cassette:
@@ -403,6 +404,7 @@ def following(tmp_path: Path) -> Iterator[Any]:
         yield process
 
 
+@pytest.mark.slow
 def test_a_recording_is_followed_from_before_it_begins_to_its_end(tmp_path: Path, following: Any) -> None:
     assert b"there is no cassette at" in receive_line(following.stderr)
     recording = Recording(tmp_path / "tape.db")
@@ -434,7 +436,7 @@ def test_a_call_is_not_called_unanswered_while_it_may_be_answered(tmp_path: Path
     assert following.wait(WAIT) == 0
 
 
-def test_what_may_be_answered_is_not_unanswered_for_machines(tmp_path: Path) -> None:
+def test_a_call_that_may_still_be_answered_is_not_unanswered_in_json(tmp_path: Path) -> None:
     frames = Frames().client(call(1, "soon")).client(call(2, "never")).server(said(1, "x"))
     recording = Recording(tmp_path / "tape.db")
     recording.write(frames[:2])
@@ -483,7 +485,7 @@ def test_following_keeps_to_the_filter(tape: Path) -> None:
 
 
 @pytest.mark.parametrize("make_it", [lambda path: path.mkdir(), lambda path: path.write_text("Dear diary")])
-def test_what_is_no_cassette_is_not_waited_for(tmp_path: Path, make_it: Any) -> None:
+def test_it_does_not_wait_for_a_file_that_is_not_a_cassette(tmp_path: Path, make_it: Any) -> None:
     make_it(tmp_path / "tape.db")
     assert invoke("show", "-f", tmp_path / "tape.db").exit_code == 3
 

@@ -55,9 +55,7 @@ def contents(home: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in home.rglob("*.*") if path.suffix in (".json", ".toml", ".yaml")}
 
 
-def test_servers_of_claude_code_are_wrapped_in_its_file_and_nothing_is_told_to_its_command(
-    home: Path, tape: Tape
-) -> None:
+def test_servers_of_claude_code_are_wrapped_in_its_file_without_its_command(home: Path, tape: Tape) -> None:
     """The command removes an entry before it adds the new one, and its command line is visible to every process."""
     said = home / "claude was started"
     (home / "bin" / "claude").write_text(f"#!/bin/sh\necho \"$@\" >> '{said}'\n")
@@ -175,7 +173,7 @@ def test_a_name_that_is_in_several_places_is_not_guessed(home: Path, tape: Tape)
         (["wrap", "a", "--json"], 2, b"goes with --list"),
     ],
 )
-def test_what_is_unclear_is_refused(tape: Tape, words: list[str], code: int, said: bytes) -> None:
+def test_an_ambiguous_name_is_refused(tape: Tape, words: list[str], code: int, said: bytes) -> None:
     assert said in tape(*words, code=code).stderr
 
 
@@ -227,6 +225,7 @@ def test_a_url_that_holds_a_secret_does_not_move_to_a_command_line(home: Path, t
     assert (home / ".cursor/mcp.json").read_text() == before
 
 
+@pytest.mark.slow
 def test_a_file_that_is_read_only_stays_so(home: Path, tape: Tape) -> None:
     path = home / ".cursor/mcp.json"
     path.chmod(0o444)
@@ -237,7 +236,7 @@ def test_a_file_that_is_read_only_stays_so(home: Path, tape: Tape) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
-def test_who_runs_it_as_root_does_not_take_the_file_from_its_owner(home: Path, tape: Tape) -> None:
+def test_run_as_root_it_keeps_the_owner_of_the_file(home: Path, tape: Tape) -> None:
     path = home / ".cursor/mcp.json"
     os.chown(path, NOBODY, NOBODY)
     tape("wrap", "--all", "--config", str(path))

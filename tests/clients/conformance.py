@@ -125,7 +125,7 @@ class Browser:
 
 
 def login(url: str, scenario: str) -> httpx2.Auth:
-    """What logs in at the server, as the scenario wants it."""
+    """The client's part of a login, as the scenario requires."""
     given = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT") or "{}")
     own = {name: given[name] for name in ("client_id", "client_secret") if name in given}
     if scenario == "auth/client-credentials-basic":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from urllib.parse import parse_qsl, urlsplit
 
@@ -16,6 +17,13 @@ from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAu
 REDIRECT = "http://127.0.0.1:9/callback"
 
 
+def keep(*secrets: str | None) -> None:
+    """Add secrets to the file that LOGIN_SECRETS names, for tests to search for."""
+    if file := os.environ.get("LOGIN_SECRETS"):
+        with open(file, "a") as out:
+            out.writelines(f"{secret}\n" for secret in secrets if secret)
+
+
 class Memory:
     tokens: OAuthToken | None = None
     client: OAuthClientInformationFull | None = None
@@ -25,12 +33,14 @@ class Memory:
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
         self.tokens = tokens
+        keep(tokens.access_token, tokens.refresh_token)
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
         return self.client
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
         self.client = client_info
+        keep(client_info.client_secret)
 
 
 class Browser:
@@ -44,6 +54,7 @@ class Browser:
                     sys.exit(f"the page says {answer.status_code}: {answer.text}")
                 url = str(httpx.URL(url).join(answer.headers["location"]))
         self.said = dict(parse_qsl(urlsplit(url).query))
+        keep(self.said["code"])
         print("logged in")
 
     async def result(self) -> tuple[str, str | None]:

@@ -152,7 +152,7 @@ def test_a_server_with_a_url_becomes_a_command_and_comes_back_to_the_byte(text: 
     assert not set(made) & {"url", "httpUrl", "serverUrl", "headers", "http_headers"}
 
 
-def test_what_is_where_the_backup_is_to_be_does_not_count(tmp_path: Path) -> None:
+def test_a_file_at_the_path_of_the_backup_does_not_matter(tmp_path: Path) -> None:
     path, other = tmp_path / "mcp.json", tmp_path / "other"
     backup = Path(f"{path}{config_file.BACKUP}")
     other.write_text("not yours")
@@ -205,7 +205,7 @@ def test_a_url_that_was_changed_while_it_was_wrapped_stays_changed() -> None:
         ('"--",', '/* here */ "--",', '{"m": 1, "mcpServers": {"a": {"command": "x", "args": [   /* here */   "y"]}}}'),
     ],
 )  # fmt: skip
-def test_what_was_changed_meanwhile_stays_and_only_the_tape_goes(old: str, now: str, then: str) -> None:
+def test_later_changes_of_the_user_stay_and_only_the_tape_goes(old: str, now: str, then: str) -> None:
     found = of_text('{"m": 1, "mcpServers": {"a": {"command": "x", "args": ["y"]}}}')
     text = wrapped(found, "a").text
     assert text.count(old) == 1
@@ -257,14 +257,14 @@ def test_a_table_line_that_was_made_for_the_tape_goes_with_its_line() -> None:
     ["{", '{"a": 1,,}', "{'a': 1}", "[,]", '{"a": NaN}', "[" * 100_000, '{"a": "\n"}', '{"mcpServers": {}} x', "/*"],
     ids=repr,
 )  # fmt: skip
-def test_what_cannot_be_parsed_is_refused(tmp_path: Path, text: str) -> None:
+def test_an_unparsable_file_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "mcp.json"
     path.write_text(text)
     with pytest.raises(TapeError, match="was not changed: it cannot be read"):
         read(path)
 
 
-def test_what_is_not_utf_8_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "mcp.json"
     path.write_bytes('{"mcpServers": {}}'.encode("utf-16"))
     with pytest.raises(TapeError, match="not UTF-8"):
@@ -336,7 +336,7 @@ def test_writing_keeps_mode_and_link_and_one_backup_that_only_the_user_reads(pat
     assert path.read_text() == TEXT and sorted(os.listdir(path.parent)) == ["link.json", "mcp.json"]
 
 
-def test_the_backup_stays_where_the_file_is_not_what_it_was(path: Path) -> None:
+def test_the_backup_stays_if_the_restored_file_differs_from_it(path: Path) -> None:
     found = read(path)
     config_file.write(found, wrapped(found, "a").text)
     path.write_text(path.read_text().replace('"y"', '"z"'))
@@ -345,7 +345,7 @@ def test_the_backup_stays_where_the_file_is_not_what_it_was(path: Path) -> None:
     assert path.read_text() == TEXT.replace('"y"', '"z"') and Path(f"{path}{config_file.BACKUP}").read_text() == TEXT
 
 
-def test_what_somebody_has_changed_meanwhile_is_not_overwritten(path: Path) -> None:
+def test_a_file_changed_by_another_process_is_not_overwritten(path: Path) -> None:
     found = read(path)
     path.write_text("{}")
     with pytest.raises(TapeError, match="another process has changed it meanwhile"):
@@ -353,7 +353,7 @@ def test_what_somebody_has_changed_meanwhile_is_not_overwritten(path: Path) -> N
     assert path.read_text() == "{}"
 
 
-def test_what_somebody_is_writing_is_refused(path: Path) -> None:
+def test_a_file_that_another_process_is_writing_is_refused(path: Path) -> None:
     found = read(path)
     Path(f"{path}.lock").mkdir()
     with pytest.raises(TapeError, match="another process is writing it"):

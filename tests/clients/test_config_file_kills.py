@@ -56,7 +56,7 @@ def both(directory: Path, act: Act) -> tuple[str, str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("act", [wrap, unwrap])
-def test_what_is_killed_leaves_the_old_file_or_the_new_one(act: Act, tmp_path: Path) -> None:
+def test_a_kill_leaves_the_old_file_or_the_new_one(act: Act, tmp_path: Path) -> None:
     directory = tmp_path / "here"
     before, after = both(directory, act)
     killed = 0

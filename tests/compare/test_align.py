@@ -136,7 +136,7 @@ def test_cursors_tasks_and_states_may_be_called_otherwise(talk: Any) -> None:
     assert rules(talk("first"), talk("second")) == []
 
 
-def test_what_a_task_gave_is_compared_under_its_other_name() -> None:
+def test_the_results_of_a_task_are_compared_under_its_other_name() -> None:
     new = [*tasked("second")[:3], exchange("tasks/result", {"taskId": "second"}, {"content": [], "isError": True})]
     assert "call-ok-to-error" in rules(tasked("first"), new)
 
@@ -155,7 +155,7 @@ def test_a_call_with_another_argument_of_the_clients_own_is_another_call() -> No
         ("Bearer [redacted:env:TOKEN]", "Basic s3cret", False),
     ],
 )
-def test_a_redacted_value_stands_for_any_other(old: str, new: str, same: bool) -> None:
+def test_a_redacted_value_matches_any_other(old: str, new: str, same: bool) -> None:
     asked = rules([call(header=old)], [call(header=new)])
     answered = rules([gave({"header": old})], [gave({"header": new})])
     assert (asked == [], answered == []) == (same, same)
@@ -178,7 +178,7 @@ def test_a_redacted_value_stands_for_any_other(old: str, new: str, same: bool) -
         ({"uptime": 3.25}, {"uptime": 4}),
     ],
 )
-def test_what_a_server_makes_up_anew_is_no_change(old: Any, new: Any) -> None:
+def test_new_made_up_values_are_not_a_change(old: Any, new: Any) -> None:
     assert rules([gave(old)], [gave(new)]) == []
 
 
@@ -197,11 +197,11 @@ def test_members_with_names_that_were_made_up_are_not_lost() -> None:
         ({"a": IDS[0]}, {"a": "0"}),
     ],
 )
-def test_what_a_server_says_is_a_change(old: Any, new: Any) -> None:
+def test_new_data_of_a_server_is_a_change(old: Any, new: Any) -> None:
     assert rules([gave(old)], [gave(new)]) == ["call-structured-value-changed"]
 
 
-def test_an_id_must_stand_for_the_same_id_everywhere() -> None:
+def test_an_id_must_correspond_to_the_same_id_everywhere() -> None:
     old = [gave({"a": IDS[0]}, n=1), gave({"a": IDS[0]}, n=2)]
     assert rules(old, [gave({"a": OTHERS[0]}, n=1), gave({"a": OTHERS[1]}, n=2)]) == ["call-structured-value-changed"]
 
@@ -354,7 +354,7 @@ def test_a_result_without_a_type_is_complete() -> None:
     assert rules(legacy, modern) == []
 
 
-def test_what_a_resubscribed_stream_says_is_no_call() -> None:
+def test_messages_of_a_resubscribed_stream_are_not_calls() -> None:
     listen = exchange("subscriptions/listen", {"notifications": {}})
     assert rules([call(), listen], [call()]) == []
     ended = exchange("subscriptions/listen", {"notifications": {}}, {})

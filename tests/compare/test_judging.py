@@ -99,11 +99,11 @@ def test_category_call_shows_every_rule_at_its_own_level() -> None:
     }
 
 
-def test_category_wire_shows_only_what_the_protocol_needs() -> None:
+def test_category_wire_shows_only_rules_of_the_protocol() -> None:
     assert levels(JudgingSettings("wire")) == {"capability-removed": "error"}
 
 
-def test_category_model_raises_what_a_model_reads() -> None:
+def test_category_model_raises_texts_for_a_model() -> None:
     assert levels(JudgingSettings("model")) == {
         "capability-removed": "error",
         "tool-removed": "error",
@@ -112,7 +112,7 @@ def test_category_model_raises_what_a_model_reads() -> None:
     }
 
 
-def test_category_model_leaves_alone_what_no_model_reads() -> None:
+def test_category_model_keeps_the_level_of_other_changes() -> None:
     found = (TOOL, Difference("tool-became-open-world", ("annotations", "openWorldHint"), False, True))
     assert judge([found], JudgingSettings("model"))[0][0].level == "warn"
 
@@ -129,7 +129,7 @@ def test_a_project_sets_levels_and_turns_rules_off() -> None:
         assert "tool-description-changed" not in levels(JudgingSettings(category, chosen))
 
 
-def test_the_worst_comes_first_what_is_gone_before_that_and_what_is_of_one_thing_together() -> None:
+def test_the_worst_comes_first_then_removals_and_each_subject_together() -> None:
     more = [
         (Subject("tool", "s"), Difference("tool-removed")),
         (TOOL, Difference("input-default-changed", ("a",), 1, 2)),
@@ -149,12 +149,12 @@ def test_the_order_in_which_changes_are_found_does_not_matter() -> None:
     assert judge(FOUND, JudgingSettings()) == judge(FOUND[::-1], JudgingSettings())
 
 
-def test_the_same_change_counts_and_is_told_once() -> None:
+def test_the_same_change_is_counted_and_reported_once() -> None:
     (one,) = judge([REMOVED, REMOVED, REMOVED], JudgingSettings())[0]
     assert one.times == 3
 
 
-def test_an_ignored_change_is_kept_aside_and_a_line_without_use_is_told() -> None:
+def test_an_ignored_change_is_kept_apart_and_an_unused_line_is_reported() -> None:
     gone = tools(), tools(tool("a"))
     ignores = parse_ignores("tool-added tool a  # wanted\ntool-removed *\n", "ignores")
     found = compared(*gone, JudgingSettings(ignores=ignores))

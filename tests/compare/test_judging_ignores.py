@@ -48,7 +48,7 @@ ODD = found("tool search", "input-type-changed", "a b #c", "d")
         ('$["a b #c"] tool search', ODD),
     ],
 )
-def test_a_line_hides_what_it_names(line: str, one: Change) -> None:
+def test_a_line_hides_the_changes_that_it_names(line: str, one: Change) -> None:
     ignores = parse_ignores(f"# above\n\n{line}\n", "x")
     assert ignores.hides(one)
     assert ignores.unused_lines((one,)) == ()
@@ -69,7 +69,7 @@ def test_a_line_hides_what_it_names(line: str, one: Change) -> None:
         ("$.inputSchema tool other", OWNER),
     ],
 )
-def test_a_line_hides_nothing_else_and_is_then_unused(line: str, one: Change) -> None:
+def test_a_line_hides_no_other_change_and_is_then_unused(line: str, one: Change) -> None:
     ignores = parse_ignores(line, "x")
     assert not ignores.hides(one)
     assert ignores.unused_lines((one,)) == (line,)
@@ -86,7 +86,7 @@ def test_a_line_hides_nothing_else_and_is_then_unused(line: str, one: Change) ->
         ("$['a b tool x", r"cannot read the JSONPath"),
     ],
 )
-def test_what_can_mean_nothing_is_refused_with_file_and_line(line: str, why: str) -> None:
+def test_an_invalid_line_is_refused_with_file_and_line(line: str, why: str) -> None:
     with pytest.raises(SettingsError, match=rf"(?s)my/file, line 2: {why}"):
         parse_ignores(f"\n{line} # reason", "my/file")
 
@@ -105,19 +105,19 @@ def test_ignoring_a_change_is_a_line_for_its_place(one: Change, line: str) -> No
 
 
 @given(st.text(), st.lists(st.text() | st.integers(0, 9), max_size=2))
-def test_the_line_for_a_change_hides_it_whatever_it_is_called(name: str, path: list[str | int]) -> None:
+def test_the_line_for_a_change_hides_it_whatever_its_name(name: str, path: list[str | int]) -> None:
     one = found(f"tool {name}", "tool-description-changed", *path)
     (line,) = parse_ignores(added_lines("", [(ignore_line(one), "why")]), "x").lines
     assert line.hides(one)
 
 
 @pytest.mark.parametrize("name", ["x\ntool-removed *", "a\u2028b", "a #b", "two  spaces", "\x1b[31m"])
-def test_a_name_that_cannot_stand_in_a_line_is_ignored_by_its_fingerprint(name: str) -> None:
+def test_a_name_that_cannot_be_written_in_a_line_is_ignored_by_its_fingerprint(name: str) -> None:
     one = found(f"tool {name}", "tool-removed")
     assert ignore_line(one) == one.fingerprint
 
 
-def test_lines_are_added_once_after_what_is_there() -> None:
+def test_lines_are_appended_once() -> None:
     text = added_lines("", [("a3f8c21b9d04", "accepted")])
     assert text == f"{IGNORE_HEADER}a3f8c21b9d04  # accepted\n"
     assert added_lines(text, [("a3f8c21b9d04", "again")]) == ""

@@ -104,14 +104,14 @@ def having(side: str, schema: Schema) -> Talk:
 
 @pytest.mark.parametrize("side", ["inputSchema", "outputSchema"])
 @pytest.mark.parametrize("place", PLACES)
-def test_new_text_is_an_error_wherever_it_stands(place: str, side: str) -> None:
+def test_new_text_is_an_error_at_every_place(place: str, side: str) -> None:
     old, new = (having(side, schema) for schema in PLACES[place])
     found = compared(old, new, JudgingSettings("security")).changes
     assert found and {change.level for change in found} == {"error"}
 
 
 @pytest.mark.parametrize("what", CHANGES)
-def test_what_may_turn_a_model_against_its_user_is_an_error(what: str) -> None:
+def test_a_change_that_may_turn_a_model_against_its_user_is_an_error(what: str) -> None:
     old, new = CHANGES[what]
     assert "error" in {change.level for change in compared(old, new, JudgingSettings("security")).changes}
     assert compared(old, old, JudgingSettings("security")).changes == ()
@@ -138,7 +138,7 @@ def test_a_template_with_another_address_is_the_same_one_unless_that_was_there()
 
 @pytest.mark.parametrize("side", ["inputSchema", "outputSchema"])
 @pytest.mark.parametrize("place", UNUSED)
-def test_text_that_no_validator_looks_at_is_told_once(place: str, side: str) -> None:
+def test_text_that_no_validator_checks_is_reported_once(place: str, side: str) -> None:
     old, new = (tools(tool("t", **{side: schema})) for schema in (_OLD, _OLD | UNUSED[place]))
     found = compared(old, new, JudgingSettings("security")).changes
     assert [change.level for change in found] == ["error"], found
@@ -164,5 +164,5 @@ def test_a_definition_may_have_another_name() -> None:
         ({**STRING, **TEXT}, STRING),
     ],
 )
-def test_what_brings_no_text_is_none_of_its_business(side: str, old: Schema, new: Schema) -> None:
+def test_a_change_without_new_text_does_not_count(side: str, old: Schema, new: Schema) -> None:
     assert compared(having(side, old), having(side, new), JudgingSettings("security")).changes == ()

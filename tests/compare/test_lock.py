@@ -54,7 +54,7 @@ def test_a_server_that_stays_the_same_passes(cassette: Path, tmp_path: Path) -> 
     path.write_text(locked(cassette), "utf-8")
     code, said = breaking(path, cassette)
     assert code == 0 and "It breaks no client" in said
-    assert "a lock holds what a server offers, and no calls" in said
+    assert "a lock holds a server's lists, and no calls" in said
     again = Lock(path.read_bytes(), str(path))
     assert lock.dump({name: again.version(name) for name in again.names}) == path.read_text("utf-8")
 
@@ -79,7 +79,7 @@ def test_two_locks_show_that_a_server_presents_itself_otherwise(member: str, tmp
     assert (change["path"], change["before"], change["after"]) == (f"$.serverInfo.{member}", "a", "b")
 
 
-def test_what_breaks_clients_is_found(tmp_path: Path) -> None:
+def test_breaking_changes_are_found(tmp_path: Path) -> None:
     document = json.loads(locked(TIME))
     (entry,) = document["servers"].values()
     entry["tools"].append({"name": "stop_time", "inputSchema": {"type": "object"}})
@@ -94,7 +94,7 @@ def test_a_lock_has_a_fact_a_line_and_is_sorted() -> None:
     assert all(line.count('": ') <= 1 for line in text.splitlines() if "description" not in line)
 
 
-def test_characters_that_nobody_sees_are_shown_by_their_numbers(tmp_path: Path) -> None:
+def test_invisible_characters_are_shown_as_code_points(tmp_path: Path) -> None:
     shown, hidden = "é, 日 and 🎉", "a\u200bb\u202ec\u2028d\U000e0041e"
     text = locked(taped(tmp_path / "tape.db", [hello(instructions=shown + hidden), listing("tools/list")]))
     assert shown in text and not {"\u200b", "\u202e", "\u2028", "\U000e0041"} & set(text)
@@ -139,7 +139,7 @@ def seen_by(*capabilities: str, **tools: Any) -> Talk:
     return [hello(client=client), listing("tools/list", *(tool(name, **more) for name, more in tools.items()))]
 
 
-def test_what_other_clients_see_is_kept_as_a_difference() -> None:
+def test_the_surface_of_other_clients_is_kept_as_a_difference() -> None:
     whole = surveyed(seen_by("roots", a={}, b={"title": "B"}, c={}))
     bare = surveyed(seen_by(a={}, b={"title": "Other"}, d={}))
     text = lock.dump({"s": whole._replace(others=(bare,))})
@@ -158,7 +158,7 @@ def test_sides_that_were_asked_alike_are_compared() -> None:
     assert not gone.changes and "other capabilities" in gone.unknown[0].why and gone.unknown[0].grave
 
 
-def test_what_only_other_clients_miss_is_found_once() -> None:
+def test_a_removal_for_other_clients_only_is_found_once() -> None:
     old = surveyed(seen_by("roots", a={}, b={}))._replace(others=(surveyed(seen_by(a={}, c={})),))
     new = surveyed(seen_by("roots", b={}))._replace(others=(surveyed(seen_by()),))
     removed = [change for change in compare(old, new).changes if change.is_removal]

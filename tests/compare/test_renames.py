@@ -33,7 +33,7 @@ def taking(properties: Any) -> Talk:
         ({"city": CITY}, {"pl\u0430ce": CITY}, "probably pl\\u0430ce now"),
     ],
 )
-def test_an_argument_that_has_another_name_is_told(old: Any, new: Any, note: str) -> None:
+def test_a_renamed_argument_is_reported(old: Any, new: Any, note: str) -> None:
     first, *_ = noted(taking(old), taking(new), "input-property-removed")
     assert first.partition("; ")[2] == note
 
@@ -52,11 +52,11 @@ def offering(**prompt: Any) -> Talk:
         ({"name": "a", "description": "Plans."}, {"name": "b", "description": "Packs."}, ""),
     ],
 )
-def test_a_prompt_that_has_another_name_is_told(old: Any, new: Any, note: str) -> None:
+def test_a_renamed_prompt_is_reported(old: Any, new: Any, note: str) -> None:
     assert noted(offering(**old), offering(**new), "prompt-removed") == [note]
 
 
-def test_an_argument_of_a_prompt_that_has_another_name_is_told() -> None:
+def test_a_renamed_argument_of_a_prompt_is_reported() -> None:
     old, new = ({"name": "p", "arguments": [{"name": name}]} for name in ("home_town", "homeTown"))
     assert noted(offering(**old), offering(**new), "prompt-argument-removed") == ["probably homeTown now"]
 

@@ -125,7 +125,7 @@ def test_every_documented_rule_is_as_documented() -> None:
 
 
 @pytest.mark.parametrize(("rule", "level"), SECOND.items())
-def test_a_documented_second_level_is_told(rule: str, level: Level) -> None:
+def test_a_documented_second_level_is_reported(rule: str, level: Level) -> None:
     assert RULES[rule].otherwise == level and RULES[rule].when
 
 
@@ -135,7 +135,7 @@ def test_every_rule_has_a_positive_and_a_negative_case(expected: bool) -> None:
 
 
 @pytest.mark.parametrize(("rule", "_", "kind", "expected"), PLAYED)
-def test_how_a_play_ended_is_told(rule: str, _: str, kind: FailureKind, expected: bool) -> None:
+def test_the_end_of_a_play_is_reported(rule: str, _: str, kind: FailureKind, expected: bool) -> None:
     verified = VerifiedSession(
         "a.db", 1, "b.db", (1,), 1, 1, 1, failures=(Failure(kind, None, "no answer", ("oops",)),)
     )
@@ -148,7 +148,7 @@ def test_every_case_is_of_a_rule() -> None:
     assert {case[0] for case in ALL_CASES} <= RULES.keys()
 
 
-def test_no_rule_stands_twice_and_each_has_its_section() -> None:
+def test_each_rule_is_in_one_section() -> None:
     names = [rule.id for rules in SECTIONS.values() for rule in rules]
     assert len(names) == len(set(names)) == len(RULES)
     assert all(RULES[rule.id].section == section for section, rules in SECTIONS.items() for rule in rules)

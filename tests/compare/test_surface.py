@@ -268,7 +268,7 @@ CASES = [*SERVER, *TOOLS, *METADATA, *SCHEMAS, *OFFERS]
 
 
 @pytest.mark.parametrize("case", CASES, ids=name_of)
-def test_a_rule_finds_what_it_is_for_and_nothing_else(case: Case) -> None:
+def test_a_rule_finds_its_case_and_no_other(case: Case) -> None:
     expect(case)
 
 
@@ -289,7 +289,7 @@ def test_some_rules_have_a_second_level(rule: str, old: Talk, new: Talk, level: 
     assert [change.level for change in changes(old, new, rule)] == [level]
 
 
-def test_what_is_added_has_what_is_told_of_it_in_its_fingerprint() -> None:
+def test_the_fingerprint_of_an_addition_contains_its_details() -> None:
     kinds = {"tools": "name", "prompts": "name", "resources": "uri"}
     for kind, key in kinds.items():
         old = [hello(capabilities={kind: {}}), listing(f"{kind}/list")]
@@ -301,7 +301,7 @@ def test_what_is_added_has_what_is_told_of_it_in_its_fingerprint() -> None:
         assert (added.after, other.fingerprint == added.fingerprint) == ({"description": "Adds."}, False)
 
 
-def test_what_is_told_of_a_resource_but_its_size_and_time_is_part_of_it() -> None:
+def test_a_resource_includes_its_details_except_size_and_time() -> None:
     old = [hello(capabilities={"resources": {}}), listing("resources/list")]
     moved = {"size": 1, "annotations": {"lastModified": "2026-01-01T00:00:00Z"}}
     (added,) = changes(old, [old[0], listing("resources/list", {"uri": "a:", "name": "A", **moved})], "resource-added")
@@ -319,13 +319,13 @@ def test_the_two_sides_of_a_rename_are_compared() -> None:
     }
 
 
-def test_a_renamed_tool_is_told_with_its_new_name_and_neither_removed_nor_added() -> None:
+def test_a_renamed_tool_is_reported_with_its_new_name_and_neither_removed_nor_added() -> None:
     old, new = tools(TWO | {"name": "a"}), tools(TWO | {"name": "b"})
     (renamed, version) = compared(old, new).changes
     assert (renamed.rule, renamed.before, renamed.after) == ("tool-renamed", "a", "b")
     assert "b" in renamed.note.split() and version.rule == "server-version-not-bumped"
 
 
-def test_what_is_not_there_is_not_null() -> None:
+def test_an_absent_member_is_not_null() -> None:
     (removed,) = changes(server(instructions="Be kind."), server(), "instructions-removed")
     assert removed.after is ABSENT and "after" not in removed.as_dict()

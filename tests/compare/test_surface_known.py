@@ -45,7 +45,7 @@ WHOLE = tools(tool("a"))
     ],
 )
 @pytest.mark.parametrize("side", ["OLD", "NEW"])
-def test_what_was_not_listed_is_unknown_and_never_unchanged(talk: Talk, why: str, side: str) -> None:
+def test_an_unlisted_kind_is_unknown_and_never_unchanged(talk: Talk, why: str, side: str) -> None:
     found = compared(*((talk, WHOLE) if side == "OLD" else (WHOLE, talk)))
     assert [entry for entry in found.unknown if entry.what == "tools"] == [("tools", f"{side}: {why}", True)]
     assert not [change for change in found.changes if change.subject.kind == "tool"]
@@ -60,7 +60,7 @@ SAMPLING: Talk = [
 PLAIN: Talk = [hello(), listing("tools/list", tool("a", description="A."))]
 
 
-def test_what_is_gone_is_unknown_where_the_clients_declared_other_capabilities() -> None:
+def test_removals_are_unknown_if_the_clients_declared_other_capabilities() -> None:
     found = compared(SAMPLING, PLAIN)
     assert [change.rule for change in found.changes] == ["tool-description-changed"]
     why = "not there, and its client declares other capabilities than that of OLD (sampling)"
@@ -72,12 +72,12 @@ def test_what_is_gone_is_unknown_where_the_clients_declared_other_capabilities()
     ]
 
 
-def test_what_is_gone_is_removed_where_a_client_declared_the_same_or_nobody_knows() -> None:
+def test_removals_count_if_a_client_declared_the_same_or_it_is_unknown() -> None:
     same = [hello(client={"sampling": {}}), PLAIN[1]]
     assert "tool-removed" in rules(SAMPLING, same) and "tool-removed" in rules(SAMPLING, PLAIN[1:])
 
 
-def test_what_was_accepted_is_not_unknown_either() -> None:
+def test_an_accepted_removal_is_not_unknown_either() -> None:
     ignored = parse_ignores("tool-removed *\nprompt-removed *\ncapability-removed *", "")
     found = compared(SAMPLING, PLAIN, JudgingSettings(ignores=ignored))
     assert [entry for entry in found.unknown if entry.grave] == [] and found.unused == ()
@@ -119,7 +119,7 @@ def _prompts(*answer: Step) -> Talk:
     return [hello(capabilities={"tools": {}, "prompts": {}}), listing("tools/list", tool("a")), *answer]
 
 
-def test_what_the_old_server_did_not_declare_cannot_be_unknown() -> None:
+def test_kinds_that_the_old_server_did_not_declare_cannot_be_unknown() -> None:
     assert not compared(WHOLE, _prompts()).unknown
     listed = _prompts(listing("prompts/list", {"name": "p"}))
     assert [entry.grave for entry in compared(listed, _prompts()).unknown] == [True]  # it may be gone here
@@ -157,7 +157,7 @@ def test_without_a_handshake_capabilities_are_unknown_and_not_removed() -> None:
     assert not found.changes
 
 
-def test_the_handshake_may_stand_in_an_older_session_of_the_cassette(tmp_path: Path) -> None:
+def test_the_handshake_may_be_in_an_older_session_of_the_cassette(tmp_path: Path) -> None:
     old = taped(tmp_path / "old.db", WHOLE)
     new = taped(tmp_path / "new.db", [hello(instructions="Be kind.")], [listing("tools/list", tool("a"))])
     found = compare_cassettes(str(old), str(new))
@@ -182,7 +182,7 @@ def test_pages_of_two_sessions_are_not_one_list(tmp_path: Path) -> None:
     assert not compare_cassettes(str(old), str(new)).changes
 
 
-def test_things_of_one_name_are_told_of_and_never_taken_for_one() -> None:
+def test_things_with_the_same_name_are_reported_and_kept_apart() -> None:
     twice = tools(tool("a", title="One"), tool("b"), tool("a", title="Two"))
     said = "2 tools have the name a; only the first is compared"
     once = tools(tool("a", title="One"), tool("b"))

@@ -97,7 +97,7 @@ def test_lines_fit_80_and_200_columns_and_pipes(desk: Path, original: Path, word
 
 @pytest.mark.slow(quick=2)
 @pytest.mark.parametrize("words", WHOLE, ids=" ".join)
-def test_what_is_said_whole_is_the_same_everywhere(desk: Path, original: Path, words: list[str]) -> None:
+def test_output_that_is_not_cut_is_the_same_everywhere(desk: Path, original: Path, words: list[str]) -> None:
     expected = piped(fresh(desk, original, words))
     assert expected
     assert plain(on_terminal(fresh(desk, original, words), 80)) == expected
@@ -117,7 +117,7 @@ def test_a_narrow_terminal_has_the_name_of_a_tool_rather_than_its_method(desk: P
     assert "→  tools/call find_many_" in piped(fresh(desk, original, ["stats", "tape.db"]))
 
 
-def test_a_filter_that_nothing_fits_is_told(original: Path, tmp_path: Path) -> None:
+def test_a_filter_without_matches_is_reported(original: Path, tmp_path: Path) -> None:
     shown = invoke("show", original / "tape.db", "--filter", "tool:nobody")
     assert (shown.exit_code, shown.stdout) == (0, "")
     assert shown.stderr.endswith("tape.db matches the filter\n")
@@ -126,7 +126,7 @@ def test_a_filter_that_nothing_fits_is_told(original: Path, tmp_path: Path) -> N
     assert invoke("show", tape, "--filter", "kind:control", "--all").stderr == ""
 
 
-def test_a_cassette_in_place_of_json_lines_is_told(original: Path, tmp_path: Path) -> None:
+def test_a_cassette_in_place_of_json_lines_is_reported(original: Path, tmp_path: Path) -> None:
     loaded = invoke("convert", "-", tmp_path / "new.db", input=(original / "tape.db").read_bytes())
     assert loaded.exit_code == 3
     assert "this is a database, not JSON lines" in loaded.stderr

@@ -25,7 +25,7 @@ def findings(*words: object) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("path", [*GOLDEN, *PAIRS], ids=lambda path: path.stem)
-def test_what_real_servers_say_is_not_suspected(path: Path) -> None:
+def test_texts_of_real_servers_are_not_suspected(path: Path) -> None:
     assert findings(path, "--audit") == []
 
 
@@ -78,7 +78,7 @@ def test_everything_that_a_model_reads_is_looked_at(tmp_path: Path, frames: Fram
     assert found["message"] == "pretends to be the system's: '<IMPORTANT>' [text-steers-model]"
 
 
-def test_the_client_may_say_what_it_likes(tmp_path: Path) -> None:
+def test_texts_of_the_client_are_not_suspected(tmp_path: Path) -> None:
     frames = Frames().client(call(1, "add", text=ORDER)).server(said(1, "ok"))
     assert findings(make(tmp_path / "tape.db", frames), "--audit") == []
 
@@ -91,11 +91,11 @@ def test_every_documented_rule_has_a_meaning() -> None:
     assert all(meaning_of(rule).endswith(".") for rule in rules)
 
 
-def test_without_the_option_nobody_looks(tmp_path: Path) -> None:
+def test_without_the_option_there_is_no_audit(tmp_path: Path) -> None:
     assert findings(make(tmp_path / "tape.db", Frames().client(call(1, "add")).server(said(1, ORDER)))) == []
 
 
-def test_a_text_that_is_sent_again_is_told_once(tmp_path: Path) -> None:
+def test_a_text_sent_again_is_reported_once(tmp_path: Path) -> None:
     frames = Frames()
     for number, tool in enumerate(["add", "add", "find"]):
         frames.client(call(number, tool)).server(said(number, ORDER))
@@ -103,7 +103,7 @@ def test_a_text_that_is_sent_again_is_told_once(tmp_path: Path) -> None:
     assert [(found["session"], found["seq"]) for found in findings(tape, "--audit")] == [(1, 2), (1, 6)]
 
 
-def test_what_is_hidden_in_a_text_does_not_reach_the_terminal(tmp_path: Path) -> None:
+def test_hidden_characters_of_a_text_do_not_reach_the_terminal(tmp_path: Path) -> None:
     hidden = "x" + "".join(chr(0xE0000 + ord(letter)) for letter in "obey\x1b")
     tape = make(tmp_path / "tape.db", Frames().client(call(1, "add")).server(said(1, hidden)))
     result = invoke("check", tape, "--audit")

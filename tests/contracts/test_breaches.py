@@ -59,7 +59,7 @@ def test_a_kept_contract_has_no_findings(tape: Path, words: tuple[str, ...]) -> 
 @pytest.mark.parametrize(
     ("words", "found"),
     [
-        (("--expect", "tool:search"), [(None, None, "expect 'tool:search': nothing fits")]),
+        (("--expect", "tool:search"), [(None, None, "expect 'tool:search': nothing matches")]),
         (("--forbid", "tool:delete_*"), [(1, 7, "forbid 'tool:delete_*': tools/call delete_all")]),
         (("--forbid", "late"), [(1, 6, "forbid 'late': answer to tools/call add")]),
         (("--forbid", "status:unanswered"), [(1, 9, "forbid 'status:unanswered': tools/call never")]),
@@ -75,7 +75,7 @@ def test_a_kept_contract_has_no_findings(tape: Path, words: tuple[str, ...]) -> 
         (("--max-definition-bytes", "47"), [(1, 1, "max-definition-bytes 47: 1 definition of 48 bytes")]),
     ],
 )  # fmt: skip
-def test_what_breaks_a_contract_is_named(tape: Path, words: tuple[str, ...], found: list[Any]) -> None:
+def test_the_frame_that_breaks_a_contract_is_named(tape: Path, words: tuple[str, ...], found: list[Any]) -> None:
     assert broken(tape, *words) == found
 
 
@@ -137,7 +137,7 @@ def test_the_other_checks_stay(tmp_path: Path) -> None:
     recording.end(finish=False)
     result = invoke("check", tmp_path / "tape.db", "--expect", "tool:search")
     first, second = (line.partition(": ")[2] for line in result.stdout.splitlines())
-    assert first.startswith("session 1: is open") and second == "expect 'tool:search': nothing fits"
+    assert first.startswith("session 1: is open") and second == "expect 'tool:search': nothing matches"
 
 
 @pytest.mark.parametrize(
@@ -151,12 +151,12 @@ def test_the_other_checks_stay(tmp_path: Path) -> None:
         (("--session", "1"), "--session needs a contract or --audit"),
     ],
 )
-def test_what_is_written_wrongly_is_told(tape: Path, words: tuple[str, ...], said: str) -> None:
+def test_an_invalid_term_is_reported(tape: Path, words: tuple[str, ...], said: str) -> None:
     result = invoke("check", tape, *words)
     assert result.exit_code == 2 and said in result.stderr
 
 
-def test_a_session_that_is_not_there_is_told(tape: Path) -> None:
+def test_a_missing_session_is_reported(tape: Path) -> None:
     result = invoke("check", tape, "--session", "9", "--audit")
     assert result.exit_code == 3 and "does not hold session 9" in result.stdout
 
@@ -165,5 +165,5 @@ def test_a_cassette_without_sessions_fulfils_nothing(tmp_path: Path) -> None:
     tape = make(tmp_path / "tape.db", talk())
     assert invoke("rm", tape, "--session", "1").exit_code == 0
     assert broken(tape, "--expect", "tool:add", "--forbid", "tool:*") == [
-        (None, None, "expect 'tool:add': nothing fits")
+        (None, None, "expect 'tool:add': nothing matches")
     ]

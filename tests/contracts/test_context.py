@@ -67,7 +67,7 @@ def test_a_cassette_without_tools_says_so(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "words", [("--context", "--filter", "tool:a"), ("--sort", "calls"), ("--context", "--sort", "x")]
 )
-def test_what_does_not_go_together_is_refused(tape: Path, words: tuple[str, ...]) -> None:
+def test_contradictory_options_are_refused(tape: Path, words: tuple[str, ...]) -> None:
     assert invoke("stats", tape, *words).exit_code == 2
 
 

@@ -172,7 +172,7 @@ def test_a_stream_of_notifications_needs_no_answer(tape: Path) -> None:
     assert told(tape, [said], 0) == []
 
 
-def test_over_http_who_ends_the_connection_of_a_call_gives_it_up(tmp_path: Path) -> None:
+def test_over_http_ending_the_connection_of_a_call_gives_it_up(tmp_path: Path) -> None:
     def talk(http: Http) -> None:
         http.post("post-1", call(1, "slow"))
         http.abort("client", "post-1")
@@ -182,7 +182,7 @@ def test_over_http_who_ends_the_connection_of_a_call_gives_it_up(tmp_path: Path)
     assert reason.evidence == ('#3 {"event":"abort"}',)
 
 
-def test_over_http_who_deletes_its_session_or_leaves_its_only_stream_has_left(tmp_path: Path) -> None:
+def test_over_http_deleting_the_session_or_leaving_its_only_stream_is_leaving(tmp_path: Path) -> None:
     def delete(http: Http) -> None:
         http.post("post-1", call(1, "slow"))
         http.open("delete-2")
@@ -248,7 +248,7 @@ TERM: Control = ("tape", {"event": "signal", "number": 15}, 550_000)
         ((), {"unanswered": "the recording ends, and does not show why"}),
     ],
 )
-def test_who_ended_a_session_is_whose_end_is_first_on_the_tape(
+def test_the_first_end_on_the_tape_shows_which_side_ended_the_session(
     tape: Path, ends: Sequence[Control], found: dict[str, str]
 ) -> None:
     reasons = {reason.rule: reason.what for reason in of(made(tape, ASKED, *ends))}
@@ -270,6 +270,7 @@ def test_a_call_of_a_session_that_goes_on_is_none_until_it_is_slow(tape: Path) -
 
 
 @pytest.mark.parametrize("signal", ["SIGTERM", "SIGINT"])
+@pytest.mark.slow
 def test_a_signal_that_stops_the_recorder_is_on_the_tape(tape: Path, signal: str) -> None:
     with started(record(tape, SERVER, "-q")) as process:
         assert process.stdin and process.stdout

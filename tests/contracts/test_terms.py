@@ -25,7 +25,7 @@ def test_a_bare_word_with_a_slash_is_a_method(written: str, meant: str) -> None:
     assert term(written).kept == parse(meant)
 
 
-def test_show_takes_such_a_word_as_text() -> None:
+def test_show_takes_a_bare_word_with_a_slash_as_text() -> None:
     assert parse("tools/call") == parse('"tools/call"') != term("tools/call").kept
 
 
@@ -44,7 +44,7 @@ def test_a_limit_is_a_filter_and_a_number(written: str, filter_: str, most: int)
 @pytest.mark.parametrize(
     "written", ["", "tools/call", "<=3", "tools/call<=", "tools/call<=x", "tools/call<3", "dur:<=5"]
 )
-def test_what_is_no_limit_is_refused(written: str) -> None:
+def test_an_invalid_limit_is_refused(written: str) -> None:
     with pytest.raises(FilterError):
         limit(written)
 
@@ -64,7 +64,7 @@ def test_a_test_may_give_numbers() -> None:
 @pytest.mark.parametrize(
     "given", [{"expect": ["tol:a"]}, {"forbid": 'a:"'}, {"duration": "2 weeks"}, {"definitions": "x"}]
 )
-def test_what_a_test_gives_wrongly_is_told(given: dict[str, object]) -> None:
+def test_an_invalid_argument_of_a_test_is_reported(given: dict[str, object]) -> None:
     usual: dict[str, object] = {"expect": [], "forbid": [], "limits": [], "duration": None, "definitions": None}
     with pytest.raises(ValueError, match=r"is not a (filter|duration|size)"):
         parse_terms(**(usual | given))  # type: ignore[arg-type]

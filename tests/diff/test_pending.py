@@ -115,7 +115,7 @@ def test_when_one_is_rejected_the_cassette_stays_and_the_accepted_are_noted(tmp_
     assert ignore.read_text() == f"{IGNORE_HEADER}{WORDS.fingerprint}  # {reason}\n"
 
 
-def test_what_was_recorded_since_it_was_verified_stays(tmp_path: Path) -> None:
+def test_sessions_recorded_after_the_verification_stay(tmp_path: Path) -> None:
     one = pending(tmp_path, WORDS)
     make_cassette(tmp_path / "time.db", conversation("later"))
     assert settle(one, decided((WORDS, "accept")), str(tmp_path / ".mcp-tape-ignore")).outcome == "replaced"
@@ -131,7 +131,7 @@ CHANGED = {
 
 
 @pytest.mark.parametrize("statement", CHANGED.values(), ids=CHANGED)
-def test_a_session_that_is_not_what_was_verified_is_not_replaced(tmp_path: Path, statement: str) -> None:
+def test_a_session_that_differs_from_the_verified_one_is_not_replaced(tmp_path: Path, statement: str) -> None:
     one = pending(tmp_path, WORDS)
     alter(tmp_path / "time.db", statement)
     before = (tmp_path / "time.db").read_bytes()
@@ -149,14 +149,14 @@ def test_while_something_is_undecided_the_new_recording_stays(tmp_path: Path, de
     assert listed(tmp_path) == ["time.db", "time.db.new"]
 
 
-def test_what_cannot_be_known_is_accepted_only_as_a_whole(tmp_path: Path) -> None:
+def test_unknown_parts_are_accepted_only_together(tmp_path: Path) -> None:
     one = pending(tmp_path, WORDS, unknown=(UNKNOWN,))
     ignore = str(tmp_path / ".mcp-tape-ignore")
     assert settle(one, decided((WORDS, "accept")), ignore).outcome == "pending"
     assert settle(one, decided((WORDS, "accept")), ignore, whole=True).outcome == "replaced"
 
 
-def test_what_is_ignored_at_a_place_is_ignored_for_all_that_lies_there() -> None:
+def test_ignoring_a_place_ignores_all_changes_there() -> None:
     assert spread((GONE, WORDS, DEEPER), decided((WORDS, "ignore"))) == decided((DEEPER, "ignore"), (WORDS, "ignore"))
     assert spread((WORDS, DEEPER), decided((WORDS, "ignore"), (DEEPER, "reject")))[DEEPER.fingerprint] == "reject"
 
@@ -195,7 +195,7 @@ def prints(place: Path) -> dict[str, str]:
     return {one["rule"]: one["fingerprint"] for one in value["changes"]}
 
 
-def test_without_a_terminal_and_options_what_is_pending_is_listed_and_is_a_finding(place: Path) -> None:
+def test_without_terminal_and_options_pending_changes_are_listed_and_are_a_finding(place: Path) -> None:
     done = review(place)
     assert done.returncode == 1
     assert done.stdout.startswith("time.db\n")
@@ -227,13 +227,13 @@ def test_options_decide_on_each_change(place: Path) -> None:
     assert review(place).returncode == 0
 
 
-def test_what_is_not_decided_keeps_everything_as_it_was(place: Path) -> None:
+def test_an_undecided_change_keeps_everything_unchanged(place: Path) -> None:
     done = review(place, "--accept", prints(place)["tool-removed"])
     assert done.returncode == 1 and "still pending (1 accepted" in done.stdout
     assert listed(place) == [".git", "time.db", "time.db.new"]
 
 
-def test_another_cassette_that_was_put_there_meanwhile_is_left_alone(place: Path) -> None:
+def test_a_cassette_replaced_by_another_is_left_alone(place: Path) -> None:
     (place / "time.db").unlink()
     other = make_cassette(place / "time.db", conversation("Another one.")).read_bytes()
     for options in (("--list",), ("--accept-all",)):
@@ -247,10 +247,10 @@ def test_another_cassette_that_was_put_there_meanwhile_is_left_alone(place: Path
 def test_a_new_recording_of_unknown_origin_replaces_nothing(place: Path) -> None:
     alter(place / "time.db.new", "DROP TABLE verified")
     done = review(place, "--accept-all")
-    assert done.returncode == 1 and "does not say which sessions were verified" in done.stderr
+    assert done.returncode == 1 and "does not name the sessions that were verified" in done.stderr
 
 
-def test_what_goes_with_an_ignored_change_needs_no_decision(tmp_path: Path) -> None:
+def test_changes_that_follow_an_ignored_one_need_no_decision(tmp_path: Path) -> None:
     number = found("server", "server-version-not-bumped", "serverInfo", "version")
     one = pending(tmp_path, GONE, number)
     ignore = tmp_path / ".mcp-tape-ignore"
@@ -285,7 +285,7 @@ def test_all_can_be_accepted_but_one(place: Path) -> None:
         (["none.db"], 3, "there is no cassette at none.db"),
     ],
 )
-def test_what_cannot_be_meant_changes_nothing(place: Path, options: list[str], code: int, why: str) -> None:
+def test_invalid_decisions_change_nothing(place: Path, options: list[str], code: int, why: str) -> None:
     done = review(place, *options)
     assert (done.returncode, why in done.stderr) == (code, True), done.stderr
     assert listed(place) == [".git", "time.db", "time.db.new"]
@@ -331,6 +331,7 @@ def test_at_a_terminal_each_change_is_asked_for(place: Path) -> None:
     assert listed(place) == [".git", ".mcp-tape-ignore", "time.db"]
 
 
+@pytest.mark.slow
 def test_at_a_terminal_one_can_reject_skip_and_leave(place: Path) -> None:
     code, screen = at_a_terminal(place, ["s", "q"])
     assert code == 1 and "still pending" in screen
@@ -341,6 +342,7 @@ def test_at_a_terminal_one_can_reject_skip_and_leave(place: Path) -> None:
     assert listed(place) == [".git", "time.db"]
 
 
+@pytest.mark.slow
 def test_at_a_terminal_one_can_go_back_and_nothing_is_done_before_the_last_word(place: Path) -> None:
     asked = len(prints(place))
     before = (place / "time.db").read_bytes()
@@ -357,7 +359,8 @@ def test_at_a_terminal_a_change_can_be_viewed_in_full(place: Path, monkeypatch: 
     assert max(map(screen.count, prints(place).values())) == 2
 
 
-def test_what_was_accepted_passes_the_gate_that_compares_with_the_old_recording(place: Path) -> None:
+@pytest.mark.slow
+def test_accepted_changes_pass_the_gate_that_compares_with_the_old_recording(place: Path) -> None:
     (place / "before.db").write_bytes((place / "time.db").read_bytes())
     gate = [*MCP_TAPE, "breaking", "before.db"]
     assert run([*gate, "time.db.new"], cwd=place).returncode == 1
@@ -396,7 +399,7 @@ def test_at_a_terminal_equal_changes_are_one_question_and_the_rest_another(
     assert [said for said in foreseen if said not in screen] == []
 
 
-def test_what_is_foreseen_is_what_is_done(tmp_path: Path) -> None:
+def test_the_announced_outcome_is_the_actual_one(tmp_path: Path) -> None:
     for number, (first, second) in enumerate([("accept", "reject"), ("ignore", "accept"), ("accept", "accept")]):
         place = tmp_path / str(number)
         place.mkdir()
@@ -406,7 +409,7 @@ def test_what_is_foreseen_is_what_is_done(tmp_path: Path) -> None:
 
 @pytest.mark.slow(quick=1)
 @pytest.mark.parametrize(("keys", "code", "left"), [("aca", 0, ["time.db"]), ("icq", 1, ["time.db", "time.db.new"])])
-def test_at_a_terminal_what_cannot_be_known_is_asked_for(tmp_path: Path, keys: str, code: int, left: list[str]) -> None:
+def test_at_a_terminal_unknown_parts_are_asked_about(tmp_path: Path, keys: str, code: int, left: list[str]) -> None:
     (tmp_path / ".git").mkdir()
     old, new = ([*conversation("", name=name)[:3], *PINGED] for name in ("time", "clock"))
     propose(make_cassette(tmp_path / "time.db", old), new)

@@ -89,7 +89,7 @@ def test_a_pyproject_beyond_the_repository_is_not_ours(tmp_path: Path) -> None:
         ("[tool.mcp-tape.levels]\ntool-removed = 'warning'", r"tool-removed = 'warning': .* error, warn, info, off"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_with_the_file_the_key_and_what_may_stand_there(
+def test_invalid_settings_are_refused_with_the_file_the_key_and_the_choices(
     tmp_path: Path, text: str, why: str
 ) -> None:
     with pytest.raises(SettingsError, match=rf"pyproject.toml.*{why}" if "TOML" not in why else why) as refused:
@@ -110,7 +110,7 @@ def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [".mcp-tape-ignore", "pyproject.toml"])
-def test_what_has_no_end_is_refused_and_not_waited_for(tmp_path: Path, name: str) -> None:
+def test_an_endless_file_is_refused_without_waiting(tmp_path: Path, name: str) -> None:
     file = tmp_path / name
     os.mkfifo(file)
     with pytest.raises(SettingsError, match="it is not a regular file"):
@@ -129,12 +129,12 @@ def test_what_has_no_end_is_refused_and_not_waited_for(tmp_path: Path, name: str
 @pytest.mark.parametrize(
     "text", ["x = " + "[" * 100_000, "x = " + "{a=" * 5_000, f"x = {'9' * 5_000}", "x = 0000-00-00"]
 )
-def test_toml_that_nobody_writes_is_refused(tmp_path: Path, text: str) -> None:
+def test_unusual_toml_is_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(SettingsError, match=r"pyproject\.toml is not TOML"):
         project.load(str(settle(tmp_path, text)))
 
 
-def test_ignoring_makes_the_file_says_what_it_is_and_repeats_nothing(tmp_path: Path) -> None:
+def test_ignoring_creates_the_file_with_a_head_and_repeats_nothing(tmp_path: Path) -> None:
     path = tmp_path / ".mcp-tape-ignore"
     for _ in range(2):
         project.ignore(str(path), [("a3f8c21b9d04", "accepted"), ("$.x tool y", "")])
@@ -142,7 +142,7 @@ def test_ignoring_makes_the_file_says_what_it_is_and_repeats_nothing(tmp_path: P
     assert len(project.load(str(tmp_path)).ignores.lines) == 2
 
 
-def test_ignoring_keeps_what_was_there(tmp_path: Path) -> None:
+def test_ignoring_keeps_existing_lines(tmp_path: Path) -> None:
     path, real = tmp_path / ".mcp-tape-ignore", tmp_path / "elsewhere"
     real.write_bytes(b"# mine\r\ntool-removed tool x")
     path.symlink_to(real)
@@ -150,6 +150,6 @@ def test_ignoring_keeps_what_was_there(tmp_path: Path) -> None:
     assert real.read_bytes() == b"# mine\r\ntool-removed tool x\r\na3f8c21b9d04  # two lines\r\n"
 
 
-def test_an_ignore_file_that_cannot_be_written_is_said_so(tmp_path: Path) -> None:
+def test_an_unwritable_ignore_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="cannot be written: No such file"):
         project.ignore(str(tmp_path / "none" / ".mcp-tape-ignore"), [("a3f8c21b9d04", "")])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
 from collections.abc import Callable, Sequence
@@ -17,6 +18,7 @@ from typing import NamedTuple
 import pytest
 
 from tests.support.forked import MCP_TAPE
+from tests.support.provision import ROOT
 from tests.support.running import frames, run
 
 SERVER = [sys.executable, "-m", "mcp_tape.demo.server"]
@@ -102,6 +104,31 @@ def test_a_client_works_with_a_wrapped_server_and_gets_its_file_back(
         == 0
     )
     assert place.read_text() == known.text
+
+
+STUBS = re.findall(r"^echo '(.*)' >>? stubs\.jsonl$", (ROOT / "docs" / "stubs.md").read_text("utf-8"), re.M)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["claude-code", "inspector", "mcporter"])
+def test_a_client_connects_to_the_stubs_of_the_manual(name: str, tmp_path: Path, node: Callable[[], Path]) -> None:
+    known, env, report = CLIENTS[name], environ(tmp_path), tmp_path / "report.jsonl"
+    program = str(node() / ".bin" / name) if name == "mcporter" else expect(known.program)
+    (tmp_path / "stubs.jsonl").write_text("\n".join(STUBS))
+    words = [*MCP_TAPE, "replay", str(tmp_path / "stubs.jsonl"), "--report", str(report)]
+    entry = {"command": words[0], "args": words[1:]}
+    place = tmp_path / known.path
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text(json.dumps({"mcpServers": {"demo": entry}}))
+    if name == "claude-code":  # it waits for its user to approve what a project lists
+        place.unlink()
+        added = run([program, "mcp", "add-json", "--scope", "user", "demo", json.dumps(entry)], cwd=tmp_path, env=env)
+        assert added.returncode == 0, added
+    done = run([program, *known.words], cwd=tmp_path if "project/.mcp.json" in known.words else place.parent, env=env)
+    assert done.returncode == 0, done
+    facts = [json.loads(line) for line in report.read_text().splitlines()]
+    assert len(STUBS) == 2 and "miss" not in {fact["what"] for fact in facts}
+    assert "tools/list" in {fact["method"] for fact in facts if fact["what"] == "played"}
 
 
 @pytest.mark.slow

@@ -95,7 +95,7 @@ def test_the_version_is_printed() -> None:
         (["record", "--redact-value", "(", "--", "x"], b"regular expression"),
     ],
 )
-def test_wrong_usage_is_exit_code_2_and_says_what(words: list[str], hint: bytes) -> None:
+def test_wrong_usage_is_exit_code_2_with_an_explanation(words: list[str], hint: bytes) -> None:
     done = run([*SCRIPT, *words])
     assert (done.returncode, done.stdout) == (2, b"")
     assert hint in done.stderr
@@ -138,7 +138,7 @@ REPLAY = ["use", "no.db", "--mode", "none"]
         (["replay", "x.db", "--listen", "127.0.0.1:0", "--fault", "tools/call=http:99"], b"99"),
     ],
 )
-def test_wrong_usage_of_http_is_exit_code_2_and_says_what(tmp_path: Path, words: list[str], hint: bytes) -> None:
+def test_wrong_usage_of_http_is_exit_code_2_with_an_explanation(tmp_path: Path, words: list[str], hint: bytes) -> None:
     done = run([*SCRIPT, *words], cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, b""), done.stderr
     assert hint in done.stderr
@@ -248,7 +248,7 @@ def test_show_has_one_line_per_message_of_a_batch(tape: Path) -> None:
     ]
 
 
-def test_show_says_in_words_what_happened_besides_messages(tape: Path) -> None:
+def test_show_describes_events_in_words(tape: Path) -> None:
     lines = shown(tape)
     assert " →      closes" in lines
     assert " ←      closes stderr" in lines
@@ -329,7 +329,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(tmp_path: Path, words: list[s
         assert process.wait(WAIT) == 0
 
 
-def test_a_recording_goes_on_when_nobody_reads_stderr(tmp_path: Path) -> None:
+def test_a_recording_goes_on_if_stderr_is_not_read(tmp_path: Path) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     command = record(tmp_path / "tape.db", python("print(input())"), "--no-redact")
@@ -339,6 +339,7 @@ def test_a_recording_goes_on_when_nobody_reads_stderr(tmp_path: Path) -> None:
     assert stream(tmp_path / "tape.db", "client") == b"hello\n"
 
 
+@pytest.mark.slow
 def test_one_session_of_several_is_shown_by_its_number(tmp_path: Path) -> None:
     tape = tmp_path / "tape.db"
     for word in (b"first", b"second"):

@@ -30,6 +30,7 @@ def step(shown: str, title: str) -> str:
     return next(part for part in shown.strip().split("\n\n") if part.startswith(title))
 
 
+@pytest.mark.slow
 def test_the_demo_shows_a_call_progress_a_server_request_and_an_error(shown: str) -> None:
     assert " → #3   tools/call forecast" in shown
     assert shown.count("notifications/progress") == 2
@@ -61,7 +62,7 @@ def test_the_demo_finds_a_breaking_change_in_the_servers_next_version(shown: str
     assert found.endswith("mcp-tape exits with 1: such a release would not pass CI.")
 
 
-def test_the_demo_ends_with_what_to_type_next(shown: str) -> None:
+def test_the_demo_ends_with_commands_to_type_next(shown: str) -> None:
     last = step(shown, "Now your own server")
     assert [line.split()[:2] for line in last.splitlines()[1:]] == [
         ["mcp-tape", command] for command in ("record", "show", "replay", "use", "verify")
@@ -84,7 +85,7 @@ def test_the_demo_leaves_nothing_behind(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_demo_keeps_its_cassettes_where_it_is_told_to(tmp_path: Path) -> None:
+def test_the_demo_keeps_its_cassettes_in_the_given_directory(tmp_path: Path) -> None:
     place = tmp_path / "new" / "place"
     done = run([*MCP_TAPE, "demo", "-o", str(place)])
     assert done.returncode == 0, done.stderr

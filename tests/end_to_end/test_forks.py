@@ -55,7 +55,7 @@ def test_a_signal_ends_it_and_the_server_that_it_started(tmp_path: Path, program
 
 @linux_only
 @pytest.mark.parametrize(("end", "code"), [("sys.exit(7)", 7), *((f"os.kill(os.getpid(), {n})", -n) for n in (9, 15))])
-def test_what_others_ask_for_ends_as_it_would_without_a_fork(end: str, code: int) -> None:
+def test_forked_programs_end_as_without_a_fork(end: str, code: int) -> None:
     asking = [*warm.command(sys.executable, "-c", loaded_for_stdio()), f"import os, sys; {end}"]
     for command in (asking, python(f"import os, sys; {end}")):
         done = run(command)

@@ -65,7 +65,7 @@ def test_a_golden_cassette_has_an_answer_for_every_request_that_got_one(name: st
 
 
 @pytest.mark.parametrize("name", HOLDS)
-def test_a_golden_cassette_holds_what_it_is_there_for(name: str) -> None:
+def test_a_golden_cassette_covers_its_subject(name: str) -> None:
     found = Counter((frame.sender, m.method) for frame, m in messages(name) if m.method)
     assert {key: found[key] for key in HOLDS[name]} == HOLDS[name]
 

@@ -225,7 +225,7 @@ def post(url: str, text: str) -> bytes:
 
 
 @pytest.mark.slow
-def test_a_recorder_that_is_killed_leaves_what_was_there_and_what_was_heard(like: Path, tmp_path: Path) -> None:
+def test_a_killed_recorder_leaves_old_sessions_and_received_messages(like: Path, tmp_path: Path) -> None:
     with serving() as live:
         for case in fuzzing.cases(len(MODES)):
             mode = MODES[case.number % len(MODES)]

@@ -62,6 +62,7 @@ def test_one_that_is_damaged_is_a_finding_among_twenty(tapes: Path) -> None:
     }
 
 
+@pytest.mark.slow
 def test_one_is_printed_as_many_are(tapes: Path) -> None:
     code, out, err = told(tapes, "check", "tapes")
     assert code == 3 and err == "mcp-tape: 21 cassettes: 19 passed, 1 failed, 1 unreadable\n"
@@ -79,6 +80,7 @@ def test_redact_goes_on_after_one_that_is_damaged(tapes: Path, words: list[str])
     assert err.count("nothing to hide in ") == 19 and "tapes/07.db" in err
 
 
+@pytest.mark.slow
 def test_diff_of_two_directories_goes_on_after_one_that_is_damaged(tapes: Path, tmp_path: Path) -> None:
     shutil.copytree(tapes / "tapes", tmp_path / "new")
     (tmp_path / "new" / "05.db").unlink()
@@ -189,7 +191,7 @@ def test_a_process_that_is_killed_is_a_finding_and_the_others_go_on(tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_whoever_has_read_enough_ends_it(tmp_path: Path) -> None:
+def test_a_closed_reader_of_stdout_ends_it(tmp_path: Path) -> None:
     with verifying(tmp_path) as process:
         assert process.stdout and process.stderr
         workers = children(process.pid)
@@ -244,7 +246,8 @@ def test_several_that_are_verified_one_after_the_other_are_as_patient(tmp_path: 
     ]
 
 
-def test_what_is_missing_for_one_starts_nothing_for_it(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_a_missing_requirement_of_one_cassette_starts_nothing_for_it(tmp_path: Path) -> None:
     shutil.copyfile(path_of("demo"), tmp_path / "writes.db")
     server = ["--", *GATED, str(tmp_path)]
     for jobs in ("1", "2"):
@@ -282,6 +285,7 @@ def test_the_functions_run_in_processes_that_share_nothing(shelf: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_manual_names_every_member_of_a_row(tapes: Path) -> None:
     page = (Path(__file__).parents[2] / "docs" / "api.md").read_text("utf-8")
     found = [rows(told(tapes, *words, "--json", "--jobs", "1")[1])[0] for words in (

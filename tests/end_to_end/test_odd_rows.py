@@ -21,7 +21,7 @@ from tests.support.messages import result, tell
 from tests.support.reading import Frames, call, invoke, make, said
 from tests.support.running import MCP_TAPE, WAIT, run
 
-ODD = "holds what does not belong there"
+ODD = "has an invalid value"
 NUMBERS = ("part", "answers", "exchange", "cue")
 TEXTS = ("method", "rpc_id", "name", "status", "key")
 
@@ -62,7 +62,7 @@ def complaint(path: Path, *ignore: str) -> str:
     return ""
 
 
-def test_a_miss_beside_a_refusal_in_words_is_told_with_those_words(tmp_path: Path) -> None:
+def test_a_miss_near_a_refusal_in_plain_text_quotes_it(tmp_path: Path) -> None:
     player = Player(refusing(tmp_path / "tape.db"))
     (answer,) = player.say(call(7, "add", a=3).decode())
     assert json.loads(answer)["error"]["code"] == -32010
@@ -113,7 +113,7 @@ def test_a_request_without_its_text_is_refused_where_it_is_compared(tmp_path: Pa
 
 
 @pytest.mark.parametrize("change", ["derived SET part = 5", "derived SET name = x'07'", "facts SET text = 'nothing'"])
-def test_a_miss_is_answered_whatever_the_recordings_are(tmp_path: Path, change: str) -> None:
+def test_a_miss_is_answered_with_any_recordings(tmp_path: Path, change: str) -> None:
     path = tape(tmp_path / "tape.db")
     alter(path, f"UPDATE {change} WHERE id & 4294967295 = 1")
     player = Player(path)
@@ -124,7 +124,7 @@ def test_a_miss_is_answered_whatever_the_recordings_are(tmp_path: Path, change: 
 
 
 @pytest.mark.parametrize("text", ["}", '{"a":1}]', '{"id":', "", "[1"])
-def test_an_answer_that_is_no_json_goes_out_as_it_is(tmp_path: Path, text: str) -> None:
+def test_an_answer_that_is_not_json_goes_out_unchanged(tmp_path: Path, text: str) -> None:
     path = tape(tmp_path / "tape.db")
     alter(path, f"UPDATE facts SET text = '{text}' WHERE id & 4294967295 = 2")
     assert Player(path).say(calls(77, "add", a=1)) == [text]
@@ -187,7 +187,7 @@ def test_replay_over_http_ends_in_the_same_way_and_says_so(tmp_path: Path) -> No
         assert ODD in replay.said
 
 
-def test_what_is_asked_twice_at_one_place_is_compared(tmp_path: Path) -> None:
+def test_two_requests_at_one_place_are_compared(tmp_path: Path) -> None:
     path = tape(tmp_path / "tape.db")
     alter(
         path,

@@ -33,7 +33,7 @@ UNDOCUMENTED = set(
 UNDOCUMENTED |= {"put", "rewound", "words"}
 
 
-def test_a_broken_promise_shows_what_changed_and_how_to_accept_it(
+def test_a_broken_promise_shows_the_change_and_how_to_accept_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("FREEZE", raising=False)
@@ -243,7 +243,7 @@ def until_the_first_reply(place: Path, words: list[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("name", STARTING)
-def test_nothing_else_is_loaded_before_the_first_reply(tmp_path: Path, name: str) -> None:
+def test_no_other_module_is_loaded_before_the_first_reply(tmp_path: Path, name: str) -> None:
     desk = Desk(tmp_path)
     desk.take("demo.db")
     found = until_the_first_reply(tmp_path, STARTING[name])

@@ -13,7 +13,8 @@ import pytest
 
 from mcp_tape.cli import cli
 from tests.support.bucket import served
-from tests.support.promises import CASSETTES, ROOT, SERVER, Desk, frozen, frozen_json, shape, values
+from tests.support.json_schemas import values
+from tests.support.promises import CASSETTES, ROOT, SERVER, Desk, frozen, frozen_json, shape
 from tests.support.reading import GOLDEN as TAPES
 from tests.support.reading import invoke
 from tests.support.running import run
@@ -88,7 +89,7 @@ def test_every_command_with_json_is_frozen_here() -> None:
     assert json_too == {name.split()[0] for name in (*READING, *CHANGING, *VERIFYING, *BUCKET)}
 
 
-def test_what_reading_commands_print_has_the_same_shape() -> None:
+def test_the_json_of_reading_commands_has_the_same_shape() -> None:
     found = {}
     for name, (command, *rest) in READING.items():
         printed = [invoke(command, tape, *rest, *([] if "--nl" in rest else ["--json"])) for tape in TAPES]
@@ -98,14 +99,14 @@ def test_what_reading_commands_print_has_the_same_shape() -> None:
 
 
 @pytest.mark.parametrize("name", ["ls", "show", "stats", "search"])
-def test_what_is_printed_of_one_cassette_is_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_json_of_one_cassette_has_the_same_shape(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(CASSETTES)
     command, *rest = READING[name]
     printed = invoke(command, "demo.db", *rest, "--json").stdout
     frozen(f"json-demo/{name}.jsonl", re.sub(r'(?<=_at":")[-0-9T:.]{26}Z(?=")', "TIME", printed))
 
 
-def test_what_other_commands_print_has_the_same_shape(desk: Desk) -> None:
+def test_the_json_of_other_commands_has_the_same_shape(desk: Desk) -> None:
     desk.write("demo.jsonl", desk.run("convert", "demo.db").stdout.decode())
     desk.write("demo.lock", desk.run("lock", "demo.db").stdout.decode())
     desk.write(".mcp.json", '{"mcpServers": {"a": {"command": "x"}, "b": {"url": "https://example.com/mcp"}}}')
@@ -126,7 +127,7 @@ def test_what_other_commands_print_has_the_same_shape(desk: Desk) -> None:
     frozen_json("json-other.json", found)
 
 
-def test_what_verify_and_review_print_has_the_same_shape(desk: Desk) -> None:
+def test_the_json_of_verify_and_review_has_the_same_shape(desk: Desk) -> None:
     found = {}
     for name, (words, code) in VERIFYING.items():
         done = desk.run(*words)
@@ -135,7 +136,7 @@ def test_what_verify_and_review_print_has_the_same_shape(desk: Desk) -> None:
     frozen_json("json-verify.json", found)
 
 
-def test_what_push_and_pull_print_has_the_same_shape(desk: Desk) -> None:
+def test_the_json_of_push_and_pull_has_the_same_shape(desk: Desk) -> None:
     found = {}
     with served() as bucket:
         desk.environ |= bucket.environ()

@@ -97,6 +97,8 @@ COMMANDS: list[list[str]] = [
     ["review"],
     ["wrap", "--list"],
     ["doctor", "demo.db"],
+    ["schema", "row"],
+    ["schema", "rows"],
     ["wrap", "a"],
     ["wrap", "a"],
     ["wrap", "a", "--undo"],
@@ -213,7 +215,7 @@ def reports(desk: Desk) -> Iterator[str]:
     yield desk.entry(["use", "used.db", "--mode", "once", "-q", *report, "--", *SERVER], HELLO + LIST)
 
 
-def test_what_record_replay_and_use_say_stays(desk: Desk) -> None:
+def test_the_lines_of_record_replay_and_use_stay(desk: Desk) -> None:
     desk.write("rules.py", RULES)
     desk.write("seven.py", "import sys\nsys.stdin.read()\nsys.exit(7)\n")
     frozen("reports.txt", "\n".join(reports(desk)))
@@ -222,7 +224,7 @@ def test_what_record_replay_and_use_say_stays(desk: Desk) -> None:
     frozen("reports.jsonl", desk.plain("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()))
 
 
-def test_what_is_said_of_a_stripped_environment_stays(desk: Desk) -> None:
+def test_the_warning_about_a_stripped_environment_stays(desk: Desk) -> None:
     desk.environ = {name: desk.environ[name] for name in ("HOME", "PATH")}
     told = desk.run("record", "-o", "tape.db", "--", "cat").stderr
     frozen("stripped.txt", desk.plain(told).replace("LC_CTYPE, ", ""))  # Python may set it itself

@@ -28,6 +28,7 @@ def imported(*words: str, place: Path) -> set[str]:
     return listed - before
 
 
+@pytest.mark.slow
 def test_recording_imports_nothing_heavy_in_the_relay(tmp_path: Path) -> None:
     found = imported("record", "-q", "-o", "tape.db", "--", *ECHO, place=tmp_path)
     assert "mcp_tape.record.recorder" in found
@@ -49,6 +50,7 @@ def test_replaying_imports_nothing_heavy(tmp_path: Path, words: str) -> None:
     )
 
 
+@pytest.mark.slow
 def test_help_errors_and_other_commands_are_clicks(tmp_path: Path) -> None:
     shutil.copy(DEMO, tmp_path / "tape.db")
     for words in (["replay", "--help"], ["--version"], ["ls", "tape.db"]):

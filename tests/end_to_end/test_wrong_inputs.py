@@ -35,7 +35,7 @@ TAPE = str(path_of("demo"))
         (["wrap", "nobody"], "a server nobody", "mcp-tape wrap --list"),
     ],
 )  # fmt: skip
-def test_an_error_says_what_was_given_and_what_to_try(
+def test_an_error_shows_the_input_and_a_remedy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], given: str, advice: str
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -45,7 +45,7 @@ def url(request: pytest.FixtureRequest, demo: Bucket) -> str:
     return URL if request.param == "a bucket" else f"{demo.url}/team/tapes/demo.db"
 
 
-def test_what_is_there_already_costs_one_conditional_request(demo: Bucket, url: str) -> None:
+def test_a_cached_object_costs_one_conditional_request(demo: Bucket, url: str) -> None:
     assert read(url) == read(url) == DEMO
     first, second = demo.requests
     assert "if-none-match" not in first.headers and second.headers["if-none-match"] == tag(DEMO)
@@ -58,16 +58,14 @@ def test_a_process_asks_once_however_often_it_opens_a_cassette(demo: Bucket) -> 
     assert demo.verbs() == ["GET"]
 
 
-def test_what_is_larger_than_the_room_for_all_copies_is_refused(
-    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_object_larger_than_the_cache_is_refused(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MCP_TAPE_CACHE_SIZE", "10K")
     with pytest.raises(CassetteError, match=r"is more than 10\.0k.*MCP_TAPE_CACHE_SIZE"):
         read(url)
     assert not copies(tmp_path)
 
 
-def test_what_has_changed_is_fetched_again(demo: Bucket) -> None:
+def test_a_changed_object_is_fetched_again(demo: Bucket) -> None:
     read()
     demo.objects["team/tapes/demo.db"] = path_of("time").read_bytes()
     assert read() == path_of("time").read_bytes()
@@ -129,7 +127,7 @@ def test_a_copy_that_was_cut_off_is_fetched_again(demo: Bucket, tmp_path: Path) 
     assert read() == DEMO
 
 
-def test_a_process_that_is_handed_the_name_of_a_signed_url_reads_what_was_fetched(demo: Bucket) -> None:
+def test_a_process_with_the_name_of_a_signed_url_reads_the_cached_copy(demo: Bucket) -> None:
     url = f"{demo.url}/team/tapes/demo.db?X-Amz-Signature=f00dcafe"
     name = stores.safe_name(url)
     read(url)
@@ -157,6 +155,7 @@ def test_offline_without_a_copy_says_so(demo: Bucket, monkeypatch: pytest.Monkey
     assert demo.requests == []
 
 
+@pytest.mark.slow
 def test_a_copy_is_not_played_behind_the_user_s_back_when_the_bucket_fails(demo: Bucket) -> None:
     read()
     demo.faults.append(fail)
@@ -167,6 +166,7 @@ def test_a_copy_is_not_played_behind_the_user_s_back_when_the_bucket_fails(demo:
 # Faults ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_bucket_that_fails_every_third_request_is_read(demo: Bucket, url: str) -> None:
     demo.faults.append(every_third(demo))
     for _ in range(7):
@@ -186,7 +186,7 @@ def test_a_connection_that_breaks_off_leaves_nothing_half(demo: Bucket, url: str
     assert read(url) == DEMO
 
 
-def test_what_is_replaced_while_it_is_read_is_read_whole(demo: Bucket, url: str) -> None:
+def test_an_object_replaced_during_the_download_is_read_whole(demo: Bucket, url: str) -> None:
     """The first answer breaks off, and by then its rest belongs to another object."""
     other = path_of("everything").read_bytes()
 
@@ -199,7 +199,7 @@ def test_what_is_replaced_while_it_is_read_is_read_whole(demo: Bucket, url: str)
     assert read(url) == other
 
 
-def test_what_is_replaced_meanwhile_stays_as_it_was_for_this_process(demo: Bucket) -> None:
+def test_a_running_process_keeps_the_version_it_opened(demo: Bucket) -> None:
     with Cassette(URL) as cassette:
         before = cassette.sessions()
     demo.objects["team/tapes/demo.db"] = path_of("everything").read_bytes()
@@ -229,7 +229,7 @@ def test_at_the_limit_of_a_file_s_size_it_says_so(demo: Bucket) -> None:
     assert done.returncode == 3 and b"cannot write to the cache" in done.stderr and b"too large" in done.stderr
 
 
-def test_many_who_want_it_at_once_fetch_it_once(demo: Bucket) -> None:
+def test_many_processes_at_once_fetch_it_once(demo: Bucket) -> None:
     """One process fetches it while the others wait; then they check whether it has changed."""
     with ThreadPoolExecutor(4) as pool:
         done = list(pool.map(lambda _: run([*MCP_TAPE, "ls", URL]), range(4)))
@@ -237,7 +237,7 @@ def test_many_who_want_it_at_once_fetch_it_once(demo: Bucket) -> None:
     assert sorted("if-none-match" in request.headers for request in demo.requests) == [False, True, True, True]
 
 
-def test_whoever_is_killed_while_it_is_fetched_leaves_nothing_in_the_way(demo: Bucket, tmp_path: Path) -> None:
+def test_a_kill_during_the_download_leaves_no_obstacle(demo: Bucket, tmp_path: Path) -> None:
     """The answer stops halfway until the reader is killed."""
     stuck, go_on = threading.Event(), threading.Event()
 
@@ -259,7 +259,8 @@ def test_whoever_is_killed_while_it_is_fetched_leaves_nothing_in_the_way(demo: B
 PATIENT = "from mcp_tape.console import progress; progress._PATIENCE = progress._EVERY = 0"
 
 
-def test_a_terminal_is_told_how_far_it_is_and_nobody_else(demo: Bucket) -> None:
+@pytest.mark.slow
+def test_only_a_terminal_shows_progress(demo: Bucket) -> None:
     command = python(f"{PATIENT}\nfrom mcp_tape.cli import cli; cli(['ls', {URL!r}])")
     output = on_terminal(command)
     assert f"\rfetching {URL}: 100 %".encode() in output and b"\r\x1b[K" in output
@@ -275,7 +276,7 @@ def entry_of(tmp_path: Path, url: str) -> Path:
     return next(note.parent for note in notes if json.loads(note.read_text())["url"] == url)
 
 
-def test_what_was_not_used_for_longest_goes_when_all_is_too_large(
+def test_the_least_recently_used_copies_go_when_the_cache_is_too_large(
     demo: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hour = 3600
@@ -289,13 +290,13 @@ def test_what_was_not_used_for_longest_goes_when_all_is_too_large(
     assert left == {URL, "s3://team/2.db"}
 
 
-def test_what_was_used_just_now_stays_however_large(demo: Bucket, tmp_path: Path) -> None:
+def test_a_copy_in_use_stays_however_large(demo: Bucket, tmp_path: Path) -> None:
     read()
     cache.prune(1)
     assert len(copies(tmp_path)) == 1
 
 
-def test_an_older_copy_of_what_has_changed_goes_when_nobody_can_use_it_any_more(demo: Bucket, tmp_path: Path) -> None:
+def test_an_outdated_copy_goes_when_no_process_can_use_it(demo: Bucket, tmp_path: Path) -> None:
     read()
     demo.objects["team/tapes/demo.db"] = DEMO + b"\0"
     read()

@@ -36,7 +36,7 @@ def test_a_directory_is_all_cassettes_below_it(place: Path) -> None:
     assert cassettes([str(place / "deep")]) == [str(place / "deep" / name) for name in ("text.jsonl", "er/c.db")]
 
 
-def test_what_may_have_been_a_cassette_is_found_too(place: Path) -> None:
+def test_a_file_that_may_be_a_damaged_cassette_is_found_too(place: Path) -> None:
     """A damaged cassette, or an LFS pointer in its place, must not be overlooked."""
     Path("pointer.db").write_text("version https://git-lfs.github.com/spec/v1\n")
     Path("damaged.db").write_bytes(b"\0" * 5000)
@@ -44,16 +44,16 @@ def test_what_may_have_been_a_cassette_is_found_too(place: Path) -> None:
     assert {"pointer.db", "damaged.db", "empty.db"} < set(cassettes(["."]))
 
 
-def test_what_is_named_is_taken_as_it_is(place: Path) -> None:
+def test_a_named_file_is_taken_unchecked(place: Path) -> None:
     named = ["notes.txt", "missing.db", "b.db", "b.db", "a.db#1", "deep/other.db"]
     assert cassettes(named) == named
 
 
-def test_what_is_found_is_taken_once(place: Path) -> None:
+def test_a_found_file_is_taken_once(place: Path) -> None:
     assert cassettes(["b.db", ".", "deep"]) == ["b.db", "a.db", "deep/text.jsonl", "deep/er/c.db"]
 
 
-def test_a_pattern_is_what_matches_it(place: Path) -> None:
+def test_a_pattern_is_replaced_by_its_matches(place: Path) -> None:
     assert cassettes(["?.db"]) == ["a.db", "b.db"]
     assert cassettes(["**/*.db"]) == ["a.db", "b.db", "deep/er/c.db", "deep/other.db"]
     assert cassettes(["d*"]) == ["deep/er/c.db", "deep/text.jsonl"]
@@ -64,7 +64,7 @@ def test_a_file_with_a_name_like_a_pattern_is_that_file(place: Path) -> None:
     assert cassettes(["[ab].db"]) == ["[ab].db"]
 
 
-def test_a_url_is_taken_as_it_is(place: Path) -> None:
+def test_a_url_is_unchanged(place: Path) -> None:
     urls = ["s3://team/tapes/time.db", "https://example.com/*.db"]
     assert cassettes(urls) == urls
 

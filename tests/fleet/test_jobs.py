@@ -49,6 +49,7 @@ def test_an_error_is_an_outcome_and_the_others_go_on(jobs: int) -> None:
     assert fine == last == ""
 
 
+@pytest.mark.slow
 def test_a_process_that_dies_is_an_outcome_and_the_others_go_on() -> None:
     found = failures("kill", "a", "segfault", "b", "exit", "c")
     assert found[1::2] == ["", "", ""]
@@ -137,6 +138,6 @@ def test_jobs_are_a_number_or_as_many_as_cores() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "-1", "two", "1.5", "٤"])
-def test_what_is_no_number_of_jobs_is_refused(text: str) -> None:
+def test_an_invalid_number_of_jobs_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="not a number of processes"):
         parse_jobs(text)

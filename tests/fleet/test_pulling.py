@@ -83,7 +83,8 @@ def test_one_is_fetched_under_its_own_name(tapes: Bucket, tmp_path: Path) -> Non
         assert cassette.sessions()
 
 
-def test_what_was_changed_in_the_bucket_or_here_is_replaced_only_if_told(tapes: Bucket, tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_a_file_that_differs_is_replaced_only_with_force(tapes: Bucket, tmp_path: Path) -> None:
     tapes.objects["team/tape.db"] = DEMO
     pulled("s3://team/tapes", "s3://team/tape.db", tmp_path)
     tapes.objects["team/tape.db"] = TIME
@@ -121,7 +122,7 @@ def test_one_that_appears_while_it_is_fetched_is_left_alone(tapes: Bucket, tmp_p
     assert files(tmp_path) == {"tape.db": b"mine"}
 
 
-def test_what_is_not_as_its_name_says_is_not_kept(tapes: Bucket, tmp_path: Path) -> None:
+def test_an_object_that_does_not_match_its_name_is_not_kept(tapes: Bucket, tmp_path: Path) -> None:
     tapes.objects[f"team/tapes/{FIRST}"] = TIME
     rows = pulled("s3://team/tapes", tmp_path, code=4)
     assert [row["status"] for row in rows] == ["failed", "pulled", "pulled"]
@@ -130,6 +131,7 @@ def test_what_is_not_as_its_name_says_is_not_kept(tapes: Bucket, tmp_path: Path)
 
 
 @pytest.mark.parametrize("name", ["a/../x.db", "a//x.db", "a/./x.db", "a/x\n.db", "a/b/../../x.db"])
+@pytest.mark.slow
 def test_a_name_that_no_file_can_have_leads_nowhere_and_stops_no_other(
     bucket: Bucket, tmp_path: Path, name: str
 ) -> None:
@@ -153,7 +155,7 @@ def test_nothing_below_a_prefix_is_an_error(bucket: Bucket, tmp_path: Path) -> N
     assert not (tmp_path / "x").exists()
 
 
-def test_what_is_pulled_has_a_url(bucket: Bucket, tmp_path: Path) -> None:
+def test_a_pull_takes_only_urls(bucket: Bucket, tmp_path: Path) -> None:
     assert "tapes is not the URL of a cassette" in tape("pull", "tapes", tmp_path, code=3).stderr
 
 

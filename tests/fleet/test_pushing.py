@@ -56,7 +56,7 @@ def test_a_cassette_is_put_under_its_date_its_server_and_its_digest(bucket: Buck
     assert [(request.verb, request.headers["if-none-match"]) for request in bucket.requests] == [("PUT", "*")]
 
 
-def test_what_a_killed_recorder_has_left_is_put_in_order_and_pushed(bucket: Bucket, tmp_path: Path) -> None:
+def test_leftovers_of_a_killed_recorder_are_put_in_order_and_pushed(bucket: Bucket, tmp_path: Path) -> None:
     path = abandoned(tmp_path / "tape.db")
     assert [row["status"] for row in pushed(path, "s3://team")] == ["pushed"]
     assert list(bucket.objects.values()) == [path.read_bytes()]
@@ -67,7 +67,7 @@ def test_a_text_keeps_its_form(bucket: Bucket) -> None:
     assert pushed(text, "s3://team")[0]["url"].endswith(name_of(text))
 
 
-def test_what_is_pushed_twice_is_there_once(bucket: Bucket, tmp_path: Path) -> None:
+def test_a_cassette_pushed_twice_exists_once(bucket: Bucket, tmp_path: Path) -> None:
     shutil.copy(DEMO, tmp_path / "other name.db")
     first = pushed(DEMO, "s3://team/tapes")
     tape("show", tmp_path / "other name.db")  # reading changes nothing
@@ -76,7 +76,8 @@ def test_what_is_pushed_twice_is_there_once(bucket: Bucket, tmp_path: Path) -> N
     assert first[0]["url"] == again[0]["url"] and len(bucket.objects) == 1
 
 
-def test_a_directory_is_all_its_cassettes_and_what_is_there_is_asked_for_at_once(
+@pytest.mark.slow
+def test_a_directory_means_all_its_cassettes_and_existing_names_are_listed_at_once(
     bucket: Bucket, tmp_path: Path
 ) -> None:
     copies(tmp_path, 30)
@@ -114,7 +115,7 @@ def test_two_pushers_of_one_file_leave_one_object(bucket: Bucket) -> None:
 # Refusals --------------------------------------------------------------------------------------------------
 
 
-def test_a_cassette_with_a_secret_is_refused_unless_told(bucket: Bucket, tmp_path: Path) -> None:
+def test_a_cassette_with_a_secret_is_refused_unless_allowed(bucket: Bucket, tmp_path: Path) -> None:
     said = json.dumps({"jsonrpc": "2.0", "method": "hello", "params": [TOKEN]}).encode()
     path = recorded(tmp_path / "tape.db", said + b"\n", b"")
     (row,) = pushed(path, "s3://team", code=1)
@@ -171,6 +172,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(many, "_PAUSES", (0.0, 0.0, None))
 
 
+@pytest.mark.slow
 def test_a_bucket_that_fails_every_third_request_gets_all(bucket: Bucket, tmp_path: Path) -> None:
     """Some of the failed requests were carried out: the objects are found to exist."""
     copies(tmp_path, 12)

@@ -1,4 +1,4 @@
-"""Shards: every cassette is in one share, the same for everyone."""
+"""Shards: every cassette is in one share, the same on every machine."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def left_by_a_recorder(path: Path) -> None:
     db.close()
 
 
-def test_what_a_recorder_left_counts_as_if_it_had_been_put_in_place(tmp_path: Path) -> None:
+def test_leftovers_of_a_recorder_count_as_part_of_the_cassette(tmp_path: Path) -> None:
     left = tmp_path / "left.db"
     left_by_a_recorder(left)
     first = content_hash(str(left))
@@ -85,7 +85,7 @@ def test_a_file_that_is_recorded_all_the_time_has_a_hash(tmp_path: Path) -> None
     db.close()
 
 
-def test_what_cannot_be_read_is_in_one_share_too(tmp_path: Path) -> None:
+def test_an_unreadable_cassette_is_in_one_share_too(tmp_path: Path) -> None:
     paths = [str(tmp_path / "missing.db"), str(tmp_path), str(tmp_path / "pipe")]
     os.mkfifo(paths[2])
     for path in paths:
@@ -102,7 +102,7 @@ def test_a_share_is_read(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "1", "/", "1/", "/4", "a/b", "1/4/2", "-1/4", "1/٤", "1/99999999999"])
-def test_what_is_no_share_is_refused(text: str) -> None:
+def test_an_invalid_share_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="e\\.g\\. 1/4"):
         parse_shard(text)
 

@@ -22,7 +22,7 @@ from tests.support.running import MCP_TAPE, run
 SIGNED = "https://files.example.com/tapes/a.db?X-Amz-Credential=AKIAVISIBLE&X-Amz-Signature=f00dcafe"
 
 
-def test_a_url_is_told_from_a_path() -> None:
+def test_urls_and_paths_are_distinguished() -> None:
     assert all(map(stores.is_url, ("s3://a/b", "gs://a/b", "az://a/b", "https://a/b", "http://127.0.0.1/b")))
     assert not any(map(stores.is_url, ("a.db", "/s3/a.db", "s3:/a.db", "git:v1:a.db", "file:///a.db", "S3/a", "")))
 
@@ -41,7 +41,7 @@ def test_two_signatures_of_one_object_are_one_object_and_other_questions_are_oth
     assert stores.safe_name(SIGNED) != stores.safe_name(SIGNED + "&id=2")
 
 
-def test_a_key_in_a_bucket_may_hold_whatever_a_key_may(bucket: Bucket) -> None:
+def test_a_key_in_a_bucket_may_have_any_characters(bucket: Bucket) -> None:
     key = "team/ä b/100%?x#y+z.db"
     bucket.objects[key] = b"some bytes"
     with open(cache.local(f"s3://{key}"), "rb") as copy:
@@ -124,6 +124,7 @@ def test_a_signed_url_that_has_expired(bucket: Bucket) -> None:
     assert "was denied" in said and "/a.db?..." in said
 
 
+@pytest.mark.slow
 def test_a_bucket_that_fails_is_asked_again_but_not_for_ever(bucket: Bucket) -> None:
     bucket.faults.append(fail)
     assert "status 500" in refused("s3://team/a.db")
@@ -144,11 +145,11 @@ def test_a_server_that_does_not_say_how_much_it_sends(bucket: Bucket) -> None:
 
     bucket.objects["team/a.db"] = b"some bytes"
     bucket.faults.append(unmeasured)
-    assert "does not say how large it is" in refused(f"{bucket.url}/team/a.db")
+    assert "does not send the size" in refused(f"{bucket.url}/team/a.db")
 
 
 @pytest.mark.slow
-def test_nobody_at_the_address() -> None:
+def test_an_address_without_a_server_is_reported() -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         said = refused(f"http://127.0.0.1:{unused.getsockname()[1]}/a.db?sig=f00dcafe")
@@ -202,7 +203,7 @@ def test_credentials_of_a_profile_are_used_where_boto3_is(
     assert "AKIATEAM" in bucket.requests[0].headers["authorization"]
 
 
-def test_without_obstore_the_error_says_what_to_install(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_obstore_the_error_names_the_extra(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
     usual: Callable[..., Any] = builtins.__import__
 
     def imported(name: str, *more: Any) -> Any:
@@ -221,6 +222,7 @@ FLOODED = [
 
 
 @pytest.mark.parametrize(("words", "status", "code"), FLOODED)
+@pytest.mark.slow
 def test_an_answer_larger_than_memory_is_refused(
     bucket: Bucket, tmp_path: Path, words: str, status: int, code: int
 ) -> None:
@@ -232,6 +234,7 @@ def test_an_answer_larger_than_memory_is_refused(
     assert done.returncode == code and list(tmp_path.glob("here/*")) == []
 
 
+@pytest.mark.slow
 def test_a_listing_that_never_ends_is_refused(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
     """It repeats its first page for ever, or goes on without any object."""
     page = "<Contents><Key>{}</Key><LastModified>2026-11-01T12:30:00.000Z</LastModified><Size>1</Size></Contents>"

@@ -93,7 +93,7 @@ def test_a_prefix_is_listed_as_a_directory_is(bucket: Bucket, place: Path) -> No
     ],
     ids=" ".join,
 )  # fmt: skip
-def test_what_would_write_says_that_it_is_only_read_and_what_to_do(
+def test_commands_that_write_refuse_remote_cassettes_with_a_remedy(
     bucket: Bucket, place: Path, words: list[str]
 ) -> None:
     said = tape(*(word.replace("URL", "s3://team/tape.db") for word in words), code=3).stderr
@@ -120,7 +120,7 @@ def test_diff_takes_an_https_url_for_a_cassette_by_its_end_and_else_for_a_server
     assert "OLD is a recording" in tape("diff", f"{bucket.url}/mcp", "tape.db", code=2).stderr
 
 
-def test_agents_read_what_they_were_given_and_no_other_url(bucket: Bucket, place: Path) -> None:
+def test_agents_read_the_given_urls_and_no_other(bucket: Bucket, place: Path) -> None:
     url = "s3://team/tape.db"
     (row,) = (answer("list_cassettes", url).structured or {})["cassettes"]
     assert (row["file"], row["bytes"], row["sessions"]) == (url, Path("tape.db").stat().st_size, 1)
@@ -135,6 +135,7 @@ def test_agents_read_what_they_were_given_and_no_other_url(bucket: Bucket, place
     assert bucket.verbs() == ["GET"]
 
 
+@pytest.mark.slow
 def test_verify_plays_a_remote_cassette_and_leaves_nothing(bucket: Bucket, place: Path) -> None:
     bucket.objects["team/demo.db"] = DEMO
     tape(
@@ -158,6 +159,7 @@ def test_a_page_shows_a_remote_cassette(bucket: Bucket, place: Path) -> None:
     assert bucket.verbs() == ["GET"]
 
 
+@pytest.mark.slow
 def test_processes_that_work_on_signed_urls_know_them_by_name(bucket: Bucket, place: Path) -> None:
     urls = [f"{bucket.url}/team/tape.db?X-Amz-Signature=f00dcafe&id={number}" for number in range(2)]
     lines = tape("check", *urls, "--jobs", "2", "--json").stdout.splitlines()
@@ -169,9 +171,7 @@ def test_processes_that_work_on_signed_urls_know_them_by_name(bucket: Bucket, pl
 
 
 @pytest.mark.parametrize("words", [["replay"], ["use"], ["use", "--mode", "none"]], ids=" ".join)
-def test_a_replay_of_what_is_in_the_cache_costs_one_conditional_request(
-    bucket: Bucket, place: Path, words: list[str]
-) -> None:
+def test_a_replay_from_the_cache_costs_one_conditional_request(bucket: Bucket, place: Path, words: list[str]) -> None:
     bucket.objects["team/demo.db"] = DEMO
     cache.local("s3://team/demo.db")
     bucket.requests.clear()
@@ -203,11 +203,12 @@ def test_a_tape_that_would_record_is_refused(bucket: Bucket, place: Path, mode: 
         use_cassette("s3://team/tape.db", mode, command=["cat"])  # type: ignore[arg-type]
 
 
-def test_once_does_not_record_what_is_not_there(bucket: Bucket, place: Path) -> None:
+def test_once_does_not_record_a_missing_remote_cassette(bucket: Bucket, place: Path) -> None:
     with pytest.raises(CassetteError, match="nothing at s3://team/none"):
         use_cassette("s3://team/none.db", command=["cat"])
 
 
+@pytest.mark.slow
 def test_a_mark_takes_a_url(bucket: Bucket, suite: Suite) -> None:
     suite.record("first", "a")
     bucket.objects["team/first.db"] = suite.cassette().read_bytes()
@@ -230,6 +231,7 @@ main()
 
 
 @pytest.mark.parametrize(("url", "code"), [("s3://team/tape.db", 0), ("s3://team/none.db", 3)])
+@pytest.mark.slow
 def test_a_command_that_asked_a_bucket_is_ended_by_no_thread_of_it(
     bucket: Bucket, place: Path, url: str, code: int
 ) -> None:

@@ -64,19 +64,19 @@ def test_another_number_is_another_text_however_large(tmp_path: Path) -> None:
     assert '"n": 123456789012345678901234567891' in texts[1]
 
 
-def test_stderr_stands_at_the_end_wherever_it_came(tmp_path: Path) -> None:
+def test_stderr_comes_last(tmp_path: Path) -> None:
     text = dump(odd(tmp_path / "tape.db"))
     assert text.endswith("\n← stderr\n| warning \\xff\n\n← stderr\n| plain\n\n")
 
 
-def test_what_streams_ended_with_is_left_out_and_what_http_said_is_not(tmp_path: Path) -> None:
+def test_ends_of_streams_are_left_out_and_http_statuses_are_not(tmp_path: Path) -> None:
     text = dump(several(tmp_path / "tape.db"))
     assert "close" not in text and "\n  exit_code: 3\n" in text
     assert '"status": 401' in block(text, "← response 401 on post-1")
     assert block(text, "← tools/call a refused on post-3") == "| go away"
 
 
-def test_what_races_over_http_is_the_same_text_in_any_order(tmp_path: Path) -> None:
+def test_racing_http_frames_give_the_same_text_in_any_order(tmp_path: Path) -> None:
     def opened(talk: Frames) -> Frames:
         return talk.happened("client", "get-1", event="request", verb="GET", path="/mcp", headers={})
 
@@ -240,6 +240,7 @@ def test_git_shows_changes_of_cassettes_in_words(repository: Repository) -> None
     assert '+      "name": "even",\n' in repository.git("show")
 
 
+@pytest.mark.slow
 def test_other_databases_in_the_repository_still_differ(repository: Repository) -> None:
     repository.setup()
     not_cassettes(repository.place)
@@ -250,6 +251,7 @@ def test_other_databases_in_the_repository_still_differ(repository: Repository) 
     assert "cannot show this" in shown
 
 
+@pytest.mark.slow
 def test_setting_up_twice_changes_nothing_and_it_can_be_undone(repository: Repository) -> None:
     attributes = repository.place / ".gitattributes"
     attributes.write_text("*.png binary\n")
@@ -265,7 +267,8 @@ def test_setting_up_twice_changes_nothing_and_it_can_be_undone(repository: Repos
     assert "nothing" in repository.setup("--undo")
 
 
-def test_what_waits_for_review_is_not_in_the_status(repository: Repository) -> None:
+@pytest.mark.slow
+def test_pending_recordings_are_not_in_git_status(repository: Repository) -> None:
     exclude = repository.place / ".git" / "info" / "exclude"
     before = exclude.read_text() if exclude.exists() else ""
     (repository.place / "tape.db.new").write_bytes(b"")
@@ -277,6 +280,7 @@ def test_what_waits_for_review_is_not_in_the_status(repository: Repository) -> N
     assert exclude.read_text() == before
 
 
+@pytest.mark.slow
 def test_an_attributes_file_of_ours_alone_goes_away(repository: Repository) -> None:
     repository.setup("--path", "tapes/*.db", "--path", "*.tape")
     lines = (repository.place / ".gitattributes").read_text().splitlines()

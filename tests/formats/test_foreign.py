@@ -23,7 +23,7 @@ def sessions(path: Path) -> list[tuple[Session, dict[str, int]]]:
 
 
 @pytest.mark.parametrize("name", ["mcp-rec/odd.jsonl", "mcp-vcr-ndjson/odd.ndjson", "mcp-vcr/odd.yaml"])
-def test_what_was_cut_off_is_read_to_there(name: str, tmp_path: Path) -> None:
+def test_a_truncated_file_is_read_up_to_its_end(name: str, tmp_path: Path) -> None:
     whole = (RECORDINGS / name).read_bytes()
     (tmp_path / "cut").write_bytes(whole[: len(whole) * 2 // 3])
     ((session, counts),) = sessions(tmp_path / "cut")
@@ -31,18 +31,18 @@ def test_what_was_cut_off_is_read_to_there(name: str, tmp_path: Path) -> None:
     assert session.server_name == "odd" and 10 <= counts["frames"] < 26
 
 
-def test_what_a_format_never_has_is_shown_and_no_finding(tmp_path: Path) -> None:
+def test_losses_of_a_format_are_shown_and_are_not_findings(tmp_path: Path) -> None:
     shutil.copy(RECORDINGS / "mcp-rec" / "odd.jsonl", tmp_path / "old.jsonl")
     assert invoke("convert", tmp_path / "old.jsonl", tmp_path / "new.db").exit_code == 0
     for name in ("old.jsonl", "new.db"):
         result = invoke("check", tmp_path / name)
-        assert result.exit_code == 0 and "nothing was found" in result.stderr
+        assert result.exit_code == 0 and "no problems were found" in result.stderr
         assert result.stdout.endswith(f"{name}: session 1: imported from mcp-rec: text re-serialised\n")
     (found,) = findings(invoke("check", tmp_path / "new.db", "--json").stdout)
     assert (found["what"], found["session"]) == ("import", 1)
 
 
-def test_what_a_file_should_have_is_a_finding(tmp_path: Path) -> None:
+def test_losses_of_a_file_are_findings(tmp_path: Path) -> None:
     whole = (RECORDINGS / "mcp-rec" / "odd.jsonl").read_bytes()
     (tmp_path / "cut.jsonl").write_bytes(whole[: len(whole) * 2 // 3])
     result = invoke("check", tmp_path / "cut.jsonl")
@@ -137,7 +137,7 @@ def test_an_answer_that_a_question_waits_for_comes_behind_it(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("member", ["command", "startedAt", "transport", "url", "recorder"])
-def test_half_a_character_in_what_a_file_says_of_itself_is_replaced(member: str, tmp_path: Path) -> None:
+def test_half_a_character_in_the_facts_of_a_file_is_replaced(member: str, tmp_path: Path) -> None:
     path = RECORDINGS / "by-hand" / "npm-mcp-cassette.jsonl"
     first, _, rest = path.read_text("utf-8").partition("\n")
     header = json.loads(first) | {member: ["\ud800", "x"] if member == "command" else "\ud800"}
@@ -149,7 +149,7 @@ def test_half_a_character_in_what_a_file_says_of_itself_is_replaced(member: str,
 
 
 @pytest.mark.slow
-def test_what_is_held_at_once_does_not_grow_with_the_lines_of_a_file(tmp_path: Path) -> None:
+def test_memory_does_not_grow_with_the_lines_of_a_file(tmp_path: Path) -> None:
     first, *_, last = (RECORDINGS / "mcp-rec" / "odd.jsonl").read_text("utf-8").splitlines()
 
     def peak(number: int) -> int:

@@ -66,6 +66,7 @@ def test_every_golden_recording_is_tried() -> None:
     assert {path.stem for path in (provision.ROOT / "cassettes").glob("*.db")} == set(CALLS)
 
 
+@pytest.mark.slow
 def test_tests_for_pytest_pass_as_they_come(tmp_path: Path) -> None:
     for name in CALLS:
         assert_left_out(export(name, "pytest", tmp_path, f"test_{name.replace('-', '_')}.py"), name)
@@ -73,6 +74,7 @@ def test_tests_for_pytest_pass_as_they_come(tmp_path: Path) -> None:
     assert f"{sum(CALLS.values())} passed" in said and "failed" not in said
 
 
+@pytest.mark.slow
 def test_a_call_that_the_filter_leaves_out_still_comes_first(tmp_path: Path) -> None:
     asked = {"method": "tools/call", "params": {"name": "count", "arguments": {}}}
     known = {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "s", "version": "1"}}
@@ -93,6 +95,7 @@ def test_a_call_that_the_filter_leaves_out_still_comes_first(tmp_path: Path) -> 
     assert "1 passed" in ran(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_test_fails_when_the_recording_says_something_else(tmp_path: Path) -> None:
     path = export("everything", "pytest", tmp_path, "test_it.py", "--filter", "tool:get-sum")
     text = path.read_text("utf-8")
@@ -134,7 +137,7 @@ def test_no_recording_writes_code(tmp_path: Path) -> None:
     assert literals.count(evil) == 4
 
 
-def test_what_a_language_cannot_send_has_no_test() -> None:
+def test_a_call_that_a_language_cannot_send_has_no_test() -> None:
     asked = {"name": "add", "arguments": {"a": [2**53]}}
     exchange = Exchange(1, 1, "client", "tools/call", "add", "1", asked, {"content": []})
     tape = CaseSource("it", "it.db", 1, ANSWERED)

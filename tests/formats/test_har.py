@@ -30,7 +30,7 @@ def said(path: Path) -> list[tuple[str, bytes]]:
         return [(frame.sender, frame.text) for frame in cassette.frames(1) if frame.kind == "message"]
 
 
-def test_what_was_over_http_comes_back_as_it_was(tmp_path: Path) -> None:
+def test_http_requests_come_back_unchanged(tmp_path: Path) -> None:
     (tmp_path / "again.har").write_text(json.dumps({"log": archive(MITM)}))
     assert said(tmp_path / "again.har") == said(MITM)
 

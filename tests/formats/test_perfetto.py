@@ -38,7 +38,7 @@ def test_calls_that_overlap_are_slices_of_their_own() -> None:
     assert any(later < end for (_, end), (later, _) in pairwise(spans))  # some overlap
 
 
-def test_each_event_has_what_the_format_asks_for() -> None:
+def test_each_event_has_the_members_of_the_format() -> None:
     found = events()
     assert {one["ph"] for one in found} == {"M", "b", "e", "i"}
     assert all({"pid", "tid", "name"} <= one.keys() for one in found)

@@ -108,7 +108,25 @@ def test_a_miss_is_loud(tmp_path: Path, missed: tuple[str, Any]) -> None:
     assert answer["error"]["code"] in (-32010, -32601)
 
 
-def test_strict_names_the_stubs_that_nobody_called(tmp_path: Path, locked: Path) -> None:
+def test_an_object_becomes_the_text_of_a_resource_or_prompt(tmp_path: Path) -> None:
+    whole = {"contents": [{"uri": "a:2", "blob": "AA=="}]}
+    made = [{"resource": "a:1", "result": {"n": 1}}, {"resource": "a:2", "result": whole}]
+    written(tmp_path / "stubs.jsonl", *made, {"prompt": "greet", "result": ["hello"]})
+    reads = [("resources/read", {"uri": uri}) for uri in ("a:1", "a:2")]
+    text, blob, prompt = play(tmp_path, *reads, ("prompts/get", {"name": "greet"}))
+    assert text["result"]["contents"][0]["text"] == '{"n":1}' and blob["result"] == whole
+    assert prompt["result"]["messages"][0]["content"]["text"] == '["hello"]'
+
+
+def test_nothing_in_a_stub_is_redacted(tmp_path: Path) -> None:
+    secret = {"password": "not-a-real-one-4711"}
+    written(tmp_path / "stubs.jsonl", {"tool": "login", "arguments": secret, "result": {"token": "made-up-4712"}})
+    (answer,) = play(tmp_path, call("login", user="ada", **secret))
+    assert answer["result"]["structuredContent"] == {"token": "made-up-4712"}
+
+
+@pytest.mark.slow
+def test_strict_names_the_unused_stubs(tmp_path: Path, locked: Path) -> None:
     written(tmp_path / "stubs.jsonl", {"tool": "search", "arguments": {"q": "x"}, "result": {"hits": 1}})
     play(tmp_path, call("search", q="x"), words=("--strict", "--lock", "mcp.lock"))
     play(tmp_path, HELLO, words=("--strict", "--lock", "mcp.lock"), code=1)
@@ -126,6 +144,7 @@ def test_a_lock_gives_the_handshake_and_the_schemas(tmp_path: Path, locked: Path
     assert tools["result"]["tools"] == [LOCKED]
 
 
+@pytest.mark.slow
 def test_arguments_that_do_not_fit_are_refused_as_a_server_does(tmp_path: Path, locked: Path) -> None:
     written(tmp_path / "stubs.jsonl", {"tool": "search", "result": {"hits": 1}})
     refused, good = play(tmp_path, call("search"), call("search", q="x"), words=("--lock", "mcp.lock"))
@@ -137,9 +156,11 @@ def test_arguments_that_do_not_fit_are_refused_as_a_server_does(tmp_path: Path, 
     ("stub", "why"),
     [
         ({"tool": "search", "result": {"hits": "many"}}, "stub 1: the result does not fit the output schema of search"),
-        ({"tool": "search", "result": "text"}, "it has no structure"),
+        ({"tool": "search", "result": "text"}, "no structuredContent"),
         ({"tool": "search", "arguments": {"q": 1}, "result": {"hits": 1}}, "the arguments do not fit the input schema"),
         ({"tool": "find", "result": "x"}, "the lock has no tool find; it has: search"),
+        ({"prompt": "greet", "result": "x"}, "the lock has no prompt greet; it has: none"),
+        ({"resource": "a:1", "result": "x"}, "the lock has no resource a:1; it has: none"),
     ],
 )
 def test_a_stub_that_does_not_fit_the_lock_is_refused(
@@ -153,7 +174,7 @@ def test_a_stub_that_does_not_fit_the_lock_is_refused(
 @pytest.mark.parametrize(
     ("stub", "why"),
     [
-        ({"tool": "a", "argments": {}, "result": 1}, "stub 2 has argments"),
+        ({"tool": "a", "argments": {}, "result": 1}, "has argments"),
         ({"tool": "a", "result": 1, "error": "x"}, "needs one of"),
         ({"tool": "a"}, "needs one of"),
         ({"tool": 1, "result": 1}, "tool is a text"),
@@ -161,10 +182,11 @@ def test_a_stub_that_does_not_fit_the_lock_is_refused(
     ],
 )
 def test_a_stub_that_is_none_is_named(tmp_path: Path, stub: dict[str, Any], why: str) -> None:
-    path = written(tmp_path / "stubs.jsonl", STUBS[0], stub)
-    assert is_stubs(str(path))
-    with pytest.raises(CassetteError, match=why):
-        Cassette(str(path))
+    for number, stubs in ((2, [STUBS[0], stub]), (1, [stub])):
+        path = written(tmp_path / "stubs.jsonl", *stubs)
+        assert is_stubs(str(path))
+        with pytest.raises(CassetteError, match=f"stub {number}.*{why}"):
+            Cassette(str(path))
 
 
 def test_a_lock_goes_with_stubs(tmp_path: Path, locked: Path) -> None:
@@ -224,6 +246,21 @@ def test_a_cassette_by_hand_needs_no_handshake(tmp_path: Path) -> None:
 )
 def test_a_part_of_a_value(live: Any, recorded: Any, expected: bool) -> None:
     assert contains(live, recorded) is expected
+
+
+DEEP = {
+    "properties": {
+        "f": {"required": ["a", "b"], "properties": {"a": {"type": "integer"}}, "additionalProperties": False}
+    },
+    "oneOf": [{"required": ["f"]}, {"required": ["g"]}],
+}
+
+
+@pytest.mark.parametrize(
+    ("value", "fits"), [({"f": {"a": 1}}, True), ({"f": {"a": "x"}}, False), ({"f": {"c": 1}}, False)]
+)
+def test_a_part_of_arguments_fits_a_schema(value: Any, fits: bool) -> None:
+    assert (misfit(DEEP, value, is_partial=True) == "") is fits and misfit(DEEP, value)
 
 
 def test_a_schema_that_cannot_be_used_forbids_nothing() -> None:

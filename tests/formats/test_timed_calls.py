@@ -44,7 +44,7 @@ def tapes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 @pytest.mark.slow(quick=1)
 @pytest.mark.parametrize("form", [har, otlp, perfetto])
-def test_what_is_held_at_once_does_not_grow_with_the_number_of_calls(
+def test_memory_does_not_grow_with_the_number_of_calls(
     form: Callable[[Extract], Iterator[str]], tapes: tuple[Path, Path]
 ) -> None:
     few, many = tapes

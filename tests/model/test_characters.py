@@ -60,7 +60,7 @@ def test_characters_with_a_reason_stay_unsuspected(text: str) -> None:
     assert [*describe_hidden(text, strict=True)] == []
 
 
-def test_what_is_visible_is_what_a_model_reads() -> None:
+def test_the_visible_part_of_a_text_stays() -> None:
     assert normalize_visible("ig\u200bnore \uff50revious") == "ignore previous"
 
 
@@ -75,7 +75,7 @@ def test_what_is_visible_is_what_a_model_reads() -> None:
         ("\u0561", "looks like 'w', in Armenian"),
     ],
 )
-def test_a_disguised_name_is_told(name: str, why: str) -> None:
+def test_a_disguised_name_is_reported(name: str, why: str) -> None:
     assert (describe_disguise(name) or "").startswith(why)
 
 
@@ -103,7 +103,7 @@ def test_names_that_look_alike_are_paired() -> None:
         ("\u0561\u0578", "wn"),  # whole words of Armenian
     ],
 )
-def test_what_looks_alike_is_unicodes_own_table(one: str, other: str) -> None:
+def test_lookalikes_follow_unicodes_own_table(one: str, other: str) -> None:
     assert [*find_lookalikes([one, other])] == [(one, other)]
     assert [*find_lookalikes([other, one])] == [(other, one)]
 

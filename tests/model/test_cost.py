@@ -22,7 +22,7 @@ def test_bytes_are_those_of_utf_8() -> None:
     assert cost("\ud800").bytes == 3  # a lone surrogate, from a JSON escape
 
 
-def test_a_definition_is_what_hosts_hand_over() -> None:
+def test_a_definition_has_the_members_that_hosts_pass_on() -> None:
     tool = {"name": "t", "title": "T", "inputSchema": {}, "description": "D", "icons": ["x" * 999], "annotations": {}}
     assert definition(tool) == '{"name":"t","description":"D","inputSchema":{}}'
     assert definitions([tool, tool]).bytes == 2 * len(definition(tool))
@@ -44,7 +44,7 @@ def test_a_definition_is_what_hosts_hand_over() -> None:
         ([1], []),
     ],
 )
-def test_of_a_result_counts_what_a_model_reads(result: Any, texts: list[str]) -> None:
+def test_a_result_counts_by_its_content_for_a_model(result: Any, texts: list[str]) -> None:
     assert [*result_texts(result)] == texts
 
 

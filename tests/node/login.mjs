@@ -1,5 +1,12 @@
 // A login, for the programs of both TypeScript SDKs: see ../clients/login2.py. They refresh when a token is refused.
 
+import { appendFileSync } from "node:fs";
+
+// Adds secrets to the file that LOGIN_SECRETS names, for tests to search for.
+const keep = (...secrets) => {
+  const file = process.env.LOGIN_SECRETS;
+  if (file) appendFileSync(file, secrets.filter(Boolean).map((secret) => `${secret}\n`).join(""));
+};
 const REDIRECT = "http://127.0.0.1:9/callback";
 
 export async function play(url, tools, { Client, Transport, Unauthorized }) {
@@ -17,15 +24,18 @@ export async function play(url, tools, { Client, Transport, Unauthorized }) {
     clientInformation: () => kept.client,
     saveClientInformation: (client) => {
       kept.client = client;
+      keep(client.client_secret);
     },
     tokens: () => kept.tokens,
     saveTokens: (tokens) => {
       kept.tokens = tokens;
+      keep(tokens.access_token, tokens.refresh_token);
       console.log("a token");
     },
     codeVerifier: () => kept.verifier,
     saveCodeVerifier: (verifier) => {
       kept.verifier = verifier;
+      keep(verifier);
     },
     invalidateCredentials: (what) => {
       if (what === "all" || what === "tokens") delete kept.tokens;
@@ -40,11 +50,13 @@ export async function play(url, tools, { Client, Transport, Unauthorized }) {
         for (const set of answer.headers.getSetCookie()) {
           const [, name, value] = /^([^=]+)=([^;]*)/.exec(set);
           cookies.set(name, value);
+          keep(value);
         }
         if (answer.status >= 400) throw new Error(`the page says ${answer.status}: ${await answer.text()}`);
         at = String(new URL(answer.headers.get("location"), at));
       }
       came = new URL(at).searchParams;
+      keep(came.get("code"));
       console.log("logged in");
     },
   };

@@ -58,7 +58,7 @@ def test_a_slow_writer_lets_little_wait_and_a_fast_one_much(seconds: float, line
         pass
 
 
-def test_what_comes_is_taken_in_its_order_and_nothing_is_lost() -> None:
+def test_records_are_taken_in_order_and_without_loss() -> None:
     reader, writer = os.pipe()
     backlog = Backlog(reader)
     numbers = count()

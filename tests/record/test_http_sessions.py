@@ -109,7 +109,7 @@ def test_a_request_without_a_response_is_of_the_run(recording: Recording, end: s
         (" /messages/ \t", "/messages/"),
     ],
 )
-def test_what_is_posted_to_an_endpoint_is_of_its_stream(recording: Recording, endpoint: str, path: str) -> None:
+def test_a_post_to_an_endpoint_belongs_to_its_stream(recording: Recording, endpoint: str, path: str) -> None:
     http = recording.http
     http.open("get-1", "/api/sse")
     http.respond("get-1")
@@ -155,7 +155,7 @@ def test_a_stream_that_begins_with_a_message_is_of_the_run(recording: Recording)
     assert recording.said() == [[tell("notifications/message")]]
 
 
-def test_what_was_held_is_there_at_the_end(recording: Recording) -> None:
+def test_traffic_held_back_is_there_at_the_end(recording: Recording) -> None:
     """A silent stream, an unfinished request, an incomplete event."""
     http = recording.http
     http.open("get-1", "/sse")
@@ -254,7 +254,7 @@ def mixed(draw: st.DrawFn) -> Recording:
 
 @examples(50)
 @given(mixed())
-def test_every_client_has_its_own_session_whatever_the_others_do(recording: Recording) -> None:
+def test_every_client_has_its_own_session(recording: Recording) -> None:
     sessions = sorted(map(sorted, recording.said()))
     run = [
         *(request("post-first", "initialize"), result("post-first")),

@@ -1,4 +1,4 @@
-"""The relay's end of a recording: what it keeps of the writer's reports."""
+"""The relay's end of a recording: the summary of the writer's reports."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def test_the_oldest_go_unless_they_are_in_use_or_no_cassettes(tmp_path: Path) ->
     assert [path.name for path in cassettes(tmp_path)] == ["t.db", "t-4.db"]
 
 
-def test_what_is_recorded_into_is_never_removed(tmp_path: Path) -> None:
+def test_the_current_cassette_is_never_removed(tmp_path: Path) -> None:
     shutil.copyfile(CASSETTES / "demo.db", tmp_path / "t.db")
     row = row_in(tmp_path, 10**9, 1)
     row.prune(row.newest())
@@ -109,7 +109,7 @@ def test_a_session_goes_on_in_the_next_and_loses_nothing(tmp_path: Path) -> None
     assert report[-1].split(" ")[:5] == ["done", str(len(said) + len(row) - 1), "201", "0", "0"]
 
 
-def test_no_exchange_is_split_and_each_part_stands_for_itself(tmp_path: Path) -> None:
+def test_no_exchange_is_split_and_each_part_is_complete(tmp_path: Path) -> None:
     record_into(row_in(tmp_path), [*INTRODUCTION, *calls(0, 200), LEAVE, EXIT])
     names = [path.name for path in cassettes(tmp_path)]
     for number, path in enumerate(cassettes(tmp_path)):
@@ -127,6 +127,7 @@ def test_no_exchange_is_split_and_each_part_stands_for_itself(tmp_path: Path) ->
     assert len(done.stdout.splitlines()) == 2 and last, done.stderr
 
 
+@pytest.mark.slow
 def test_a_call_that_hangs_is_split_at_twice_the_size_once(tmp_path: Path) -> None:
     hangs: Said = ("client", STDIO, call("hangs"))
     said = [*INTRODUCTION, hangs, *calls(0, 400), ("server", STDIO, result("hangs")), EXIT]
@@ -156,7 +157,7 @@ def test_calls_that_always_overlap_are_split_at_three_times_the_size(tmp_path: P
         assert cassette.counts(1)["exchanges"] == sum(b'"result"' in frame.text for frame in answers)
 
 
-def test_what_the_server_asks_is_no_more_split_than_what_the_client_does(tmp_path: Path) -> None:
+def test_server_requests_are_not_split_any_more_than_client_requests(tmp_path: Path) -> None:
     asks: Said = ("server", STDIO, request("asks", "roots/list"))
     record_into(row_in(tmp_path), [*INTRODUCTION, asks, *calls(0, 100), EXIT])
     (first, *_) = cassettes(tmp_path)
@@ -232,6 +233,7 @@ def test_a_row_that_cannot_go_on_stays_where_it_is(tmp_path: Path) -> None:
     assert texts(tmp_path) == said_in(said)
 
 
+@pytest.mark.slow
 def test_a_cassette_that_is_not_gone_on_in_after_all_is_left_as_one_file(tmp_path: Path) -> None:
     """The session is removed from a full cassette, which the recorder finds out when it parts from it."""
     size, said = 60_000, [*INTRODUCTION, *calls(0, 100), EXIT]
@@ -254,6 +256,7 @@ def test_a_cassette_that_is_not_gone_on_in_after_all_is_left_as_one_file(tmp_pat
     assert all(is_one_file(path) for path in cassettes(tmp_path))
 
 
+@pytest.mark.slow
 def test_a_flood_is_bounded(tmp_path: Path) -> None:
     said = [*INTRODUCTION, *calls(0, 600), EXIT]
     record_into(row_in(tmp_path, kept=3), said)
@@ -273,7 +276,7 @@ def test_nothing_is_removed_unless_it_is_asked_for(tmp_path: Path) -> None:
     assert names[:25] == ["t.db", *(f"t-{number}.db" for number in range(2, 26))]
 
 
-def test_what_was_not_handed_on_is_not_removed(tmp_path: Path) -> None:
+def test_a_cassette_not_handed_on_is_not_removed(tmp_path: Path) -> None:
     row = row_in(tmp_path, size=1, kept=2)._replace(is_handed_on=True)
     for number in range(6):
         path = row.newest()
@@ -322,7 +325,7 @@ def test_a_full_disk_is_waited_for_and_nothing_is_lost(small_disk: Path, monkeyp
     assert texts(small_disk) == said_in(said) and pauses
 
 
-def test_a_full_disk_has_room_again_when_others_have_taken_over_what_is_there(
+def test_a_full_disk_has_room_again_when_cassettes_are_handed_on(
     small_disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mcp_tape.record.recording_process._ROOM", WAIT)  # however slow those others are here
@@ -348,9 +351,8 @@ def test_a_full_disk_has_room_again_when_others_have_taken_over_what_is_there(
     assert kept and kept == said_in(said)[-len(kept) :]
 
 
-def test_behind_a_disk_that_was_full_for_long_it_goes_on_and_says_what_is_missing(
-    small_disk: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.slow
+def test_after_a_full_disk_it_goes_on_and_reports_the_gap(small_disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mcp_tape.record.recording_process._ROOM", 0.0)
     monkeypatch.setattr("mcp_tape.record.recording_process._AGAIN", 0.0)
     heard: list[str] = []
@@ -390,6 +392,7 @@ def size_of(path: Path) -> int:
         return int(db.execute("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size").fetchone()[0])
 
 
+@pytest.mark.slow
 def test_a_disk_that_is_full_just_when_the_next_begins_loses_nothing_unsaid(
     small_disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -442,6 +445,7 @@ def test_a_recorder_that_is_killed_at_any_step_leaves_a_row_that_opens(tmp_path:
     assert most > 2
 
 
+@pytest.mark.slow
 def test_sessions_one_after_the_other_lose_no_message(tmp_path: Path) -> None:
     tape = tmp_path / "t.db"
     for number in range(4):
@@ -473,6 +477,6 @@ def test_two_recorders_at_once_do_not_disturb_each_other(tmp_path: Path) -> None
         (["--rotate", "1MB", "-o", "tape.jsonl"], b"tape.jsonl is text; record into a .db"),
     ],
 )
-def test_what_does_not_go_together_is_refused(words: list[str], said: bytes) -> None:
+def test_contradictory_options_are_refused(words: list[str], said: bytes) -> None:
     done = run([*MCP_TAPE, "record", *words, "--", "cat"])
     assert done.returncode == 2 and said in done.stderr

@@ -36,7 +36,7 @@ def exchanged(how: Hashes | Sizes, method: str, params: Any, result: Any) -> tup
 
 
 @ways
-def test_what_the_protocol_needs_stays(how: Hashes | Sizes) -> None:
+def test_values_that_the_protocol_needs_stay(how: Hashes | Sizes) -> None:
     meta = {"progressToken": "p", "traceparent": "00-" + "a" * 32, protocol.META_VERSION: protocol.MODERN_VERSION}
     params, result = exchanged(
         how,
@@ -51,7 +51,7 @@ def test_what_the_protocol_needs_stays(how: Hashes | Sizes) -> None:
 
 
 @ways
-def test_what_a_server_offers_to_everybody_stays(how: Hashes | Sizes) -> None:
+def test_the_public_offer_of_a_server_stays(how: Hashes | Sizes) -> None:
     hello = {"protocolVersion": protocol.LAST_LEGACY_VERSION, "serverInfo": {"name": "s"}, "instructions": "Be kind."}
     about = {"protocolVersion": protocol.LAST_LEGACY_VERSION, "clientInfo": {"name": "c"}}
     assert exchanged(how, protocol.INITIALIZE, about, hello) == (about, hello)
@@ -62,7 +62,7 @@ def test_what_a_server_offers_to_everybody_stays(how: Hashes | Sizes) -> None:
 
 
 @ways
-def test_a_list_is_in_clear_only_in_the_answer_to_who_asked_for_it(how: Hashes | Sizes) -> None:
+def test_a_list_is_in_clear_only_in_the_answer_to_its_request(how: Hashes | Sizes) -> None:
     _, found = exchanged(how, protocol.CALL, {"name": "a"}, {"tools": [{"name": PLANTED}]})
     assert PLANTED not in str(found)
     bodies = Bodies(None, how)
@@ -73,7 +73,7 @@ def test_a_list_is_in_clear_only_in_the_answer_to_who_asked_for_it(how: Hashes |
     assert '"a"' not in json.dumps(hidden(bodies, listed, "post-2"))
 
 
-def test_a_stream_may_answer_what_was_posted() -> None:
+def test_a_stream_may_answer_a_post() -> None:
     bodies = Bodies(None, Hashes())
     bodies.redact(message(id=1, method=protocol.TOOLS), "post-1")
     answer = message(id=1, result={"tools": [{"name": "a"}]})
@@ -105,13 +105,13 @@ def test_a_name_is_in_clear_only_where_it_is_that_of_a_tool_or_a_prompt(how: Has
     "form",
     [b"%b", b'{"log": "%b"}', b'["%b"]', b"\xff %b", b"[" * 500 + b'"%b"' + b"]" * 500, b'{"method": 1, "x": "%b"}'],
 )
-def test_what_is_no_message_is_hidden_as_a_whole(how: Hashes | Sizes, form: bytes) -> None:
+def test_noise_is_hidden_as_a_whole(how: Hashes | Sizes, form: bytes) -> None:
     planted = PLANTED.encode()
     assert planted not in Bodies(None, how).redact(form % planted, "stdio").text
 
 
 @ways
-def test_stderr_is_hidden_line_by_line_whatever_it_looks_like(how: Hashes | Sizes) -> None:
+def test_stderr_is_hidden_line_by_line_even_if_it_looks_like_a_message(how: Hashes | Sizes) -> None:
     line = message(id=1, method=protocol.CALL, params={"name": PLANTED})
     found = Bodies(None, how).redact(line, "stderr").text
     assert PLANTED.encode() not in found and b"method" not in found
@@ -119,7 +119,7 @@ def test_stderr_is_hidden_line_by_line_whatever_it_looks_like(how: Hashes | Size
 
 
 @ways
-def test_of_http_only_what_the_protocol_needs_stays(how: Hashes | Sizes) -> None:
+def test_of_http_only_values_that_the_protocol_needs_stay(how: Hashes | Sizes) -> None:
     headers = {"mcp-session-id": "s-1", "content-type": "application/json", "mcp-method": protocol.READ}
     other = {"mcp-name": PLANTED, "user-agent": PLANTED, "mcp-param-q": PLANTED, "origin": PLANTED}
     facts = {"event": "request", "verb": "POST", "path": f"/mcp?q={PLANTED}", "headers": headers | other}
@@ -145,7 +145,7 @@ def test_with_another_key_all_hashes_are_others() -> None:
     assert len({Hashes().name, Hashes(KEY).name, Hashes("other").name}) == 3 and Hashes().name == "hash"
 
 
-def test_sizes_are_those_of_what_is_left_out() -> None:
+def test_sizes_are_those_of_the_omitted_values() -> None:
     params, result = exchanged(
         Sizes(),
         protocol.CALL,

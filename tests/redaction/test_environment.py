@@ -72,9 +72,8 @@ def test_the_secrets_of_a_test_are_hidden_although_its_recorder_does_not_inherit
     assert b"deploy with [redacted:env:ACME_TOKEN] now" in on_disk(tmp_path)
 
 
-def test_what_is_recorded_anew_and_what_is_said_of_it_hides_them_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.slow
+def test_a_new_recording_and_its_messages_hide_them_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ACME_TOKEN", SECRET)
     path = tmp_path / "tape.db"
     with use_cassette(path, "all", command=SERVER) as tape:
@@ -97,7 +96,7 @@ def test_a_recorder_that_cannot_ask_its_test_records_nothing_and_starts_nothing(
     assert (on_disk(tmp_path), sorted(tmp_path.iterdir())) == before
 
 
-def test_only_this_user_can_ask_and_only_secrets_are_told() -> None:
+def test_only_this_user_gets_them_and_only_secrets() -> None:
     environ = {"ACME_TOKEN": SECRET, "EDITOR": "vi", "DB": f"postgres://a:{SECRET}@db"}
     handover = Handover(lambda: RecorderEnvironment(secrets(environ)))
     try:
@@ -151,19 +150,20 @@ def test_variables_of_the_processes_that_started_us_are_hidden(tmp_path: Path) -
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
-def test_a_process_that_cannot_be_read_is_told() -> None:
+def test_an_unreadable_process_is_reported() -> None:
     with pytest.raises(TapeError, match="cannot read the environment of process 999999999"):
         from_process("pid:999999999")
 
 
 @pytest.mark.parametrize("words", [["--env-file", "no-such-file"], ["--redact-env-from", "me"]])
-def test_what_cannot_be_read_stops_the_recording(tmp_path: Path, words: list[str]) -> None:
+def test_an_unreadable_source_stops_the_recording(tmp_path: Path, words: list[str]) -> None:
     done = run(record(tmp_path / "tape.db", ECHO, *words), ASKED)
     assert done.returncode in (1, 2)
     assert words[1].encode() in done.stderr
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_the_summary_says_that_the_environment_looks_stripped(tmp_path: Path) -> None:
     command = record(tmp_path / "tape.db", ECHO)
     assert b"--redact-env-from parents" in run(command, ASKED, env=STRIPPED).stderr

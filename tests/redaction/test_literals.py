@@ -103,7 +103,7 @@ def test_a_value_is_known_to_occur_however_json_spells_it(values: list[str], man
             assert literals.occur(json.dumps([value], ensure_ascii=False).encode())
 
 
-def test_many_that_begin_alike_are_told_apart() -> None:
+def test_many_values_with_one_beginning_are_distinguished() -> None:
     values = [f"Basel, day {day}: {day} degrees" for day in range(1_000)]
     literals = known(values)
     near = "Basel, day 7: 7 degrees Basel, day 8: 8 degrees"
@@ -141,7 +141,7 @@ def test_a_value_that_was_forgotten_and_comes_again_is_named_anew() -> None:
     assert literals.hide("kJ8-mN2-pQ4") == "[redacted:key:new]"
 
 
-def test_what_two_values_have_in_common_stays_hidden_when_one_is_forgotten() -> None:
+def test_a_spelling_of_two_values_stays_hidden_when_one_is_forgotten() -> None:
     literals = Literals(101)
     literals.add("a/b/c/d/e", "key:first")
     literals.add("a\\/b\\/c\\/d\\/e", "key:second")

@@ -81,7 +81,7 @@ def test_names_mean_nothing_in_a_json_schema_but_tokens_do(key: str) -> None:
 
 
 @pytest.mark.parametrize("path", sorted(protocol.UNTOUCHED, key=str), ids=".".join)
-def test_what_the_protocol_needs_is_never_touched(path: tuple[str, ...]) -> None:
+def test_values_that_the_protocol_needs_are_never_touched(path: tuple[str, ...]) -> None:
     document: Any = TOKEN
     for step in reversed(path):
         document = {step: document}
@@ -99,7 +99,7 @@ def test_keys_are_never_touched() -> None:
 
 
 @pytest.mark.parametrize("value", ["${TOKEN}", "<token>", "your-api-key", "***", "{{ token }}", "none"])
-def test_a_stand_in_is_no_secret(value: str) -> None:
+def test_a_mask_or_example_is_not_a_secret(value: str) -> None:
     text = json.dumps({"token": value})
     assert redacted(text) == text
 
@@ -110,7 +110,7 @@ def test_under_an_ambiguous_key_the_value_decides(value: str, hides: bool) -> No
         assert (value not in redacted(json.dumps({name: value}))) is hides
 
 
-def test_a_placeholder_is_one_whatever_it_names() -> None:
+def test_a_placeholder_stays_whatever_it_names() -> None:
     for source in ("x" * 300, "a]b\r\n"):
         assert PLACEHOLDER.fullmatch(hiding_rules.mark(source))
 
@@ -145,7 +145,7 @@ def test_a_known_value_is_found_however_it_is_spelled(value: str) -> None:
     assert "env:X_TOKEN" in redacted(f"broken {json.dumps(value)}", environ=environ)
 
 
-def test_a_value_seen_under_a_key_is_hidden_later_but_not_in_what_keys_are_made_of() -> None:
+def test_a_value_seen_under_a_key_is_hidden_later_but_not_in_match_keys() -> None:
     redactor = Redactor({})
     redactor.redact(message(arguments={"password": "kJ8-mN2-pQ4"}).encode())
     later = redactor.redact(message(arguments={"q": "is kJ8-mN2-pQ4 right?"}).encode())
@@ -164,7 +164,7 @@ def test_a_value_seen_under_a_key_is_hidden_later_but_not_in_what_keys_are_made_
         ("DB_PASSWORD=XjRKcwefUgtu", "XjRKcwefUgtu"),
     ],
 )
-def test_what_was_seen_is_hidden_later_without_what_stood_around_it(said: str, repeated: str) -> None:
+def test_a_seen_value_is_hidden_later_without_the_text_around_it(said: str, repeated: str) -> None:
     redactor = Redactor({})
     redactor.redact(said.encode())
     assert repeated.encode() not in redactor.redact(f"never heard of {repeated}".encode(), "stderr").text
@@ -198,7 +198,8 @@ def test_a_short_value_a_word_or_a_number_is_hidden_only_under_its_key(value: st
     assert redactor.redact(f"see {value}".encode()).text == f"see {value}".encode()
 
 
-def test_what_is_remembered_is_bounded_and_the_newest_counts() -> None:
+@pytest.mark.slow
+def test_the_number_of_remembered_values_is_limited_to_the_newest() -> None:
     redactor = Redactor({})
     for number in range(2_000):
         redactor.redact(json.dumps({"token": f"kJ8-mN2-{number}-end"}).encode())
@@ -236,7 +237,7 @@ def test_what_is_remembered_is_bounded_and_the_newest_counts() -> None:
         ("Cookie: a=1; b=" + TOKEN + "; c=3", "Cookie: [redacted:shape:cookie]"),
     ],
 )  # fmt: skip
-def test_a_secret_in_running_text_is_hidden_and_nothing_else(text: str, hidden: str) -> None:
+def test_a_secret_in_running_text_is_hidden_and_the_rest_stays(text: str, hidden: str) -> None:
     assert redacted(text) == hidden
 
 
@@ -320,7 +321,7 @@ def test_redact_key_hides_strings_under_that_key_however_it_is_written() -> None
     )
 
 
-def test_redact_path_hides_whatever_stands_there_also_in_a_batch() -> None:
+def test_redact_path_hides_any_value_at_its_place_also_in_a_batch() -> None:
     one = {"jsonrpc": "2.0", "id": 1, "method": "m", "params": {"pin": 1234, "all": [{"x": 1}]}}
     for document in (one, [one, one]):
         changed = redacted(json.dumps(document), paths=["$.params.pin", "$.params.all"])
@@ -328,7 +329,7 @@ def test_redact_path_hides_whatever_stands_there_also_in_a_batch() -> None:
         assert first["params"] == {"pin": "[redacted:path:$.params.pin]", "all": "[redacted:path:$.params.all]"}
 
 
-def test_redact_value_hides_what_the_pattern_finds_and_nothing_where_it_finds_nothing() -> None:
+def test_redact_value_hides_the_matches_of_a_pattern_and_only_those() -> None:
     assert redacted('{"a": "customer C-17, C-18"}', values=[r"C-\d+", "z*"]) == (
         '{"a": "customer [redacted:value], [redacted:value]"}'
     )

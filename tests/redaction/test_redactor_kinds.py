@@ -36,6 +36,7 @@ def test_there_are_as_many_of_both_as_the_docs_say() -> None:
     assert f"{len(innocents(Random(0)))} look-alikes" in page
 
 
+@pytest.mark.slow
 def test_every_secret_is_hidden() -> None:
     for case in fuzzing.cases(2):
         assert [secret for secret in secrets(case) if is_kept(secret)] == []

@@ -100,7 +100,7 @@ def test_the_quick_look_misses_no_name_of_a_neighbour(spell: Any, document: Any)
 
 @given(SPELL, DOCUMENTS, st.booleans())
 @example(json.dumps, {"x": "\u212a 12345678/abc"}, False)
-def test_the_quick_look_misses_nothing_of_what_was_seen(spell: Any, document: Any, many: bool) -> None:
+def test_the_quick_check_misses_no_seen_value(spell: Any, document: Any, many: bool) -> None:
     quick, thorough = Redactor({}), Thorough({})
     seen = ["kJ8mN2pQ4", "12345678/abc", 'qu"ote\\1x', *([f"{n}-seen-{n}" for n in range(100)] if many else [])]
     for redactor in (quick, thorough):
@@ -183,7 +183,7 @@ def test_the_quick_look_misses_nothing_in_odd_texts(text: str, own: dict[str, An
 
 
 @pytest.mark.parametrize("end", ['"', "", '"' + "]" * 300])
-def test_what_is_nested_deep_and_may_be_no_json_is_looked_at(end: str) -> None:
+def test_deeply_nested_text_that_may_not_be_json_is_checked(end: str) -> None:
     text = "[" * 300 + '{"password":"kJ8mN2pQ4' + end
     assert b"kJ8mN2pQ4" not in Redactor({}).redact(text.encode()).text
 
@@ -191,7 +191,7 @@ def test_what_is_nested_deep_and_may_be_no_json_is_looked_at(end: str) -> None:
 @pytest.mark.parametrize(
     "name", ["password", "\\u0070assword", "\\u005cu0070assword", "\\u005c\\u005c\\u0075005cu0070assword"]
 )
-def test_nobody_hides_behind_an_escaped_backslash(name: str) -> None:
+def test_an_escaped_backslash_hides_nothing(name: str) -> None:
     inner = f'{{\\"{name}\\":\\"kJ8mN2pQ4\\"}}'
     text = f'{{"a":"{inner}"}}'.encode()
     assert Redactor({}).redact(text) == Thorough({}).redact(text)
@@ -201,7 +201,7 @@ SLOW: list[dict[str, Any]] = [{"keys": ["\u00e9"]}, {"keys": ["a/b"]}, {"paths":
 
 
 @pytest.mark.parametrize("own", [own for own in OWN if own not in SLOW])
-def test_what_holds_nothing_for_the_users_rules_is_not_looked_at_closely(own: dict[str, Any]) -> None:
+def test_a_text_without_signs_of_the_users_rules_is_not_checked_closely(own: dict[str, Any]) -> None:
     class Quick(Redactor):
         def _static(self, *_: Any) -> str | None:
             raise AssertionError("a closer look")
@@ -277,7 +277,7 @@ PLACES = ["$.params..name", "$..value", "$[0]", "$.x.*", "$.id"]
 @given(DOCUMENTS, st.booleans(), st.booleans())
 @example([{"name": "token", "value": "kJ8mN2pQ4"}, [["x", "--token", "kJ8mN2pQ4"]]], False, False)
 @example({"x": {"value": "kJ8mN2pQ4"}}, True, True)
-def test_places_are_told_as_by_their_paths(document: Any, own: bool, batch: bool) -> None:
+def test_places_equal_their_paths(document: Any, own: bool, batch: bool) -> None:
     params = {"jsonrpc": "2.0", "id": "i", "params": document, "value": [document]}
     text = json.dumps([params, [params]] if batch else params)
     for source in (text, text.replace('"name"', '"value"')):  # including duplicate keys
@@ -304,7 +304,7 @@ def test_a_request_has_the_same_key_with_and_without_redaction(key: str, secret:
 
 
 @given(st.lists(DOCUMENTS, max_size=3), DOCUMENTS)
-def test_what_keys_are_made_of_does_not_depend_on_what_was_seen(earlier: list[Any], document: Any) -> None:
+def test_match_keys_do_not_depend_on_seen_values(earlier: list[Any], document: Any) -> None:
     redactor = Redactor({})
     for seen in earlier:
         redactor.redact(json.dumps({"token": seen}).encode())

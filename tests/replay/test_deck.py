@@ -90,7 +90,7 @@ def test_the_short_name_of_initialized_counts_too(tmp_path: Path) -> None:
     assert player.say(tell("notifications/initialized")) == [changed]
 
 
-def test_what_the_server_said_before_the_client_comes_at_the_start(tmp_path: Path) -> None:
+def test_messages_before_the_first_client_message_come_at_the_start(tmp_path: Path) -> None:
     hello = tell("notifications/message", level="info", data="up")
     player = played(tmp_path, ("server", hello), ("client", call(1)), ("server", result(1)))
     assert player.start() == [hello]
@@ -140,6 +140,7 @@ def test_the_same_request_gets_its_answers_in_recorded_order(tmp_path: Path) -> 
     assert [values(player.say(request(i, "tasks/get", taskId="t"))) for i in (7, 8, 9)] == [[0], [1], [2]]
 
 
+@pytest.mark.slow
 def test_a_request_that_was_skipped_is_still_the_next_of_its_key(tmp_path: Path) -> None:
     many = [said for n in range(2000) for said in (("client", call(n, n=n % 1000)), ("server", result(n, n)))]
     player = played(tmp_path, *many)  # type: ignore[arg-type]
@@ -165,9 +166,7 @@ def test_a_request_that_was_skipped_is_still_the_next_of_its_key(tmp_path: Path)
     ],
 )
 @pytest.mark.parametrize("rpc_id", ["1", "2", "-7", '"a-b"', '"\\u00e9"', '"x y"'])
-def test_a_request_is_found_whatever_its_id_and_wherever_that_stands(
-    tmp_path: Path, recorded: str, live: str, rpc_id: str
-) -> None:
+def test_a_request_is_found_whatever_its_id_and_position(tmp_path: Path, recorded: str, live: str, rpc_id: str) -> None:
     said: list[Said] = [turn for n in (1, 2, 3) for turn in (("client", recorded % n), ("server", result(n, n)))]
     player = played(tmp_path, *said)
     expected = [json.loads(result(0, n)) | {"id": json.loads(rpc_id)} for n in (1, 2, 3)]
@@ -204,7 +203,7 @@ def test_housekeeping_repeats_its_last_answer(tmp_path: Path, method: str) -> No
 
 
 @pytest.mark.parametrize(("repeats", "then"), [("last", [[2], [2]]), ("cycle", [[1], [2]])])
-def test_repeats_say_what_happens_when_a_request_is_played_out(
+def test_repeats_decides_how_a_played_out_request_is_answered(
     tmp_path: Path, repeats: Any, then: list[list[int]]
 ) -> None:
     player = played(
@@ -286,7 +285,7 @@ def test_an_unanswered_request_says_that_the_recording_ends(tmp_path: Path) -> N
     assert told.startswith("miss: tools/call echo\n  the recording ends before the answer: #1 in ")
 
 
-def test_the_end_of_the_recording_is_told_after_what_it_has_even_in_recorded_time(tmp_path: Path) -> None:
+def test_the_end_of_the_recording_comes_after_its_messages_even_in_recorded_time(tmp_path: Path) -> None:
     path = make_cassette(tmp_path / "tape.db", [("client", call(1, token=1), 0), ("server", progress(1, 1), 1_000_000)])
     player = Player(path, speed=1.0)
     assert player.say(call(3, token=3), now=0.0) == []
@@ -301,7 +300,7 @@ def test_a_request_cancelled_on_the_tape_is_left_silent(tmp_path: Path) -> None:
     assert player.say(tell("notifications/cancelled", requestId=4)) == []
 
 
-def test_what_was_recorded_after_a_cancel_waits_for_the_live_one(tmp_path: Path) -> None:
+def test_messages_recorded_after_a_cancel_wait_for_the_live_one(tmp_path: Path) -> None:
     player = played(
         tmp_path,
         ("client", call(1)),
@@ -322,7 +321,7 @@ def test_a_cancel_may_come_on_another_channel_than_its_call(tmp_path: Path) -> N
     assert late.text.rstrip() == result(1, "late").encode()
 
 
-def test_a_live_cancel_drops_what_is_not_out_yet(tmp_path: Path) -> None:
+def test_a_live_cancel_drops_unsent_messages(tmp_path: Path) -> None:
     path = make_cassette(tmp_path / "tape.db", [("client", call(1), 0), ("server", result(1), 5_000_000)])
     player = Player(path, speed=1.0)
     assert player.say(call(4), now=100.0) == []
@@ -436,7 +435,7 @@ def test_a_redacted_recording_matches_where_the_secret_is_not_known(tmp_path: Pa
     assert player.say(call(3, header="Bearer abc123!")) == [result(3)]
 
 
-def test_what_is_ignored_may_differ(tmp_path: Path) -> None:
+def test_ignored_parts_may_differ(tmp_path: Path) -> None:
     player = played(
         tmp_path, ("client", call(1, now="then", city="Bern")), ("server", result(1)), ignore=["$.params.arguments.now"]
     )
@@ -444,7 +443,7 @@ def test_what_is_ignored_may_differ(tmp_path: Path) -> None:
     assert player.say(call(2, now="now", city="Bern")) == [result(2)]
 
 
-def test_only_what_is_named_counts_with_match_on(tmp_path: Path) -> None:
+def test_with_match_on_only_named_parts_count(tmp_path: Path) -> None:
     player = played(tmp_path, ("client", call(1, "echo", a=1)), ("server", result(1)), match_on=["$.params.name"])
     assert error(player.say(call(1, "other", a=1)))["code"] == -32010
     assert player.say(call(2, "echo", a=2)) == [result(2)]
@@ -510,7 +509,7 @@ def test_a_client_that_leaves_a_channel_takes_only_its_own_answers_along(tmp_pat
     assert player.deck.next_at() is None
 
 
-def test_what_a_call_waits_for_still_comes_when_the_client_has_left_another(tmp_path: Path) -> None:
+def test_messages_that_a_call_waits_for_still_come_when_the_client_has_left_another(tmp_path: Path) -> None:
     ask = request("q", "roots/list")
     said: list[Said] = [("client", call(1, n=1)), ("server", ask), ("client", call(2, n=2)), ("server", result(2))]
     player = played(tmp_path, *said, ("client", result("q", [])), ("server", result(1, "done")))
@@ -525,7 +524,7 @@ def test_what_a_call_waits_for_still_comes_when_the_client_has_left_another(tmp_
     assert player.say(result("q", [])) == []
 
 
-def test_what_is_left_of_what_waits_for_its_time_still_goes_out_in_order(tmp_path: Path) -> None:
+def test_the_remaining_delayed_messages_still_go_out_in_order(tmp_path: Path) -> None:
     times = [5, 1, 2, 3]
     said: list[tuple[Side, str, int]] = [("client", call(n, n=n), n) for n in range(len(times))]
     said += sorted((("server", result(n, n), at * 1_000_000) for n, at in enumerate(times)), key=lambda one: one[2])

@@ -52,14 +52,14 @@ def test_the_answers_to_several_questions_of_a_server_let_its_own_answers_out_on
     assert player.say(tape[2][1]) == [tape[3][1]]
 
 
-def test_a_call_that_comes_with_an_answer_does_not_repeat_what_that_lets_out(tmp_path: Path) -> None:
+def test_a_call_batched_with_an_answer_does_not_repeat_the_messages_it_cues(tmp_path: Path) -> None:
     tape = [client(call(1)), server(ask(1)), client(call(2), result(1)), server(result(1)), server(result(2))]
     player = Player(make_cassette(tmp_path / "tape.db", tape))
     player.say(tape[0][1])
     assert player.say(tape[2][1]) == [tape[3][1], tape[4][1]]
 
 
-def test_that_the_recording_ends_is_said_once_for_a_call(tmp_path: Path) -> None:
+def test_the_end_of_the_recording_is_noted_once_per_call(tmp_path: Path) -> None:
     tape = [client(call(1)), server(ask(1), ask(2)), client(result(1), result(2))]
     player = Player(make_cassette(tmp_path / "tape.db", tape))
     player.say(tape[0][1])
@@ -124,7 +124,7 @@ def test_a_batch_may_ask_more_often_than_it_was_recorded(tmp_path: Path) -> None
     assert [json.loads(text)["id"] for text in told] == [1, 2, 3]
 
 
-def test_what_somebody_else_writes_to_the_file_is_played(tmp_path: Path) -> None:
+def test_messages_that_another_process_adds_to_the_file_are_played(tmp_path: Path) -> None:
     tape = [client(*map(call, range(20))), server(*map(result, range(20)))]
     path = make_cassette(tmp_path / "tape.db", tape)
     player = Player(path, repeats="last")

@@ -65,7 +65,7 @@ def test_lists_that_came_before_a_change_are_played_in_their_turn(tmp_path: Path
     assert said == [[result(0, "old")], [result(1, "older")], [result(2, "older")]]
 
 
-def test_what_was_only_asked_for_behind_a_change_does_not_wait(tmp_path: Path) -> None:
+def test_a_list_first_requested_after_a_change_does_not_wait(tmp_path: Path) -> None:
     player = played(tmp_path, *tape("tools/list", LISTS["tools/list"])[2:])
     assert player.say(request(1, "tools/list")) == [result(1, "new")]
 

@@ -28,7 +28,7 @@ def log(data: str) -> str:
 
 @pytest.mark.parametrize("live", [1, "another"])
 @pytest.mark.parametrize("report_played", [True, False])
-def test_what_follows_a_cancel_that_came_too_late_is_played(tmp_path: Path, live: Any, report_played: bool) -> None:
+def test_messages_after_a_late_cancel_are_played(tmp_path: Path, live: Any, report_played: bool) -> None:
     player = played(
         tmp_path,
         ("client", call(1)),
@@ -42,7 +42,7 @@ def test_what_follows_a_cancel_that_came_too_late_is_played(tmp_path: Path, live
     assert player.say(cancel(live)) == []
 
 
-def test_late_cancels_are_told_apart_by_the_call_they_name(tmp_path: Path) -> None:
+def test_late_cancels_are_distinguished_by_the_call_they_name(tmp_path: Path) -> None:
     player = played(
         tmp_path,
         ("client", call(1, n=1)),
@@ -100,12 +100,12 @@ def test_a_quick_answer_takes_over_the_id_of_an_open_call(tmp_path: Path) -> Non
     assert answers[0] == answers[1]
 
 
-def test_a_cancel_of_what_was_never_asked_is_the_next_one_on_the_tape(tmp_path: Path) -> None:
+def test_a_cancel_of_an_unknown_request_is_the_next_one_on_the_tape(tmp_path: Path) -> None:
     player = played(tmp_path, ("client", cancel(5)), ("server", log("no such call")), ("client", call(1)))
     assert player.say(cancel(9)) == [log("no such call")]
 
 
-def test_each_cancel_of_a_call_plays_what_followed_that_one(tmp_path: Path) -> None:
+def test_each_cancel_of_a_call_plays_the_messages_after_that_cancel(tmp_path: Path) -> None:
     player = played(
         tmp_path,
         ("client", call(1)),
@@ -133,7 +133,7 @@ def test_a_call_does_not_wait_for_an_answer_that_the_server_no_longer_wants(tmp_
     assert player.told("note") == []
 
 
-def test_the_id_of_what_was_taken_back_is_given_to_nothing_else(tmp_path: Path) -> None:
+def test_the_id_of_a_cancelled_question_is_not_reused(tmp_path: Path) -> None:
     """Its answer may still be in transit, and would be mistaken for another one's."""
     player = played(
         tmp_path,
@@ -177,7 +177,7 @@ def test_of_two_requests_with_one_id_the_server_takes_back_the_one_it_meant(tmp_
 
 
 @pytest.mark.parametrize("rpc_id", [None, "odd"])
-def test_what_follows_an_answer_to_nothing_is_played(tmp_path: Path, rpc_id: Any) -> None:
+def test_messages_after_an_answer_to_nothing_are_played(tmp_path: Path, rpc_id: Any) -> None:
     stray = json.dumps({"jsonrpc": "2.0", "id": rpc_id, "error": {"code": -32700, "message": "Parse error"}})
     player = played(tmp_path, ("client", call(1)), ("server", result(1)), ("client", stray), ("server", log("sorry")))
     player.say(call(1))
@@ -187,7 +187,7 @@ def test_what_follows_an_answer_to_nothing_is_played(tmp_path: Path, rpc_id: Any
     assert len(player.told("note")) == 1
 
 
-def test_progress_of_a_client_is_told_apart_by_its_token(tmp_path: Path) -> None:
+def test_progress_of_a_client_is_matched_by_its_token(tmp_path: Path) -> None:
     player = played(
         tmp_path,
         ("client", call(1, "a")),
@@ -216,14 +216,14 @@ def test_progress_behind_the_answer_has_the_live_token(tmp_path: Path, between: 
 
 
 @pytest.mark.parametrize("between", [[], [("client", call(2, "other")), ("server", log("meanwhile"))]])
-def test_progress_behind_the_answer_goes_to_nobody_who_did_not_ask_for_it(tmp_path: Path, between: list[Any]) -> None:
+def test_late_progress_goes_only_to_clients_that_asked_for_it(tmp_path: Path, between: list[Any]) -> None:
     tape = [("client", call(1, token="then")), ("server", result(1)), *between, ("server", progress("then", 1))]
     player = played(tmp_path, *tape)
     said = [*Player(tmp_path / "tape.db").say(call(6, "other")), *player.say(call(5)), *player.say(call(6, "other"))]
     assert not any("progressToken" in text for text in said)
 
 
-def test_progress_for_a_token_that_nobody_ever_gave_comes_as_recorded(tmp_path: Path) -> None:
+def test_progress_for_an_unknown_token_comes_as_recorded(tmp_path: Path) -> None:
     player = played(tmp_path, ("client", call(1)), ("server", result(1)), ("server", progress("whose", 1)))
     assert player.say(call(5)) == [result(5), progress("whose", 1)]
 
@@ -248,7 +248,7 @@ def test_a_second_answer_never_comes_before_the_first(tmp_path: Path) -> None:
     assert player.say(cancel(7)) == [result(7, "a"), result(7, "b")]
 
 
-def test_what_the_server_asked_within_a_call_is_taken_back_also_behind_its_answer(tmp_path: Path) -> None:
+def test_a_question_within_a_call_is_cancelled_even_after_the_answer(tmp_path: Path) -> None:
     player = played(
         tmp_path,
         ("client", call(1)),
@@ -288,7 +288,7 @@ def test_cassettes_of_before_play_by_the_same_rule(tmp_path: Path) -> None:
 WIDE = 123456789012345678901234567890
 
 
-def test_ids_and_tokens_wider_than_64_bits_stay_what_they_are(tmp_path: Path) -> None:
+def test_ids_and_tokens_wider_than_64_bits_stay_exact(tmp_path: Path) -> None:
     player = played(
         tmp_path,
         ("client", call(WIDE, token=WIDE)),

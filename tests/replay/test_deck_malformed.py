@@ -50,7 +50,7 @@ ANSWERS = {
         [INVALID % 8, "{broken in another way", call(7)],
     ],
 )
-def test_what_answers_a_line_without_a_message_waits_for_such_a_line(player: Player, order: list[str]) -> None:
+def test_the_answer_to_a_malformed_line_waits_for_that_line(player: Player, order: list[str]) -> None:
     for text in order:
         assert player.say(text) == ANSWERS[text]
     assert player.told("note") == []
@@ -99,7 +99,7 @@ def test_answers_to_several_lines_go_to_each_in_turn(tmp_path: Path) -> None:
     assert [player.say("{two"), player.say("{one")] == [[other], [PARSE_ERROR]]
 
 
-def test_what_the_server_says_after_such_a_line_waits_for_it_too(tmp_path: Path) -> None:
+def test_other_messages_after_a_malformed_line_wait_for_it_too(tmp_path: Path) -> None:
     log = tell("notifications/message", data="what was that?")
     talk: list[Said] = [("client", call(1)), ("server", result(1)), ("client", BROKEN), ("server", log)]
     player = Player(make_cassette(tmp_path / "tape.db", talk))

@@ -34,9 +34,7 @@ BATCH = f"[{tell('a')},{call(1)},{call(2)}]"
 
 @pytest.mark.parametrize("ends", [refused, failed, ended])
 @pytest.mark.parametrize(("text", "together"), [(call(1), False), (call(1), True), (BATCH, True)])
-def test_what_was_said_between_the_tries_of_a_request_plays(
-    ends: Ends, text: str, together: bool, tmp_path: Path
-) -> None:
+def test_messages_between_the_attempts_of_a_request_play(ends: Ends, text: str, together: bool, tmp_path: Path) -> None:
     def tries(http: Http) -> None:
         tried = ("post-2", "post-3")
         for channel in tried:

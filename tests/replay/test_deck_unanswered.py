@@ -60,7 +60,7 @@ ENDINGS: dict[str, tuple[list[Said], Any, int | None]] = {  # the message, and t
 
 
 @pytest.mark.parametrize("why", ENDINGS)
-def test_an_error_says_what_there_is_in_place_of_an_answer(tmp_path: Path, why: str) -> None:
+def test_an_error_replaces_the_missing_answer(tmp_path: Path, why: str) -> None:
     said, controls, _ = ENDINGS[why]
     player = Player(ended(tmp_path / "tape.db", said, *controls))
     assert error(player.say(call(7))) == {"code": -32010, "message": why.strip()}
@@ -87,7 +87,7 @@ def test_the_server_ends_in_a_call_as_it_did_where_that_was_asked_for(tmp_path: 
     assert player.deck.misses == 0
 
 
-def test_what_the_server_said_of_the_call_comes_before_its_end(tmp_path: Path) -> None:
+def test_messages_of_the_call_come_before_its_end(tmp_path: Path) -> None:
     said: list[Said] = [("client", call(1, token="t")), ("server", progress("t", 1))]
     player = Player(ended(tmp_path / "tape.db", said, *SERVER_EXITS), unanswered="exit")
     player.deck.receive(call(7, token="u").encode(), "stdio", 0.0)
@@ -133,7 +133,7 @@ def test_each_of_several_calls_gets_its_own_answer_that_is_no_valid_json(tmp_pat
     assert player.say(call(9, n=1)) == [BROKEN["NaN"] % 9]
 
 
-def test_noise_that_names_another_id_stays_as_it_is(tmp_path: Path) -> None:
+def test_noise_that_names_another_id_stays_unchanged(tmp_path: Path) -> None:
     noise = ['DEBUG {"id":1}', BROKEN["NaN"] % 7, "plain"]
     said: list[Said] = [("client", call(1)), *(("server", line) for line in noise), ("server", result(1))]  # type: ignore[list-item]
     player = Player(make_cassette(tmp_path / "tape.db", said))

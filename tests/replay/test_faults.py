@@ -55,7 +55,7 @@ class Faulty:
         ("exit:3", [3]),
     ],
 )
-def test_a_fault_breaks_the_answer_and_leaves_what_comes_before(
+def test_a_fault_breaks_the_answer_and_keeps_earlier_messages(
     tmp_path: Path, fault: str, answer: list[str | int]
 ) -> None:
     assert Faulty(tmp_path, f"tools/call={fault}").call(0) == [progress(0, 1), *answer]
@@ -149,7 +149,7 @@ def test_chance_comes_from_the_seed(tmp_path: Path) -> None:
         ("=drop", "write TARGET=FAULT"),
     ],
 )
-def test_what_is_no_fault_is_refused_with_the_reason(source: str, complaint: str) -> None:
+def test_an_invalid_fault_is_refused_with_the_reason(source: str, complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         faults.parse_fault(source)
 

@@ -46,7 +46,7 @@ def ask(player: Player, arguments: dict[str, Any]) -> list[Any]:
 
 
 @pytest.mark.parametrize("rung", sorted(LOOSER))
-def test_an_exact_request_has_its_own_recording_whatever_a_looser_rung_made_of_it_before(
+def test_an_exact_request_gets_its_own_recording_even_if_a_looser_rung_used_it_before(
     tmp_path: Path, rung: str
 ) -> None:
     exact, loose = ASKED[rung]
@@ -100,7 +100,7 @@ def test_of_equal_requests_those_with_the_version_that_the_client_states_answer(
     assert player.unplayed() == []
 
 
-def test_a_client_with_a_version_that_nobody_stated_has_all_answers_in_order(tmp_path: Path) -> None:
+def test_a_client_with_an_unrecorded_version_gets_all_answers_in_order(tmp_path: Path) -> None:
     said: list[Said] = [("client", stating(1, "old")), ("server", result(1, "first"))]
     said += [("client", stating(2, "new")), ("server", result(2, "second"))]
     player = Player(make_cassette(tmp_path / "tape.db", said))
@@ -158,6 +158,7 @@ def test_a_call_with_progress_over_http_takes_no_longer_at_the_end_of_a_long_tap
     assert steps(400) < 1.5 * steps(40) + 10
 
 
+@pytest.mark.slow
 def test_a_call_takes_no_longer_where_many_sessions_have_the_same_calls(tmp_path: Path) -> None:
     """Counts SQLite's steps: the messages of all sessions have the same numbers."""
     talk: list[Said] = [("client", call(1)), ("server", result(1))]

@@ -290,6 +290,23 @@ def test_each_call_is_ended_once(beside: Beside) -> None:
     assert beside.episodes.is_idle
 
 
+def test_after_a_login_the_live_server_gets_the_handshake_and_earlier_calls_again(tmp_path: Path) -> None:
+    beside = Beside(asking_tape(tmp_path), "http", prefix=True)
+    beside.say(INITIALIZE, INITIALIZED, call(1, "old"))
+    for _ in range(2):
+        beside.say(call(6, "new"))
+        seen = [beside.at_live()]
+        for awaited in ("0", '"earlier-1"'):
+            beside.episodes.settle_awaited(awaited)
+            seen.append(beside.at_live())
+        assert [[message["method"] for message in messages] for messages in seen] == [
+            ["initialize"], ["notifications/initialized", "tools/call"], ["tools/call"]
+        ]  # fmt: skip
+        beside.episodes.refuse(beside.calls["6"], 401, "text/plain", b"", "Bearer")
+        (refused,) = beside.episodes.take_for_client()
+        assert isinstance(refused, Refuse) and refused.challenge == "Bearer"
+
+
 def test_an_answer_on_the_stream_of_a_call_is_its_answer_whatever_its_id(tmp_path: Path) -> None:
     beside = Beside(asking_tape(tmp_path), "http")
     beside.say(call(6, "new"))
@@ -313,7 +330,7 @@ def test_calls_of_two_clients_may_have_one_id(tmp_path: Path) -> None:
         assert answer.call is one
 
 
-def test_what_is_recorded_meanwhile_is_not_on_the_tape_yet(tmp_path: Path) -> None:
+def test_sessions_recorded_during_the_replay_are_not_on_its_tape(tmp_path: Path) -> None:
     path = make_cassette(tmp_path / "tape.db", GREETED)
     player = Player(path)
     make_cassette(path, [("client", call(2, "new")), ("server", result(2))], extends=1)

@@ -47,7 +47,7 @@ def test_the_report_shows_the_nearest_recording_and_each_difference(tmp_path: Pa
     assert "#5 tools/call delete" in nearest[3]  # another tool, regardless of its arguments
 
 
-def test_the_report_says_what_to_type(tmp_path: Path) -> None:
+def test_the_report_has_commands_to_type(tmp_path: Path) -> None:
     path = tape(tmp_path)
     player = Player(path)
     player.say(search(1, query="cats", limit=10, where={"lang": "fr"}))
@@ -74,7 +74,7 @@ def test_the_report_file_has_the_advice_for_programs(tmp_path: Path) -> None:
     rows = [json.loads(line) for line in log.read_text().splitlines()]
     (first, *_), _ = [row["advice"] for row in rows if row["what"] == "miss"]
     assert first == {
-        "why": "if that may differ",
+        "why": "if this value may differ",
         "what": "ignore",
         "value": "tools/call:search=$.params.arguments.query",
     }
@@ -95,7 +95,7 @@ def test_something_added_or_left_out_is_a_difference_too(tmp_path: Path) -> None
     assert "$.params.arguments.page  recorded nothing, live 2" in report
 
 
-def test_what_was_played_already_is_named_as_the_reason(tmp_path: Path) -> None:
+def test_a_played_recording_is_named_as_the_reason(tmp_path: Path) -> None:
     player = Player(tape(tmp_path))
     asked = search(1, query="cats", limit=10, where={"lang": "en"})
     player.say(asked)
@@ -115,7 +115,7 @@ def test_the_error_carries_the_report_as_data(tmp_path: Path) -> None:
     ]
 
 
-def test_a_miss_is_told_in_the_error_on_stderr_and_in_the_exit_code(tmp_path: Path) -> None:
+def test_a_miss_is_in_the_error_on_stderr_and_in_the_exit_code(tmp_path: Path) -> None:
     done = run([*MCP_TAPE, "replay", str(tape(tmp_path)), "-q"], search(1, query="birds").encode() + b"\n")
     assert json.loads(done.stdout)["error"]["code"] == -32010
     assert b"miss: tools/call search" in done.stderr
@@ -133,6 +133,7 @@ def test_a_secret_in_a_live_request_does_not_reach_stderr_or_the_report_file(tmp
         assert b"hunter2hunter2" not in text
 
 
+@pytest.mark.slow
 def test_a_huge_or_deep_request_still_gets_its_report(tmp_path: Path) -> None:
     deep = (
         '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"search","arguments":'
@@ -147,7 +148,7 @@ def test_a_huge_or_deep_request_still_gets_its_report(tmp_path: Path) -> None:
     assert len(done.stderr) < 20_000
 
 
-def test_what_does_not_count_is_not_reported(tmp_path: Path) -> None:
+def test_parts_that_do_not_count_are_not_reported(tmp_path: Path) -> None:
     player = Player(tape(tmp_path), match_on=["$.params.name"])
     player.say(call(1, "find", query="cats"))
     (report,) = player.told("miss")

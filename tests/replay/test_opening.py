@@ -94,7 +94,7 @@ def test_connections_in_any_order_play_the_sessions_that_their_first_calls_fit(
         assert played == ReplayOutcome(1 + len(recorded[number]), 0, 0, 0)
 
 
-def test_sessions_over_http_play_what_their_first_calls_fit_too(tmp_path: Path) -> None:
+def test_sessions_over_http_play_the_session_that_fits_their_first_calls_too(tmp_path: Path) -> None:
     run = Connections(tmp_path, A, B)
     for number, asked in ((2, B), (1, A)):
         visit = run.connect()
@@ -115,7 +115,7 @@ def test_a_connection_that_asks_in_an_order_of_its_own_stays_with_its_session(tm
     assert notes(visit) == []
 
 
-def test_a_connection_that_has_said_much_stays_with_its_session(tmp_path: Path) -> None:
+def test_a_connection_with_many_messages_stays_with_its_session(tmp_path: Path) -> None:
     same: Asked = [{"same": 1}] * 64
     run = Connections(tmp_path, [*same, {"who": "A"}], [*same, {"who": "B"}])
     visit = run.connect()
@@ -128,8 +128,8 @@ def test_a_note_says_so_where_another_session_had_answered_before_it_was_known(t
     visit = run.connect()
     assert ask(visit, B) == answers(2, B)
     (note,) = notes(visit)
-    assert "asks what session 2 was asked" in note
-    assert "so far it was answered from session 1, otherwise than session 2 answers" in note
+    assert "makes the calls of session 2, in their order" in note
+    assert "so far it got the answers of session 1, which differ" in note
 
 
 def test_an_answer_of_another_session_is_reported(tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ def test_an_answer_of_another_session_is_reported(tmp_path: Path) -> None:
     assert notes(visit) == ["tools/call echo was answered from session 2; this connection plays session 1"]
 
 
-def test_what_went_to_a_live_server_does_not_go_there_again_when_the_session_is_known(tmp_path: Path) -> None:
+def test_requests_sent_to_a_live_server_do_not_go_there_again_when_the_session_is_known(tmp_path: Path) -> None:
     run = Connections(tmp_path, A, B)
     passed: list[str | None] = []
     visit = run.connect()
@@ -152,20 +152,20 @@ def test_what_went_to_a_live_server_does_not_go_there_again_when_the_session_is_
     assert passed == ["5"]
 
 
-def test_a_stand_in_is_not_asked_again_when_the_session_is_known(tmp_path: Path) -> None:
+def test_a_stand_in_is_not_called_again_when_the_session_is_known(tmp_path: Path) -> None:
     stood: list[str | None] = []
     run = Connections(tmp_path, A, B, stand_in=lambda made: stood.append(made.rpc_id))
     assert ask(run.connect(), B) == answers(2, B)
     assert stood == ["0", "10", "11", "12"]
 
 
-def test_unplayed_is_what_the_session_has_that_the_connection_turned_out_to_play(tmp_path: Path) -> None:
+def test_unplayed_requests_are_those_of_the_session_finally_played(tmp_path: Path) -> None:
     visit = Connections(tmp_path, A, B).connect()
     ask(visit, B[:2])
     assert [row.place[:2] for row in visit.stage._unplayed_requests()] == [(2, 8)]
 
 
-def test_what_comes_before_the_first_request_waits_for_it(tmp_path: Path) -> None:
+def test_messages_before_the_first_request_wait_for_it(tmp_path: Path) -> None:
     visit = Connections(tmp_path, A, B).connect()
     player = visit.player
     assert player.next_at() is None and not player.due(0.0)

@@ -52,7 +52,7 @@ async def converse(topic: str, context: Context) -> Any:
 
 @server.tool
 async def reveal(context: Context) -> str:
-    """Shows a hidden tool for the rest of the session, and says that the list has changed."""
+    """Shows a hidden tool for the rest of the session, and announces the change of the list."""
     if _has_rounds(context):  # and no session
         await context.send_notification(types.ToolListChangedNotification())
     else:

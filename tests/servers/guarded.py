@@ -17,6 +17,7 @@ import json
 import secrets
 import socket
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
@@ -156,7 +157,7 @@ def refusing(answer: Callable[[Request], Awaitable[Response]]) -> Callable[[Requ
 
 
 def guard(app: Any, authority: Authority, metadata: str) -> Any:
-    """The server, for those alone who have a token for it."""
+    """The server, for clients with a token for it."""
 
     async def guarded(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http" or scope["path"] != "/mcp":
@@ -199,9 +200,11 @@ def server(authority: Authority, origin: str) -> Any:
 
     @mcp.tool()
     def leak() -> str:
-        """Give away all that was issued."""
-        own = [client.get("client_secret") for client in authority.clients.values()]
-        return json.dumps([[*authority.access], [*authority.refresh], own])
+        """Return every secret that was issued or received, one also in a URL."""
+        issued = Path(authority.options.secrets).read_text().split()
+        # A browser got the cookies at the real origin, so the proxy never saw them.
+        issued = [secret for secret in issued if not secret.startswith("cookie_")]
+        return json.dumps({"all": issued, "url": f"https://example.com/?x={issued[-1]}"})
 
     app = mcp.streamable_http_app()
     described = {"resource": f"{origin}/mcp", "authorization_servers": [authority.origin], "scopes_supported": ["read"]}

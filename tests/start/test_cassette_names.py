@@ -65,7 +65,7 @@ NAMES = {
 
 
 @pytest.mark.parametrize("command", NAMES)
-def test_a_cassette_is_named_after_what_the_command_runs(
+def test_a_cassette_is_named_after_the_program_of_the_command(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "project").mkdir()

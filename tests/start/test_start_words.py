@@ -126,7 +126,7 @@ def test_the_documentation_has_many_command_lines() -> None:
 
 
 @pytest.mark.parametrize("line", DOCUMENTED)
-def test_what_is_documented_is_read_without_click_as_by_click(calls: Calls, line: str) -> None:
+def test_documented_command_lines_are_read_the_same_with_and_without_click(calls: Calls, line: str) -> None:
     words = shlex.split(line)
     called, *_ = calls.by_click(words)
     assert calls.agree(words) or not called  # click is never needed for valid ones

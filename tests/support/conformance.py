@@ -5,7 +5,7 @@
 In server mode the suite is the client of `tests/servers/conformance.py`. In client mode it is the server, and starts
 `tests/clients/conformance.py` for every scenario, all at the same time. No suite can count the checks of a replayed
 server. So in client mode the last column repeats the checks of the recorded one if the client printed the same and
-exited normally, and is empty otherwise. Where a client has to refuse to log in, there is nothing to replay, and the
+exited normally, and is empty otherwise. If a client must refuse to log in, there is nothing to replay, and the
 column is that of the recording. The exit code is 1 if a check differs between columns, or replay misses a request.
 """
 

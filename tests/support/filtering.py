@@ -89,7 +89,7 @@ REFUSES = [
     ("-", 1, "leave out"),
     ('x "open', 2, "closed"),
     ('tool:"a"b', 5, "closed"),
-    ('tool:""', 5, "nothing"),
+    ('tool:""', 5, "quotes"),
     ("status:bad", 7, "unanswered"),
     ("-status:bad", 8, "unanswered"),
     ("kind:thing", 5, "notification"),

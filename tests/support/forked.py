@@ -36,6 +36,7 @@ SCRIPT = [os.path.join(sysconfig.get_path("scripts"), "mcp-tape")]  # never fork
 _HANDED_OVER = {"stdin", "stdout", "stderr", "bufsize", "cwd", "env"}  # everything that a fork can be given
 _AT_START = ("PYTHON", "LC_", "LANG", "TZ", "LD_", "MALLOC_")  # variables that are read at start-up only
 _NOT_OURS = (
+    "mcp_tape.system.windows_",
     "mcp_tape.__main__",
     "mcp_tape.agent.sdk_server",
     "mcp_tape.demo",

@@ -38,7 +38,7 @@ _loaded: list[str] = []
 
 
 def fork_with(module: str) -> None:
-    """Load a module in the forking process; its functions are what is killed."""
+    """Load a module in the forking process; its functions are killed."""
     _loaded.append(module)
     FORKS.set_forkserver_preload(_loaded)
 

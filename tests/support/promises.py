@@ -91,14 +91,6 @@ class Desk:
         return f"$ mcp-tape {shlex.join(words)}\n{told}exit {done.returncode}\n"
 
 
-def values(text: str) -> list[Any]:
-    """The output of a command: JSON lines, or one value on several lines."""
-    try:
-        return [json.loads(text)]
-    except ValueError:
-        return [json.loads(line) for line in text.splitlines()]
-
-
 def shape(found: Sequence[Any]) -> Any:
     """The members and types that several values have together; `?` after a name: some lack the member."""
     scalars = sorted({_SCALARS[type(value)] for value in found if type(value) in _SCALARS})

@@ -23,7 +23,8 @@ from mcp_tape.cassette.text import write as _write  # noqa: F401
 from mcp_tape.cli.commands import ls as _ls  # noqa: F401  (loaded here, as another user may not be able to)
 from mcp_tape.errors import CassetteError
 from mcp_tape.wire.frames import Frame
-from tests.support.forked import MCP_TAPE, start
+from tests.support.forked import BY_PATH, MCP_TAPE, SCRIPT, start
+from tests.support.json_schemas import validate_output
 from tests.support.warm import WAIT
 
 
@@ -44,6 +45,9 @@ def run(command: Sequence[str], stdin: bytes = b"", **more: object) -> subproces
     """Run a command to its end, with a time limit."""
     with started(command, **more) as process:
         stdout, stderr = process.communicate(stdin, WAIT)
+    for ours in (MCP_TAPE, SCRIPT, [sys.executable, BY_PATH]):
+        if list(command[: len(ours)]) == ours:
+            validate_output(command[len(ours) :], process.returncode, stdout, str(more.get("cwd") or ""))
     return subprocess.CompletedProcess(command, process.returncode, stdout, stderr)
 
 
@@ -240,7 +244,7 @@ NOBODY = 65534
 
 
 def as_another_user(call: Callable[[], Any]) -> str:
-    """The output of a call by a user who owns nothing (or by us, if we are not root)."""
+    """The output of a call by a user without files (or by us, if we are not root)."""
     with tempfile.TemporaryFile() as out:
         pid = os.fork()
         if pid == 0:

@@ -31,7 +31,7 @@ NEEDED = (
     *("mcp_tape.cassette.writer", "mcp_tape.modes", "mcp_tape.record.recorder", "mcp_tape.redaction.command_lines"),
     *("mcp_tape.redaction.environment", "mcp_tape.redaction.redactor", "mcp_tape.replay.faults"),
     *("mcp_tape.replay.misses", "mcp_tape.transports.environment_handover", "mcp_tape.transports.local"),
-    *("mcp_tape.transports.process", "mcp_tape.transports.stdio.bridge", "mcp_tape.transports.stdio.serve"),
+    *("mcp_tape.system.posix_processes", "mcp_tape.transports.stdio.bridge", "mcp_tape.transports.stdio.serve"),
 )
 
 

@@ -125,7 +125,7 @@ def moody(mood: str = "good") -> list[str]:
 
 
 def moody_tape(tape: Path, *said: str) -> Path:
-    """A client that lists the tools, and lets the server say something."""
+    """A client that lists the tools, and waits for a message of the server."""
     with writing(tape, Moody("good")) as client:
         client.ask("tools/list")
         for what in said or ("one", "two", "three"):

@@ -93,6 +93,7 @@ def test_spans_are_those_of_an_export(tmp_path: Path) -> None:
     assert b"planted" not in b"".join(one.SerializeToString() for one in collector.taken)
 
 
+@pytest.mark.slow
 def test_they_are_sent_while_the_session_goes_on(tmp_path: Path) -> None:
     with collecting() as collector:
 
@@ -139,7 +140,7 @@ def test_a_collector_that_is_not_there_is_named_once(tmp_path: Path) -> None:
     )
 
 
-def test_a_collector_that_denies_costs_spans_and_nothing_else(tmp_path: Path) -> None:
+def test_a_collector_that_refuses_costs_only_spans(tmp_path: Path) -> None:
     with collecting(*[403] * 100) as collector:
         said = record(tmp_path / "t.db", TALK, otlp=collector.url)
     assert "it answered 403" in said[0] and said[1:] == ["0 spans sent, 8 dropped"]
@@ -151,7 +152,7 @@ def test_spans_that_a_collector_refuses_count_as_dropped(tmp_path: Path) -> None
     assert said == "0 spans sent, 1 dropped"
 
 
-def test_what_waits_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_queue_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live_spans, "MOST", 10)
     monkeypatch.setattr(live_spans, "_MOST_OPEN", 20)
     monkeypatch.setattr(live_spans, "LAST", 0.0)
@@ -161,6 +162,6 @@ def test_what_waits_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert said == ["0 spans sent, 100 dropped"]
 
 
-def test_with_nothing_to_send_nobody_is_asked(tmp_path: Path) -> None:
+def test_with_nothing_to_send_no_request_is_made(tmp_path: Path) -> None:
     assert record(tmp_path / "t.db", [EXIT], otlp=nobody()) == ["0 spans sent, 0 dropped"]
     assert record(tmp_path / "t.db", [EXIT], otlp=nobody(), quiet=True) == []

@@ -84,7 +84,7 @@ def test_spans_are_named_as_the_conventions_have_it() -> None:
     assert attributes(prompt)["gen_ai.prompt.name"] == "simple-prompt"
 
 
-def test_failures_are_told_apart() -> None:
+def test_failures_are_distinguished() -> None:
     failed = {(attributes(s)["error.type"], s["status"]["code"]) for s in spans(EVERYTHING_DB) if "status" in s}
     assert failed == {("tool_error", 2), ("-32602", 2)}
     codes = {attributes(s).get("rpc.response.status_code") for s in spans(EVERYTHING_DB, "status:error")}
@@ -175,7 +175,8 @@ def test_no_batch_is_made_before_the_last_one_was_taken() -> None:
     assert names(collector) == list("01234") and len(collector.paths) == 7
 
 
-def test_what_was_not_sent_is_said() -> None:
+@pytest.mark.slow
+def test_unsent_spans_are_reported() -> None:
     with collecting(200, 200, *[503] * TRIES) as collector:
         with pytest.raises(ServerError, match="503 later\n2 spans had been sent before; the rest was not"):
             send(collector.url, map(document, range(5)), lambda _: None)
@@ -186,6 +187,7 @@ def test_what_was_not_sent_is_said() -> None:
     assert done.returncode == ServerError.exit_code and b"0 spans had been sent before" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_collector_that_is_too_slow_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mcp_tape.telemetry.collector._TIMEOUT", 0.05)
     waits: list[float] = []
@@ -202,6 +204,6 @@ def test_calls_are_read_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
         assert list(exchanges(cassette, 1)) == whole
 
 
-def test_a_url_with_a_path_is_taken_as_it_is() -> None:
+def test_a_url_with_a_path_is_unchanged() -> None:
     assert endpoint("http://127.0.0.1:4318/") == "http://127.0.0.1:4318/v1/traces"
     assert endpoint("https://example.com/otel/v1/traces") == "https://example.com/otel/v1/traces"

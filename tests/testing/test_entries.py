@@ -49,7 +49,7 @@ REFUSED: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("given", "why"), REFUSED)
-def test_what_is_no_server_is_refused(given: Any, why: str) -> None:
+def test_an_invalid_server_is_refused(given: Any, why: str) -> None:
     with pytest.raises(TapeError, match=why):
         read_entries(given)
 
@@ -74,7 +74,7 @@ def test_variables_are_put_in_where_they_are_known(text: str, value: str | None)
     assert expand_variables(text, ENVIRON) == value
 
 
-def test_what_names_unknown_variables_is_left_to_the_client() -> None:
+def test_values_with_unknown_variables_are_left_to_the_client() -> None:
     entry = read_entries({"it": {"command": "${NAME}", "args": ["${GONE}"], "env": {"A": "${GONE}", "B": "${NAME}"}}})[
         "it"
     ]
@@ -94,7 +94,7 @@ def test_a_url_whose_variable_is_not_set_cannot_be_recorded(tmp_path: Path) -> N
         use_cassette(tmp_path / "tape.db", servers={"it": {"url": "https://${GONE}/mcp"}})
 
 
-def test_an_entry_of_a_live_server_keeps_what_it_needs() -> None:
+def test_an_entry_of_a_live_server_keeps_its_variables_and_headers() -> None:
     given = {"command": "server", "env": {"TOKEN": "${TOKEN}"}, "cwd": "${workspaceFolder}", "timeout": 5}
     entry = read_entries({"it": given})["it"]
     made = entry.client_entry("mcpServers", command=["tape", "--", "server"], live=True)
@@ -115,7 +115,7 @@ def test_an_entry_of_a_live_server_keeps_what_it_needs() -> None:
         ({"transport": "streamable_http"}, {"transport": "streamable_http"}),
     ],
 )
-def test_how_a_server_is_reached_is_said_as_it_was(given: dict[str, str], made: dict[str, str]) -> None:
+def test_the_transport_of_an_entry_stays(given: dict[str, str], made: dict[str, str]) -> None:
     entry = read_entries({"it": {"url": "https://example.com/mcp", "headers": {"Authorization": "Bearer x"}} | given})[
         "it"
     ]

@@ -77,6 +77,7 @@ def recorded(place: Place) -> Place:
     return place
 
 
+@pytest.mark.slow
 def test_each_server_is_recorded_and_replayed_by_its_name(recorded: Place) -> None:
     before = recorded.starts()
     with recorded.use("none", "git", "time") as tape:
@@ -97,6 +98,7 @@ def test_calls_are_in_order_and_say_their_server(recorded: Place) -> None:
         assert [made.name for made in tape["git"].calls("tools/call")] == ["a"]
 
 
+@pytest.mark.slow
 def test_once_records_a_server_that_is_new_and_plays_the_others(recorded: Place) -> None:
     with recorded.use("once", "git", "time", "web") as tape:
         assert [name for name, door in tape.servers.items() if door.is_recording] == ["web"]
@@ -111,6 +113,7 @@ def test_once_records_a_server_that_is_new_and_plays_the_others(recorded: Place)
         assert ask(tape["web"], "c") == ["web c 1"]
 
 
+@pytest.mark.slow
 def test_misses_of_playing_servers_count_while_another_is_recorded(recorded: Place) -> None:
     with recorded.use("once", "git", "web") as tape:
         ask(tape["web"], "c")
@@ -118,6 +121,7 @@ def test_misses_of_playing_servers_count_while_another_is_recorded(recorded: Pla
         assert [miss.title for miss in tape.misses] == ["git: tools/call other"]
 
 
+@pytest.mark.slow
 def test_rewrite_replaces_the_file_once_and_only_if_all_went_well(recorded: Place) -> None:
     before = recorded.tape.read_bytes()
     failed = recorded.use("rewrite", "git", "time")
@@ -133,6 +137,7 @@ def test_rewrite_replaces_the_file_once_and_only_if_all_went_well(recorded: Plac
     assert recorded.labels() == ["git", "time"]
 
 
+@pytest.mark.slow
 def test_rewrite_leaves_out_servers_that_are_no_longer_given(recorded: Place) -> None:
     with recorded.use("rewrite", "git") as tape:
         ask(tape["git"], "a")
@@ -151,7 +156,7 @@ def test_new_episodes_add_to_the_server_that_misses(recorded: Place) -> None:
         assert ask(tape["git"], "a", "new") == ["git a 1", "git new 2"]
 
 
-def test_a_server_that_nobody_asks_can_be_replayed(place: Place) -> None:
+def test_a_server_without_calls_can_be_replayed(place: Place) -> None:
     with place.use("once", "git", "time") as tape:
         ask(tape["git"], "a")
     with place.use("none", "git", "time") as tape:
@@ -171,13 +176,15 @@ def test_a_recording_of_nothing_is_one_of_all_servers(place: Place) -> None:
         assert not tape.calls() and tape.all_played
 
 
-def test_a_server_that_is_not_on_the_tape_is_told(recorded: Place) -> None:
+@pytest.mark.slow
+def test_a_server_that_is_not_on_the_tape_is_reported(recorded: Place) -> None:
     with pytest.raises(TapeError, match="nothing of the server 'web' to play"):
         recorded.use("none", "git", "web")
     with pytest.raises(TapeError, match="live servers are blocked, and mode once would talk to"):
         recorded.use("once", "git", "web", block_live=True)
 
 
+@pytest.mark.slow
 def test_all_that_miss_are_in_one_report(recorded: Place) -> None:
     with recorded.use("none", "git", "time") as tape:
         ask(tape["time"], "x")
@@ -200,6 +207,7 @@ def test_a_server_that_cannot_start_is_named_and_nothing_is_kept(place: Place) -
     assert not place.tape.exists() and list(place.tape.parent.glob(".*")) == []
 
 
+@pytest.mark.slow
 def test_the_same_command_under_two_names_is_two_servers(place: Place) -> None:
     servers = {"a": place.server("git"), "b": place.server("git")}
     with use_cassette(place.tape, servers=servers) as tape:
@@ -219,6 +227,7 @@ def test_names_may_hold_odd_characters(place: Place, name: str) -> None:
         assert tape.config()["mcpServers"].keys() == servers.keys()
 
 
+@pytest.mark.slow
 def test_clients_that_connect_several_times_find_each_session_in_turn(place: Place) -> None:
     with place.use("once", "git", "time") as tape:
         for tool in ("a", "b"):
@@ -229,6 +238,7 @@ def test_clients_that_connect_several_times_find_each_session_in_turn(place: Pla
         assert ask(tape["time"], "a") + ask(tape["time"], "b") == ["time a 1", "time b 2"]
 
 
+@pytest.mark.slow
 def test_a_tape_of_several_has_no_door_of_its_own(recorded: Place) -> None:
     with recorded.use("none", "git", "time") as tape:
         for connect in ("command", "url", "server_params"):
@@ -242,6 +252,7 @@ def test_a_tape_of_several_has_no_door_of_its_own(recorded: Place) -> None:
             tape.config("claude")
 
 
+@pytest.mark.slow
 def test_a_tape_of_one_server_has_no_names(recorded: Place) -> None:
     with use_cassette(recorded.tape, "none", session=1) as tape:
         assert tape.servers == {} and tape.calls() == []
@@ -251,6 +262,7 @@ def test_a_tape_of_one_server_has_no_names(recorded: Place) -> None:
             tape.config()
 
 
+@pytest.mark.slow
 def test_a_function_answers_for_one_server(recorded: Place) -> None:
     with recorded.use("none", "git", "time") as tape:
         tape["git"].on("tools/call", tool="b")(lambda **arguments: {"content": [], "value": "a function"})
@@ -262,6 +274,7 @@ def test_servers_and_a_server_do_not_go_together(place: Place) -> None:
         place.use("once", "git", command=["server"])
 
 
+@pytest.mark.slow
 def test_the_environment_of_each_server(place: Place) -> None:
     git = {"command": place.server("git"), "env": {"ACME_TOKEN": "t0ken-of-git", "PLACE": "here"}}
     with use_cassette(place.tape, servers={"git": git, "time": place.server("time")}) as tape:
@@ -309,6 +322,7 @@ def test_a_command_and_a_url_are_recorded_together(place: Place, mode: Any) -> N
 
 
 @pytest.mark.usefixtures("forked_recorders")
+@pytest.mark.slow
 def test_a_url_that_cannot_be_reached_leaves_no_cassette(place: Place) -> None:
     with hanging_up() as url:
         tape = use_cassette(place.tape, servers={"git": place.server("git"), "web": url})
@@ -374,6 +388,7 @@ def test_a_suite_is_recorded_and_replayed(suite: Suite, mode: str, options: tupl
     assert (suite.cassettes() == before) == (mode in ("once", "new_episodes"))
 
 
+@pytest.mark.slow
 def test_both_doors_missing_at_once_fail_a_test_with_one_report(suite: Suite, monkeypatch: pytest.MonkeyPatch) -> None:
     suite.passes("--mcp-record=once", "-k", "missing", passed=1)
     monkeypatch.setenv("TOOL", "other")
@@ -383,6 +398,7 @@ def test_both_doors_missing_at_once_fail_a_test_with_one_report(suite: Suite, mo
     result.stdout.fnmatch_lines(["*pytest test_it.py::test_missing --mcp-record=new_episodes*"])
 
 
+@pytest.mark.slow
 def test_misses_of_a_shared_tape_are_reported_once_and_by_the_test_that_made_them(suite: Suite) -> None:
     suite.write("test_it.py", "")
     suite.add("conftest.py", TESTS.format(server=SERVER).split("pytestmark")[0])

@@ -16,7 +16,8 @@ from tests.testing.test_group import Place, ask
 
 
 @pytest.mark.parametrize("mode", ["once", "rewrite"])
-def test_a_client_that_stays_is_told_of_and_nothing_is_kept(
+@pytest.mark.slow
+def test_a_client_that_stays_is_reported_and_nothing_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
     monkeypatch.setattr(recorders, "_ENDING", 0.1)
@@ -34,7 +35,8 @@ def test_a_client_that_stays_is_told_of_and_nothing_is_kept(
     assert not place.tape.exists()
 
 
-def test_requests_that_nobody_made_are_listed_with_their_server(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_unplayed_requests_are_listed_with_their_server(tmp_path: Path) -> None:
     place = Place(tmp_path)
     with place.use("once", "git", "time") as tape:
         ask(tape["git"], "a")

@@ -16,6 +16,7 @@ from tests.support.plugin import Suite
 ONE = "@pytest.mark.mcp_tape\ndef test_one(mcp_tape):\n    assert ask(mcp_tape, 'a') == ['a 1']\n"
 
 
+@pytest.mark.slow
 def test_one_marker_is_enough(suite: Suite) -> None:
     suite.test(ONE)
     suite.passes("--mcp-record=once")
@@ -31,6 +32,7 @@ def test_the_fixture_needs_no_marker(suite: Suite) -> None:
     suite.passes()
 
 
+@pytest.mark.slow
 def test_without_a_cassette_a_test_fails_with_the_command_that_records_it(suite: Suite) -> None:
     suite.test(ONE)
     result = suite.run()
@@ -43,6 +45,7 @@ def test_without_a_cassette_a_test_fails_with_the_command_that_records_it(suite:
     suite.passes()
 
 
+@pytest.mark.slow
 def test_that_command_works_where_it_is_read_and_for_any_test(suite: Suite) -> None:
     parameter = "it's $HOME & more"
     suite.test(f"@pytest.mark.parametrize('x', [{parameter!r}])\n{ONE.replace('(mcp_tape)', '(mcp_tape, x)')}")
@@ -109,6 +112,7 @@ def test_names_of_files_are_safe_and_tell_tests_apart(one: str, other: str) -> N
         assert not name.startswith(".")
 
 
+@pytest.mark.slow
 def test_files_of_the_same_name_do_not_meet_in_one_directory(suite: Suite) -> None:
     for package in ("one", "two"):
         suite.test(ONE.replace("== ['a 1']", ""), f"{package}/test_it.py")
@@ -119,7 +123,7 @@ def test_files_of_the_same_name_do_not_meet_in_one_directory(suite: Suite) -> No
     assert suite.starts() == 2
 
 
-def test_a_directory_is_relative_to_where_it_is_said(suite: Suite) -> None:
+def test_a_directory_is_relative_to_its_setting(suite: Suite) -> None:
     suite.test(ONE, "below/test_it.py")
     suite.record("below/test_it/test_one", "a")
     (suite.path / "cassettes").rename(suite.path / "tapes")
@@ -130,6 +134,7 @@ def test_a_directory_is_relative_to_where_it_is_said(suite: Suite) -> None:
     assert suite.starts() == 1
 
 
+@pytest.mark.slow
 def test_a_name_makes_a_cassette_of_several_tests(suite: Suite) -> None:
     suite.test(
         "pytestmark = pytest.mark.mcp_tape('shared/github')\n"

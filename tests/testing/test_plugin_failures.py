@@ -20,6 +20,7 @@ def taped(suite: Suite) -> Suite:
     return suite
 
 
+@pytest.mark.slow
 def test_a_swallowed_miss_fails_the_test_and_explains_itself(taped: Suite) -> None:
     taped.test("def test_one(mcp_tape): assert ask(mcp_tape, 'a', 'z') == ['a 1', -32010]\n")
     result = taped.run()
@@ -84,7 +85,7 @@ def test_a_server_that_is_not_there_is_named_before_the_miss(taped: Suite, wante
     assert taped.cassettes() == before
 
 
-def test_a_recording_without_its_server_fails_the_test_even_if_nobody_minds(suite: Suite) -> None:
+def test_a_recording_without_its_server_fails_the_test_even_if_the_code_ignores_it(suite: Suite) -> None:
     suite.test(f"{UNINSTALLED}\n    with pytest.raises(Exception): ask(mcp_tape, 'a')\n")
     result = suite.run_apart("--mcp-record=once")
     result.assert_outcomes(failed=1)
@@ -162,7 +163,7 @@ def test_a_miss_on_a_shared_tape_is_that_of_the_test_that_asked(taped: Suite) ->
     )
 
 
-def test_misses_on_two_tapes_are_told_together_and_once(taped: Suite) -> None:
+def test_misses_on_two_tapes_are_reported_together_and_once(taped: Suite) -> None:
     taped.test(
         FACTORY.format("")
         + "def test_one(tape, mcp_tape): ask(tape, 'a', 'a', n=2); ask(mcp_tape, 'z')\n"

@@ -65,7 +65,7 @@ def near(suite: Suite, more: str = "", expected: str = "['one']") -> None:
     suite.test(NEAREST.format(more=more, expected=expected))
 
 
-def test_the_summary_has_what_was_not_exact(suite: Suite) -> None:
+def test_the_summary_has_the_inexact_answers(suite: Suite) -> None:
     near(suite)
     suite.passes().stdout.fnmatch_lines(
         ["*mcp-tape: answers that were not exact*", "cassettes/test_it/test_one.db: 1 (1 by nearest)"]
@@ -76,7 +76,7 @@ DIFFERENCE = '*$.params.arguments.text  recorded "a first", live "the first"*'
 
 
 @pytest.mark.parametrize("by", ["mark", "ini", "command line"])
-def test_what_was_not_exact_may_be_an_error(suite: Suite, by: str) -> None:
+def test_inexact_answers_may_be_errors(suite: Suite, by: str) -> None:
     near(suite, ", inexact='error'" if by == "mark" else "")
     if by == "ini":
         suite.add("pytest.ini", "mcp_inexact = error\n")
@@ -87,14 +87,14 @@ def test_what_was_not_exact_may_be_an_error(suite: Suite, by: str) -> None:
     )
 
 
-def test_what_was_not_exact_may_be_a_warning(suite: Suite) -> None:
+def test_inexact_answers_may_be_warnings(suite: Suite) -> None:
     near(suite, ", inexact='warn'")
     result = suite.run()
     result.assert_outcomes(passed=1, warnings=1)
     result.stdout.fnmatch_lines(["*TapeWarning: 1 answer on *test_one.db not exact:*"])
 
 
-def test_what_was_not_exact_explains_a_failure(suite: Suite) -> None:
+def test_inexact_answers_explain_a_failure(suite: Suite) -> None:
     near(suite, expected="['other']")
     result = suite.run()
     result.assert_outcomes(failed=1)
@@ -106,7 +106,7 @@ def test_a_level_that_is_none_is_refused(suite: Suite) -> None:
     suite.run().stdout.fnmatch_lines(["*inexact is 'fail' (nearest mark); it may be one of ignore, warn, error*"])
 
 
-def test_what_misses_is_recorded_and_what_bends_is_not(suite: Suite) -> None:
+def test_misses_are_recorded_and_inexact_answers_are_not(suite: Suite) -> None:
     near(suite, expected="['one']", more=", mode='new_episodes'")
     suite.add(
         "test_it.py",

@@ -73,7 +73,7 @@ class TestIt:
 """
 
 
-def test_marks_of_modules_and_classes_are_defaults_for_those_who_use_tapes(taped: Suite) -> None:
+def test_marks_of_modules_and_classes_are_defaults_for_tests_with_a_tape(taped: Suite) -> None:
     taped.test(MODULE + MIXED)
     for options, ran in ([], 4), (["-k", "two or four"], 2), (["test_it.py::test_two"], 1), (["-m", "not mcp_tape"], 0):
         result = taped.run(*options)
@@ -81,7 +81,7 @@ def test_marks_of_modules_and_classes_are_defaults_for_those_who_use_tapes(taped
         assert result.ret in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
 
 
-def test_a_mark_that_nobody_under_it_makes_use_of_fails_the_run(taped: Suite) -> None:
+def test_a_mark_that_no_test_under_it_uses_fails_the_run(taped: Suite) -> None:
     taped.test(MODULE + MIXED.replace("mcp_tape)", "tmp_path)"))
     taped.test(MODULE + MIXED.replace("self, mcp_tape", "self"), "test_other.py")
     taped.test(MODULE + "@pytest.mark.skip\ndef test_one(mcp_tape): pass\ndef test_two(): pass\n", "test_skipped.py")

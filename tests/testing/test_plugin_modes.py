@@ -45,14 +45,15 @@ def test_none_writes_nothing_and_starts_nothing(recorded: Suite) -> None:
     assert recorded.starts() == 1
 
 
-def test_once_replays_what_there_is_and_does_not_add_to_it(recorded: Suite) -> None:
+def test_once_replays_an_existing_recording_and_adds_nothing(recorded: Suite) -> None:
     recorded.test(one("a", "z"))
     before = recorded.cassettes()
     recorded.run("--mcp-record=once").assert_outcomes(failed=1)
     assert (recorded.cassettes(), recorded.starts()) == (before, 1)
 
 
-def test_new_episodes_adds_what_is_missing(recorded: Suite) -> None:
+@pytest.mark.slow
+def test_new_episodes_adds_missing_calls(recorded: Suite) -> None:
     recorded.test(one("a", "z"))
     assert said(recorded.passes("--mcp-record=new_episodes", "-rP")) == ["['a 1', 'z 2']"]
     assert [session.extends for session in sessions(recorded.path / PATH)] == [None, 1]
@@ -93,12 +94,14 @@ def test_new_episodes_records_where_there_is_nothing(suite: Suite) -> None:
     assert said(suite.passes("-rP")) == ["['a 1']"]
 
 
+@pytest.mark.slow
 def test_all_appends_a_session_that_plays_from_then_on(recorded: Suite) -> None:
     assert said(recorded.passes("--mcp-record=all", "-rP")) == ["['a 2']"]
     assert len(sessions(recorded.path / PATH)) == 2
     assert said(recorded.passes("-rP")) == ["['a 2']"]
 
 
+@pytest.mark.slow
 def test_rewrite_leaves_only_the_new_session(recorded: Suite) -> None:
     recorded.test(one("b"))
     recorded.passes("--mcp-record=rewrite")
@@ -164,6 +167,7 @@ def test_the_old_cassette_survives_a_test_that_does_not_pass(recorded: Suite, mo
     assert recorded.cassettes() == {}
 
 
+@pytest.mark.slow
 def test_the_old_cassette_survives_an_interrupted_run(recorded: Suite) -> None:
     before = recorded.cassettes()
     recorded.test(one("b", more="raise KeyboardInterrupt"))
@@ -173,7 +177,7 @@ def test_the_old_cassette_survives_an_interrupted_run(recorded: Suite) -> None:
 
 @pytest.mark.slow(quick=1)
 @pytest.mark.parametrize("more", ["", "assert 0"])
-def test_the_old_cassette_survives_when_what_comes_after_the_test_fails(recorded: Suite, more: str) -> None:
+def test_the_old_cassette_survives_a_failure_after_the_test(recorded: Suite, more: str) -> None:
     before = recorded.cassettes()
     after = f"@pytest.fixture\ndef after(mcp_tape):\n    yield\n    assert 0\n{one('b', more=more)}"
     recorded.test(after.replace("test_one(mcp_tape)", "test_one(mcp_tape, after)"))
@@ -182,7 +186,8 @@ def test_the_old_cassette_survives_when_what_comes_after_the_test_fails(recorded
     assert recorded.cassettes() == before
 
 
-def test_what_fixtures_ask_after_the_test_is_recorded_too(suite: Suite) -> None:
+@pytest.mark.slow
+def test_calls_of_fixtures_after_the_test_are_recorded_too(suite: Suite) -> None:
     suite.test(
         "@pytest.fixture\ndef after(mcp_tape):\n    yield\n    assert ask(mcp_tape, 'z') == ['z 2']\n"
         "def test_one(after, mcp_tape): ask(mcp_tape, 'a')\n"
@@ -232,7 +237,8 @@ def test_a_recording_lies_beside_the_cassette_until_the_test_has_passed(recorded
     assert recorded.cassettes() != before
 
 
-def test_what_a_killed_run_left_behind_does_no_harm(recorded: Suite) -> None:
+@pytest.mark.slow
+def test_leftovers_of_a_killed_run_do_no_harm(recorded: Suite) -> None:
     recorded.write(f"{PATH}.lock", "")
     left = f"{Path(PATH).parent}/.{Path(PATH).name}.0123abcd.part/{Path(PATH).name}"
     recorded.write(left, "half of it")
@@ -242,7 +248,7 @@ def test_what_a_killed_run_left_behind_does_no_harm(recorded: Suite) -> None:
 
 
 @pytest.mark.parametrize("mode", WRITING)
-def test_a_test_that_asks_for_nothing_leaves_its_recording_as_it_is_and_is_warned(recorded: Suite, mode: str) -> None:
+def test_a_test_without_calls_keeps_its_recording_and_gets_a_warning(recorded: Suite, mode: str) -> None:
     before = recorded.cassettes()
     recorded.test("def test_one(mcp_tape): pass\n")
     result = recorded.run(f"--mcp-record={mode}")
@@ -278,7 +284,8 @@ def test_that_a_test_asks_for_nothing_is_recorded_once_and_replayed(suite: Suite
     assert suite.cassettes() == before
 
 
-def test_what_is_asked_after_a_recording_of_nothing_misses_or_is_recorded(suite: Suite) -> None:
+@pytest.mark.slow
+def test_calls_after_an_empty_recording_miss_or_are_recorded(suite: Suite) -> None:
     suite.test("def test_one(mcp_tape): pass\n")
     suite.run("--mcp-record=once")
     suite.test(one("a"))

@@ -20,12 +20,13 @@ def taped(suite: Suite) -> Suite:
     return suite
 
 
-def test_unplayed_requests_are_ignored_unless_somebody_asks(taped: Suite) -> None:
+def test_unplayed_requests_are_ignored_by_default(taped: Suite) -> None:
     taped.test("def test_one(mcp_tape): ask(mcp_tape, 'a')\n")
     taped.passes("-Werror")
     taped.passes("-Werror", "--mcp-unplayed=ignore")
 
 
+@pytest.mark.slow
 def test_unplayed_requests_may_be_a_warning(taped: Suite) -> None:
     taped.test("def test_one(mcp_tape): ask(mcp_tape, 'a')\n")
     result = taped.passes("--mcp-unplayed=warn", passed=1, warnings=1)
@@ -63,7 +64,7 @@ def test_unplayed_requests_come_not_on_top_of_a_failure(taped: Suite) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["", "'shared'"])
-def test_what_is_recorded_in_this_run_is_not_unplayed(suite: Suite, name: str) -> None:
+def test_requests_recorded_in_this_run_are_not_unplayed(suite: Suite, name: str) -> None:
     suite.test(
         f"@pytest.mark.mcp_tape({name})\n@pytest.mark.parametrize('tool', 'ab')\n"
         "def test_one(mcp_tape, tool): ask(mcp_tape, tool)\n"
@@ -72,7 +73,7 @@ def test_what_is_recorded_in_this_run_is_not_unplayed(suite: Suite, name: str) -
         assert suite.run("--mcp-record=once", "--mcp-unplayed=error").ret == pytest.ExitCode.OK
 
 
-def test_new_episodes_leaves_unplayed_what_is_not_asked_for(taped: Suite) -> None:
+def test_new_episodes_leaves_unmade_calls_unplayed(taped: Suite) -> None:
     taped.test("def test_one(mcp_tape): ask(mcp_tape, 'a', 'z')\n")
     before = taped.cassettes()
     result = taped.run("--mcp-record=new_episodes", "--mcp-unplayed=error")
@@ -108,6 +109,7 @@ def test_of_a_shared_cassette_the_tests_must_play_all_together(taped: Suite, lev
     assert "no test has made" not in result.stdout.str()  # a test that used it failed
 
 
+@pytest.mark.slow
 def test_of_a_tape_of_the_factory_the_tests_must_play_all_together(taped: Suite) -> None:
     both = FACTORY.format(", unplayed='error'") + "def test_one(tape): ask(tape, 'a')\n"
     taped.test(both + "def test_two(tape): ask(tape, 'b')\n")
@@ -123,6 +125,7 @@ def test_of_a_tape_of_the_factory_the_tests_must_play_all_together(taped: Suite)
 # -- orphans
 
 
+@pytest.mark.slow
 def test_orphans_are_the_cassettes_that_no_test_uses(taped: Suite) -> None:
     for name in ("test_it/test_renamed", "test_gone/test_one", "test_it/test_slow", "test_it/test_skipped", "named"):
         taped.record(name, "a")

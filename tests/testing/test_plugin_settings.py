@@ -24,7 +24,8 @@ OPTIONS = {
 
 
 @pytest.mark.parametrize("firsts", [[0], [1, 2, 3, 4], [5]], ids=["command line", "ini", "nothing"])
-def test_the_first_who_says_something_counts(suite: Suite, firsts: list[int]) -> None:
+@pytest.mark.slow
+def test_the_first_source_of_a_setting_counts(suite: Suite, firsts: list[int]) -> None:
     """All options at once, because each configuration is slow to make; higher levels are silent."""
     if firsts != [5]:
         suite.add("pytest.ini", "".join(f"{ini} = {values[4]}\n" for _, ini, values in OPTIONS.values()))
@@ -39,7 +40,7 @@ def test_the_first_who_says_something_counts(suite: Suite, firsts: list[int]) ->
 
 @pytest.mark.slow(quick=3)
 @pytest.mark.parametrize("first", range(6), ids=LAYERS)
-def test_a_test_has_the_mode_of_the_first_who_gives_one(suite: Suite, first: int) -> None:
+def test_a_test_has_the_mode_of_the_first_source_that_sets_one(suite: Suite, first: int) -> None:
     _, _, values = OPTIONS["mode"]
     mode = [f"mode={value!r}" if first <= n else "" for n, value in enumerate(values)]
     suite.add("pytest.ini", f"mcp_record = {values[4]}\n" if first <= 4 else "")
@@ -81,7 +82,7 @@ def test_the_config_fixture_may_have_any_scope_and_be_overridden_anywhere(suite:
     suite.run().assert_outcomes(passed=1, failed=1)
 
 
-def test_whoever_names_a_live_server_replaces_those_of_the_farther(suite: Suite) -> None:
+def test_a_nearer_live_server_replaces_those_of_farther_sources(suite: Suite) -> None:
     suite.test(
         "pytestmark = pytest.mark.mcp_tape(url='http://127.0.0.1:9/mcp', mode='once')\n"
         "from conftest import SERVER\n"
@@ -92,7 +93,7 @@ def test_whoever_names_a_live_server_replaces_those_of_the_farther(suite: Suite)
     assert suite.starts() == 1
 
 
-def test_the_header_tells_what_is_decided_by_whom_and_whose_word_counts(suite: Suite) -> None:
+def test_the_header_shows_the_settings_their_sources_and_the_precedence(suite: Suite) -> None:
     suite.test("def test_one(): pass\n")
     order = "the first counts: command line, nearest mark, farther marks, mcp_tape_config, ini, default"
     suite.passes().stdout.fnmatch_lines([f"mcp-tape: record none (default); {order}"])
@@ -142,6 +143,7 @@ def test_a_run_without_tapes_loads_little_of_mcp_tape(suite: Suite) -> None:
     }
 
 
+@pytest.mark.slow
 def test_options_alone_load_nothing_heavy(suite: Suite) -> None:
     (suite.path / "conftest.py").unlink()
     suite.add("pytest.ini", "mcp_record = none\n")

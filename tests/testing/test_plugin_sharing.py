@@ -74,6 +74,7 @@ def test_it_is_not_kept_when_the_run_stops_before_all_have_recorded(suite: Suite
     assert suite.cassettes() == before
 
 
+@pytest.mark.slow
 def test_a_failing_user_that_asks_for_the_fixture_as_it_runs_counts(suite: Suite) -> None:
     suite.test(f"{MADE}def test_three(request): assert ask(request.getfixturevalue('tape'), 'c') == 0\n")
     suite.run("--mcp-record=once").assert_outcomes(passed=2, failed=1)
@@ -89,6 +90,7 @@ def test_a_name_that_one_test_has_is_recorded_with_it(suite: Suite) -> None:
     assert list(suite.cassettes()) == [PATH]
 
 
+@pytest.mark.slow
 def test_the_factory_gives_the_same_cassette_to_several_fixtures(suite: Suite) -> None:
     suite.test(
         "from conftest import SERVER\n"
@@ -102,7 +104,7 @@ def test_the_factory_gives_the_same_cassette_to_several_fixtures(suite: Suite) -
     assert result.ret == pytest.ExitCode.OK
 
 
-def test_the_factory_says_how_to_record_what_is_missing(suite: Suite) -> None:
+def test_the_factory_explains_how_to_record_a_missing_cassette(suite: Suite) -> None:
     suite.test(MADE)
     result = suite.run()
     result.assert_outcomes(errors=2)
@@ -119,7 +121,8 @@ def test_the_factory_takes_a_directory_but_the_command_line_counts_first(suite: 
     suite.run("--mcp-tape-dir=other").assert_outcomes(errors=2)
 
 
-def test_tests_that_record_together_must_agree_on_what_matters(suite: Suite) -> None:
+@pytest.mark.slow
+def test_tests_that_record_together_must_agree_on_the_options_that_matter(suite: Suite) -> None:
     suite.test(
         MARKED.replace("def test_two", "@pytest.mark.mcp_tape(redact_values=['hidden'])\ndef test_two")
         + "@pytest.mark.mcp_tape(ignore=['$.params.arguments.now'], faults=['tools/call=drop'])\n"
@@ -131,6 +134,7 @@ def test_tests_that_record_together_must_agree_on_what_matters(suite: Suite) -> 
     assert suite.cassettes() == {}
 
 
+@pytest.mark.slow
 def test_a_test_that_may_only_replay_does_not_go_live_with_others(suite: Suite) -> None:
     suite.record("shared", "a", "b")
     suite.test(

@@ -12,6 +12,7 @@ TEST = "def test_one(mcp_tape): print(ask(mcp_tape, {}))\n"
 
 
 @pytest.mark.parametrize("how", ["ini", "mark", "option", "name"])
+@pytest.mark.slow
 def test_a_suite_may_say_that_its_cassettes_are_text(suite: Suite, how: str) -> None:
     mark = {"mark": 'format="jsonl"', "name": '"test_it/test_one.jsonl"'}.get(how, "")
     suite.test(f"@pytest.mark.mcp_tape({mark})\n" + TEST.format("'a'"))
@@ -26,6 +27,7 @@ def test_a_suite_may_say_that_its_cassettes_are_text(suite: Suite, how: str) -> 
     assert suite.starts() == 1
 
 
+@pytest.mark.slow
 def test_every_mode_writes_text(suite: Suite) -> None:
     suite.add("pytest.ini", "mcp_tape_format = jsonl\n")
     suite.test(TEST.format("'a'"))
@@ -68,6 +70,7 @@ def test_one(mcp_tape):
 
 
 @pytest.mark.parametrize("form", ["db", "jsonl"])
+@pytest.mark.slow
 def test_a_rewrite_that_says_the_same_changes_no_byte_and_warns_of_nothing(suite: Suite, form: str) -> None:
     suite.add("pytest.ini", f"mcp_tape_format = {form}\n")
     suite.test(SAME)

@@ -137,7 +137,7 @@ def test_a_cassette_that_not_one_process_has_recorded_alone_is_not_kept(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_one_process_has_recorded_alone_takes_the_place_of_the_cassette(tmp_path: Path) -> None:
+def test_a_recording_made_by_one_process_replaces_the_cassette(tmp_path: Path) -> None:
     path = make_cassette(tmp_path / "shared.db", [])
     part = left_aside(path)
     new = Path(part).read_bytes()

@@ -158,7 +158,7 @@ def test_each_client_finds_the_tape_at_its_start(cassette: Path) -> None:
         assert tape.play_count == 8
 
 
-def test_large_answers_and_clients_that_do_not_read_stop_nobody(tmp_path: Path) -> None:
+def test_large_answers_and_clients_that_do_not_read_block_no_others(tmp_path: Path) -> None:
     large = "x" * 500_000
     path = make_cassette(tmp_path / "tape.db", session(("large", large)))
     with use_cassette(path, "none", repeats="last") as tape, started(tape.command) as client:
@@ -218,7 +218,7 @@ def test_a_long_temporary_directory_is_no_obstacle(
     assert not list(long.iterdir())
 
 
-def test_after_its_end_a_tape_cannot_be_connected_to_but_tells_what_happened(cassette: Path) -> None:
+def test_after_its_end_a_tape_refuses_connections_but_still_reports(cassette: Path) -> None:
     with use_cassette(cassette, "none") as tape, started(tape.command) as client:
         assert client.stdin and client.stdout and client.stderr
         command, url = tape.command, tape.url
@@ -237,14 +237,14 @@ def test_after_its_end_a_tape_cannot_be_connected_to_but_tells_what_happened(cas
         Client(url).hello()
 
 
-def test_a_cassette_that_was_replaced_before_a_client_comes_plays_as_it_is_then(cassette: Path, tmp_path: Path) -> None:
+def test_a_cassette_replaced_before_a_client_connects_plays_in_its_new_version(cassette: Path, tmp_path: Path) -> None:
     newer = make_cassette(tmp_path / "newer.db", session(("a", "new")))
     with use_cassette(cassette, "none") as tape:
         os.replace(newer, cassette)
         assert answers(tape.command, lines(call(1, "a"))) == ["new"]
 
 
-def test_a_tape_that_nobody_connects_to_leaves_no_file_open(cassette: Path) -> None:
+def test_a_tape_without_clients_leaves_no_file_open(cassette: Path) -> None:
     source = f"""
 import gc, os
 from contextlib import suppress
@@ -285,7 +285,7 @@ def test_an_exception_in_the_body_goes_on_its_way(cassette: Path) -> None:
 # Reported calls -------------------------------------------------------------------------------------------
 
 
-def test_calls_are_told_with_their_answers_also_of_other_processes(cassette: Path) -> None:
+def test_calls_have_their_answers_also_from_other_processes(cassette: Path) -> None:
     with use_cassette(cassette, "none") as tape:
         answers(tape.command, lines(call("x", "a"), call("y", "b")))
         assert names(tape.calls()) == ["initialize", "a", "b"]
@@ -296,7 +296,7 @@ def test_calls_are_told_with_their_answers_also_of_other_processes(cassette: Pat
         assert tape.calls("tools/list") == tape.calls("tools/call", tool="c") == []
 
 
-def test_what_was_not_played_is_known(cassette: Path) -> None:
+def test_unplayed_requests_are_known(cassette: Path) -> None:
     with use_cassette(cassette, "none") as tape:
         assert names(tape.unplayed) == ["initialize", "a", "a", "b"]
         answers(tape.command, lines(call(1, "a"), call(2, "b")))
@@ -308,7 +308,7 @@ def test_what_was_not_played_is_known(cassette: Path) -> None:
         assert (len(tape.unplayed), tape.play_count, tape.calls()) == (4, 0, [])
 
 
-def test_sessions_that_extend_another_are_told_apart_by_more_than_their_places(tmp_path: Path) -> None:
+def test_sessions_that_extend_another_are_distinguished_by_more_than_their_places(tmp_path: Path) -> None:
     path = make_cassette(tmp_path / "tape.db", session(("a", "one")))
     make_cassette(path, session(("b", "two")), extends=1)
     with use_cassette(path, "none") as tape:
@@ -339,7 +339,7 @@ def test_misses_have_the_call_and_the_report(cassette: Path) -> None:
         assert [each.call.method for each in tape.misses] == ["tools/call", "no/such"]
 
 
-def test_notes_tell_what_else_was_different(cassette: Path) -> None:
+def test_notes_report_other_differences(cassette: Path) -> None:
     other = request(0, "initialize", protocolVersion="2024-11-05", capabilities={}, clientInfo={"name": "c"})
     with use_cassette(cassette, "none") as tape:
         run(tape.command, lines(other))
@@ -380,7 +380,7 @@ def test_the_clients_of_a_recorded_test_get_their_sessions_in_order_after_rewind
     ],
     ids=str,
 )
-def test_what_makes_no_sense_is_refused_at_once(cassette: Path, options: dict[str, Any], why: str) -> None:
+def test_contradictory_keywords_are_refused_at_once(cassette: Path, options: dict[str, Any], why: str) -> None:
     with pytest.raises(TapeError, match=why):
         use_cassette(cassette, **({"mode": "none"} | options))
 

@@ -87,7 +87,7 @@ def failure(work: Awaitable[Any]) -> BaseException:
     ("cassette", "mode", "era"),
     [("time.db", "legacy", "2025-11-25"), ("time.db", "auto", "2025-11-25"), ("time-modern.db", "auto", "2026-07-28")],
 )
-def test_the_sdk_is_told_the_same_however_it_connects(cassette: str, mode: str, era: str) -> None:
+def test_the_sdk_gets_the_same_over_every_connection(cassette: str, mode: str, era: str) -> None:
     with use_cassette(CASSETTES / cassette, "none") as tape:
         told = {how: asyncio.run(converted(connect(tape), mode)) for how, connect in HOW.items()}
         assert len(set(told.values())) == 1
@@ -137,6 +137,7 @@ asyncio.run(main())
     assert (done.stdout, done.stderr) == (b"2 1\n", b"")
 
 
+@pytest.mark.slow
 def test_clients_at_once_in_one_loop_are_kept_apart(tmp_path: Path) -> None:
     async def at_once(tape: UsedCassette) -> list[list[str]]:
         return await asyncio.gather(*(counted(connect(tape), 3) for connect in HOW.values() for _ in range(2)))
@@ -153,6 +154,7 @@ def recorded(place: Path, times: int) -> Path:
 
 
 @pytest.mark.parametrize("how", ["server_params", "streams"])
+@pytest.mark.slow
 def test_the_sdk_records_and_replays(tmp_path: Path, how: str) -> None:
     for is_recording in (True, False):
         with use_cassette(tmp_path / "tape.db", command=python(COUNTER)) as tape:
@@ -164,7 +166,7 @@ def test_the_sdk_records_and_replays(tmp_path: Path, how: str) -> None:
 
 @pytest.mark.slow(quick=2)
 @pytest.mark.parametrize("how", HOW)
-def test_a_function_answers_a_real_client_with_what_the_tool_promised(tmp_path: Path, how: str) -> None:
+def test_a_function_answers_a_real_client_in_the_form_of_the_output_schema(tmp_path: Path, how: str) -> None:
     from mcp import Client
 
     async def ask(tape: UsedCassette) -> Any:
@@ -228,7 +230,7 @@ def test_a_fault_that_ends_the_connection_ends_streams(tmp_path: Path, fault: st
         assert "closed" in str(error)
 
 
-def test_a_rule_that_raises_is_raised_to_who_uses_streams(tmp_path: Path) -> None:
+def test_a_rule_that_raises_raises_in_the_client_of_streams(tmp_path: Path) -> None:
     def broken(recorded: Any, live: Any) -> str | None:
         raise LookupError("in my rule")
 
@@ -237,6 +239,7 @@ def test_a_rule_that_raises_is_raised_to_who_uses_streams(tmp_path: Path) -> Non
         assert (type(error), str(error)) == (LookupError, "in my rule")
 
 
+@pytest.mark.slow
 def test_pauses_are_kept_where_they_are_wanted(tmp_path: Path) -> None:
     """A pause that has begun ends in every transport, without a client message to wake it."""
     with use_cassette(recorded(tmp_path, times=2), "none", faults=["tools/call=delay:20"], speed=10.0) as tape:
@@ -244,6 +247,7 @@ def test_pauses_are_kept_where_they_are_wanted(tmp_path: Path) -> None:
             assert asyncio.run(counted(how(tape), 2)) == ["call 1", "call 2"]
 
 
+@pytest.mark.slow
 def test_an_answer_that_is_due_earlier_is_not_held_up_by_one_that_is_due_later(tmp_path: Path) -> None:
     from mcp import Client
 
@@ -323,7 +327,7 @@ def test_every_client_sees_the_same_however_it_connects_and_records(client: str,
 TRANSPORTS = "class ClientTransport: pass\n"
 
 
-def test_the_transport_needs_only_what_every_fastmcp_from_2_on_has(tmp_path: Path) -> None:
+def test_the_transport_needs_only_the_interface_of_every_fastmcp_from_2_on(tmp_path: Path) -> None:
     (tmp_path / "fastmcp" / "client").mkdir(parents=True)
     (tmp_path / "fastmcp" / "client" / "transports.py").write_text(TRANSPORTS)
     program = (

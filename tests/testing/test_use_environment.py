@@ -42,7 +42,7 @@ def tape(tmp_path: Path) -> Path:
     return tmp_path / "tape.db"
 
 
-def test_a_server_gets_what_it_is_given_and_nothing_else(tape: Path, tmp_path: Path) -> None:
+def test_a_server_gets_the_given_variables_and_no_others(tape: Path, tmp_path: Path) -> None:
     env = {"ACME_TOKEN": TOKEN, "ACME_HOME": tmp_path}
     with use_cassette(tape, command=python(SERVER), env=env, cwd=tmp_path) as used:
         assert TOKEN not in " ".join(used.command)
@@ -92,6 +92,7 @@ def test_none_of_it_is_needed_to_replay(tape: Path, tmp_path: Path) -> None:
         assert ask(used.command)
 
 
+@pytest.mark.slow
 def test_new_episodes_start_the_server_the_same_way(tape: Path, tmp_path: Path) -> None:
     with use_cassette(tape, command=python(SERVER)) as used:
         run(used.command, HELLO + lines(call(1, "other")), env=FEW)
@@ -100,7 +101,7 @@ def test_new_episodes_start_the_server_the_same_way(tape: Path, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("bad", [{"env": {"A": 1}}, {"env": {1: "A"}}, {"env": {"A=B": "C"}}, {"env": {"A": "\0"}}])
-def test_what_is_no_variable_is_refused_without_its_value(tape: Path, bad: dict[str, Any]) -> None:
+def test_an_invalid_variable_is_refused_without_its_value(tape: Path, bad: dict[str, Any]) -> None:
     with pytest.raises(TapeError, match="env"):
         use_cassette(tape, command=["server"], **bad)
 
@@ -134,7 +135,7 @@ def test_a_command_line_finds_variables_that_the_client_has_not_passed_on(made: 
     assert TOKEN.encode() not in tape.read_bytes()
 
 
-def test_a_command_line_says_which_variable_nobody_has(made: Made) -> None:
+def test_a_command_line_names_the_missing_variable(made: Made) -> None:
     done = run(made("--env-from", "ACME_NOWHERE"), ASKED, env=FEW)
     assert done.returncode != 0 and b"it needs ACME_NOWHERE, which is not set" in done.stderr
 
@@ -144,6 +145,7 @@ def test_it_goes_with_a_command_only() -> None:
     assert done.returncode == 2 and b"--cwd needs a command" in done.stderr
 
 
+@pytest.mark.slow
 def test_in_marks_and_the_fixture(pytester: pytest.Pytester) -> None:
     suite = Suite(pytester)
     suite.write("server.py", SERVER.replace('"result": answer', '"result": {"value": answer}'))

@@ -122,7 +122,7 @@ def test_a_function_for_another_method_that_raises_is_an_error(cassette: Path) -
         ]
 
 
-def test_what_a_tool_has_promised_to_return_is_added(tmp_path: Path) -> None:
+def test_structured_content_of_the_output_schema_is_added(tmp_path: Path) -> None:
     wrapped = {"type": "object", "properties": {"result": {"type": "string"}}}
     tools = [{"name": "now", "outputSchema": wrapped}, {"name": "sum", "outputSchema": {"type": "object"}}, "junk"]
     listed = json.dumps({"jsonrpc": "2.0", "id": 1, "result": {"tools": tools}})

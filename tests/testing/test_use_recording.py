@@ -123,7 +123,7 @@ def test_none_never_asks_the_live_server(place: Place) -> None:
 
 
 @pytest.mark.slow(quick=1)
-def test_new_episodes_records_what_misses(place: Place) -> None:
+def test_new_episodes_records_misses(place: Place) -> None:
     place.hold("a", "a")
     with place.use("new_episodes") as tape:
         taped, live = place.talk(tape, call(1, "a"), call(2, "b"))
@@ -212,7 +212,8 @@ def test_an_event_loop_records_too(commanded: Place) -> None:
 # Reported calls ------------------------------------------------------------------------------------------
 
 
-def test_what_happened_is_known_while_a_client_is_connected_and_after_the_end(commanded: Place) -> None:
+@pytest.mark.slow
+def test_calls_are_known_while_a_client_is_connected_and_after_the_end(commanded: Place) -> None:
     with commanded.use() as tape:
         assert (tape.calls(), tape.misses, tape.play_count, tape.unplayed) == ([], [], 0, [])
         with started(tape.command) as client:
@@ -229,7 +230,7 @@ def test_what_happened_is_known_while_a_client_is_connected_and_after_the_end(co
 
 
 @pytest.mark.slow(quick=1)
-def test_rewinding_forgets_but_what_was_recorded_stays(place: Place) -> None:
+def test_rewinding_forgets_calls_but_the_recording_stays(place: Place) -> None:
     place.hold("a")
     with place.use("new_episodes") as tape:
         place.talk(tape, call(1, "a"), call(2, "b"))
@@ -257,6 +258,7 @@ def test_a_modern_server_is_recorded_and_played(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("forked_recorders")
+@pytest.mark.slow
 def test_an_old_server_is_recorded_and_played_over_its_own_transport(tmp_path: Path) -> None:
     modes: list[Mode] = ["once", "new_episodes", "none"]
     with serving(old=True) as live:
@@ -280,6 +282,7 @@ def test_headers_go_to_the_live_server_and_not_onto_the_tape(tmp_path: Path) -> 
 
 
 @pytest.mark.usefixtures("forked_recorders")
+@pytest.mark.slow
 def test_a_server_that_cannot_be_reached_leaves_no_cassette(tmp_path: Path) -> None:
     with (
         hanging_up() as url,
@@ -321,6 +324,7 @@ def test_redactions_and_notes_are_those_of_the_recording(commanded: Place) -> No
     assert [each.note for each in sessions(commanded.path)] == ["a remark"]
 
 
+@pytest.mark.slow
 def test_secrets_are_kept_only_where_that_is_wanted(commanded: Place) -> None:
     for redact, stored in ((True, False), (False, True)):
         with commanded.use("rewrite", redact=redact) as tape:
@@ -349,14 +353,14 @@ def test_a_live_server_must_be_given_and_not_be_blocked(tmp_path: Path, mode: An
     assert os.listdir(tmp_path) == []
 
 
-def test_what_plays_is_never_blocked(tmp_path: Path) -> None:
+def test_a_tape_that_plays_is_never_blocked(tmp_path: Path) -> None:
     path = make_cassette(tmp_path / "tape.db", session(("a", "one")))
     for mode in ("none", "once"):
         with use_cassette(path, mode, command=["no-such"], block_live=True) as tape:  # type: ignore[arg-type]
             assert over_http(tape, call(1, "a")) == ["one"]
 
 
-def test_what_a_recording_cannot_offer_says_so(commanded: Place, tmp_path: Path) -> None:
+def test_a_recording_refuses_features_of_a_replay(commanded: Place, tmp_path: Path) -> None:
     with commanded.use() as tape:
         with pytest.raises(TapeError, match=r"from a command: give the client tape\.command"):
             _ = tape.url
@@ -387,7 +391,7 @@ def test_a_place_that_cannot_be_written_is_refused_at_once(tmp_path: Path) -> No
     assert (tmp_path / "file").read_text() == "in the way"
 
 
-def test_a_cassette_that_changed_meanwhile_is_not_overwritten(commanded: Place) -> None:
+def test_a_cassette_changed_by_another_process_is_not_overwritten(commanded: Place) -> None:
     commanded.hold("a")
     tape = commanded.use("all")
     commanded.talk(tape, call(1, "mine"))
@@ -400,7 +404,7 @@ def test_a_cassette_that_changed_meanwhile_is_not_overwritten(commanded: Place) 
 
 @pytest.mark.slow(quick=1)
 @pytest.mark.parametrize("mode", ["all", "rewrite"])
-def test_a_client_that_stays_is_told_of_and_nothing_is_lost(
+def test_a_client_that_stays_is_reported_and_nothing_is_lost(
     commanded: Place, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
     monkeypatch.setattr(recorders, "_ENDING", 0.1)

@@ -31,14 +31,14 @@ def test_a_kept_contract_is_silent(cassette: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"filters": ["tool:find"]}, "expect 'tool:find': nothing fits"),
+        ({"filters": ["tool:find"]}, "expect 'tool:find': nothing matches"),
         ({"forbid": "tool:delete_*"}, "forbid 'tool:delete_*': call 4, tools/call delete_all"),
         ({"max": {"tool:search": 1}}, "max 'tool:search<=1': call 3, tools/call search is number 2 of 2"),
         ({"max_duration": 0.0005}, "max-duration 500 µs: call 1, initialize took 1.0 ms"),
         ({"max_definition_bytes": "1k"}, "max-definition-bytes 1.0k: nothing to measure: there is no tools/list"),
     ],
 )
-def test_a_broken_contract_says_what_breaks_it(cassette: Path, given: dict[str, Any], said: str) -> None:
+def test_a_broken_contract_names_the_breach(cassette: Path, given: dict[str, Any], said: str) -> None:
     with use_cassette(cassette, mode="none") as tape:
         answers(tape.command, lines(call(1, "search"), call(2, "search"), call(3, "delete_all")))
         with pytest.raises(AssertionError) as raised:
@@ -49,9 +49,9 @@ def test_a_broken_contract_says_what_breaks_it(cassette: Path, given: dict[str, 
     assert last == "  called: tools/call search ×2, initialize, tools/call delete_all"
 
 
-def test_only_what_this_test_called_counts(cassette: Path) -> None:
+def test_only_the_calls_of_this_test_count(cassette: Path) -> None:
     with use_cassette(cassette, mode="none") as tape:
-        with pytest.raises(AssertionError, match="nothing fits\n  called: 0 calls"):
+        with pytest.raises(AssertionError, match="nothing matches\n  called: 0 calls"):
             tape.expect("tool:search")
         answers(tape.command, lines(call(1, "search")))
         tape.expect("tool:search", forbid="tool:delete_all")
@@ -66,6 +66,7 @@ def test_a_miss_is_a_call_without_an_answer(cassette: Path) -> None:
             tape.expect(forbid="status:unanswered")
 
 
+@pytest.mark.slow
 def test_a_recorded_call_counts_like_a_replayed_one(tmp_path: Path) -> None:
     modes: tuple[Mode, ...] = ("once", "none")
     for mode in modes:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from mcp_tape import ServerError
-from mcp_tape.transports.process import Child
+from mcp_tape.transports.process import start_child
 from tests.support.running import python, receive, record, run
 
 # Writes down its descriptors, signals, variables and directory.
@@ -45,7 +45,7 @@ def test_a_server_inherits_the_same_with_and_without_us(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("code", [0, 3, 255])
 def test_the_exit_code_is_known_when_it_has_ended(code: int) -> None:
-    child = Child(python(f"raise SystemExit({code})"))
+    child = start_child(python(f"raise SystemExit({code})"))
     child.wait()
     assert child.returncode == code
     child.kill()  # nothing reads its output any more
@@ -53,7 +53,7 @@ def test_the_exit_code_is_known_when_it_has_ended(code: int) -> None:
 
 
 def test_a_signal_that_ended_it_is_a_negative_number() -> None:
-    child = Child(["sleep", "60"])
+    child = start_child(["sleep", "60"])
     child.send_signal(signal.SIGTERM)
     child.wait()
     assert child.returncode == -signal.SIGTERM
@@ -61,7 +61,7 @@ def test_a_signal_that_ended_it_is_a_negative_number() -> None:
 
 
 def test_its_streams_are_our_pipes() -> None:
-    child = Child(["sh", "-c", "cat; echo told >&2"])
+    child = start_child(["sh", "-c", "cat; echo told >&2"])
     os.write(child.stdin, b"said\n")
     os.close(child.stdin)
     for stream, expected in ((child.stdout, b"said\n"), (child.stderr, b"told\n")):
@@ -81,7 +81,7 @@ def test_its_streams_are_our_pipes() -> None:
         ("./adrift", "the interpreter in its first line does not exist"),
     ],
 )
-def test_what_cannot_be_started_is_explained_and_leaves_nothing_open(
+def test_a_command_that_cannot_be_started_is_explained_and_leaves_nothing_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, why: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -90,7 +90,7 @@ def test_what_cannot_be_started_is_explained_and_leaves_nothing_open(
     Path("adrift").chmod(0o755)
     before = sorted(os.listdir("/dev/fd"))
     with pytest.raises(ServerError, match=why):
-        Child([command])
+        start_child([command])
     assert sorted(os.listdir("/dev/fd")) == before
 
 

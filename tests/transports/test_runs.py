@@ -17,6 +17,7 @@ from mcp_tape import modes
 from mcp_tape.cassette.lookup.playable_sessions import RecordedRun
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.replay.stage import ReplayOptions, Stage
+from mcp_tape.system import posix_calls
 from mcp_tape.transports import runs
 from mcp_tape.wire.frames import KILLED
 from tests.support.decks import Said, Visit, make_cassette
@@ -108,6 +109,7 @@ def test_rewrite_replaces_a_cassette_once_in_a_run(agent: Agent) -> None:
     assert agent.run(agent.command("none")) == LIVE
 
 
+@pytest.mark.slow
 def test_rewrite_keeps_all_connections_of_a_run_that_overlap(agent: Agent) -> None:
     make_cassette(agent.tape, [("client", call(1, "old")), ("server", result(1))])
     with started(agent.command("rewrite"), env=environment("r")) as slow:
@@ -130,6 +132,7 @@ def test_a_run_may_be_named_where_processes_do_not_tell(agent: Agent) -> None:
     assert agent.run(named, STORY[:3]) + agent.run(named, STORY[3:]) == LIVE
 
 
+@pytest.mark.slow
 def test_an_empty_name_is_no_run(agent: Agent) -> None:
     agent.run(agent.command("once"), STORY[:1], "")
     assert sessions(agent.tape)[0].run is None
@@ -137,6 +140,7 @@ def test_an_empty_name_is_no_run(agent: Agent) -> None:
     assert len(sessions(agent.tape)) == 1
 
 
+@pytest.mark.slow
 def test_commands_of_a_shell_are_no_run(agent: Agent, tmp_path: Path) -> None:
     script = tmp_path / "twice.sh"
     script.write_text(
@@ -151,6 +155,7 @@ def test_commands_of_a_shell_are_no_run(agent: Agent, tmp_path: Path) -> None:
     assert [session.run for session in sessions(agent.tape)] == [None]
 
 
+@pytest.mark.slow
 def test_a_run_that_was_replayed_records_no_more(agent: Agent) -> None:
     once, none = agent.command("once"), agent.command("none")
     said = agent.connect([(once, STORY[0]), (once, STORY[1]), (none, STORY[0]), (once, STORY[1])])
@@ -164,7 +169,7 @@ def test_a_run_that_was_replayed_records_no_more(agent: Agent) -> None:
 @pytest.fixture
 def counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A private place for counts: another run of these tests may use the same path elsewhere."""
-    monkeypatch.setattr(runs, "_PLACES", (str(tmp_path),))
+    monkeypatch.setattr(posix_calls, "PLACES", (str(tmp_path),))
     return tmp_path / f"mcp-tape-{os.getuid()}"
 
 
@@ -217,7 +222,7 @@ def test_a_note_says_that_a_run_has_more_connections_than_were_recorded(tmp_path
 
 
 @pytest.mark.usefixtures("counts")
-def test_what_other_connections_are_there_for_is_not_unplayed(tmp_path: Path) -> None:
+def test_requests_of_other_connections_are_not_unplayed(tmp_path: Path) -> None:
     path = in_one_run(tmp_path, answered("first"), answered("second"))
     for script, code in (([INITIALIZE, call(5, "read")], 0), ([INITIALIZE], 1), ([], 1)):
         with Cassette(path) as cassette:
@@ -240,7 +245,7 @@ def test_a_run_of_which_one_session_was_cut_short_is_no_recording_for_once(tmp_p
 
 
 @pytest.mark.usefixtures("counts")
-def test_what_is_not_in_its_own_session_is_played_from_the_others_of_the_run(tmp_path: Path) -> None:
+def test_requests_missing_in_its_own_session_play_from_the_others_of_the_run(tmp_path: Path) -> None:
     more: list[Said] = [("client", call(2, "more")), ("server", result(2, "more"))]
     path = in_one_run(tmp_path, answered("first"), answered("second") + more)
     visit = Visit(path, clients=turns(path))
@@ -248,12 +253,10 @@ def test_what_is_not_in_its_own_session_is_played_from_the_others_of_the_run(tmp
     assert visit.say(call(2, "more")) == "more"
 
 
-def test_where_nobody_can_count_the_newest_session_plays_and_a_note_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_count_the_newest_session_plays_with_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     blocked = tmp_path / "file"
     blocked.touch()
-    monkeypatch.setattr(runs, "_PLACES", (str(blocked),))
+    monkeypatch.setattr(posix_calls, "PLACES", (str(blocked),))
     path, notes = in_one_run(tmp_path, answered("first"), answered("second")), []
     visit = Visit(path, clients=lambda recorded: runs.Turns(str(path), "live", recorded, notes.append))
     visit.say(INITIALIZE)
@@ -280,14 +283,16 @@ def test_old_counts_are_taken_away(counts: Path) -> None:
 
 
 def test_a_process_is_known_by_more_than_its_number() -> None:
-    found = runs._look_at(os.getpid())
+    found = posix_calls.look_at(os.getpid())
     assert found is not None
     assert (found.parent, found.program.startswith("python")) == (os.getppid(), True)
-    assert runs._look_at(2**22 + 1) is None  # beyond any process id
+    assert posix_calls.look_at(2**22 + 1) is None  # beyond any process id
 
 
 @pytest.mark.skipif(not Path("/bin/ps").exists(), reason="needs ps")
-def test_a_system_without_proc_tells_by_ps() -> None:
-    found = runs._ask_ps(os.getpid())
+def test_a_system_without_proc_tells_by_ps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(posix_calls, "HAS_PROC", False)
+    found = posix_calls.look_at(os.getpid())
+    assert found is not None
     assert (found.parent, found.program.startswith("py")) == (os.getppid(), True)
     assert found.began

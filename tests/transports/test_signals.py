@@ -14,7 +14,7 @@ def handlers() -> list[object]:
     return [signal.getsignal(number) for number in SIGNALS]
 
 
-def test_behind_a_block_signals_do_what_they_did() -> None:
+def test_after_the_block_signals_have_their_old_effect() -> None:
     before = handlers()
     with exit_on_signal():
         assert not set(handlers()) & set(before)

@@ -72,7 +72,7 @@ def test_a_request_waits_for_the_answers_recorded_before_it(tmp_path: Path) -> N
         assert played.deck.finished and played.deck.is_complete and played.awaiting() == []
 
 
-def test_what_was_given_up_is_not_waited_for(tmp_path: Path) -> None:
+def test_requests_that_were_given_up_are_not_waited_for(tmp_path: Path) -> None:
     with playing(tmp_path, [*HELLO, ("client", request(1, "b")), ("server", result(1, "b"))]) as played:
         assert played.at(0) == [0]
         assert played.deck.overdue_requests(4.9, 5) == []
@@ -99,7 +99,7 @@ def test_an_answer_to_another_request_renews_the_patience(tmp_path: Path) -> Non
     ],
     ids=["cancelled", "never answered"],
 )
-def test_what_was_cancelled_or_never_answered_holds_up_nothing(between: list[Said], tmp_path: Path) -> None:
+def test_cancelled_and_unanswered_requests_hold_up_nothing(between: list[Said], tmp_path: Path) -> None:
     conversation = [("client", request(1, "slow")), *between, ("client", request(2, "b")), ("server", result(2, "b"))]
     with playing(tmp_path, conversation) as played:
         assert played.at(0)[-1] == 2
@@ -122,7 +122,7 @@ def test_a_request_that_the_client_had_to_make_again_is_made_once(tmp_path: Path
         assert played.at(0) == [1]
 
 
-def test_a_message_waits_a_moment_for_what_the_server_said_of_its_own_accord(tmp_path: Path) -> None:
+def test_a_message_waits_a_moment_for_unsolicited_server_messages(tmp_path: Path) -> None:
     changed = tell("notifications/tools/list_changed")
     conversation = [*HELLO, ("server", changed), ("client", request(1, "tools/list")), ("server", result(1, []))]
     with playing(tmp_path, conversation, patience=PATIENCE) as played:
@@ -136,7 +136,7 @@ def test_a_message_waits_a_moment_for_what_the_server_said_of_its_own_accord(tmp
         assert played.at(1 + PATIENCE) == [1]
 
 
-def test_what_came_before_an_answer_is_not_waited_for_after_it(tmp_path: Path) -> None:
+def test_messages_before_an_answer_are_not_waited_for_after_it(tmp_path: Path) -> None:
     progress = tell("notifications/progress", progressToken=0, progress=1)
     conversation = [("client", request(0, "a")), ("server", progress), ("server", result(0, "a"))]
     with playing(tmp_path, [*conversation, ("client", request(1, "b"))], patience=PATIENCE) as played:
@@ -196,14 +196,14 @@ TWO_CALLS: list[Said] = [
 ]  # fmt: skip
 
 
-def test_the_same_question_may_hold_what_the_server_made_up(tmp_path: Path) -> None:
+def test_the_same_question_may_contain_values_made_up_by_the_server(tmp_path: Path) -> None:
     with playing(tmp_path, TWO_CALLS, same=is_same_request) as played:
         played.at(0)
         asked = elicit("q", "Delete b? (b4c1d2e3aaaa)"), elicit("r", "Delete a? (11112222bbbb)")
         assert answered(played, *asked) == {"q": "no", "r": "yes"}
 
 
-def test_nobody_answers_for_a_person_who_was_asked_something_else(tmp_path: Path) -> None:
+def test_a_different_elicitation_gets_no_recorded_answer(tmp_path: Path) -> None:
     with playing(tmp_path, TWO_CALLS, same=is_same_request) as played:
         played.at(0)
         assert answered(played, elicit("q", "Delete everything?")) == {"q": None}
@@ -214,7 +214,7 @@ def sample(rpc_id: Any, text: str) -> str:
     return request(rpc_id, "sampling/createMessage", text=text, maxTokens=5)
 
 
-def test_a_model_is_given_what_was_said_to_the_likest_question_of_an_open_call(tmp_path: Path) -> None:
+def test_sampling_gets_the_answer_to_the_most_similar_question_of_an_open_call(tmp_path: Path) -> None:
     conversation: list[Said] = [
         *HELLO, ("client", request(1, "x")),
         ("server", sample(10, "sum up the first page")), ("client", result(10, "one")),
@@ -231,7 +231,7 @@ def test_a_model_is_given_what_was_said_to_the_likest_question_of_an_open_call(t
         assert answered(played, *asked) == {"q": "two", "r": "one", "s": None}
 
 
-def test_a_question_may_hold_what_was_put_into_the_call(tmp_path: Path) -> None:
+def test_a_question_may_contain_values_put_into_the_call(tmp_path: Path) -> None:
     conversation = [
         ("client", request(1, "x", of=17)), ("server", elicit(10, "Delete 17?")), ("client", result(10, "yes")),
         ("server", result(1)),
@@ -241,7 +241,7 @@ def test_a_question_may_hold_what_was_put_into_the_call(tmp_path: Path) -> None:
         assert answered(played, elicit("q", "Delete 23?"), elicit("r", "Delete 40?")) == {"q": None, "r": "yes"}
 
 
-def test_a_session_that_extends_another_uses_what_the_live_server_gave_in_that(tmp_path: Path) -> None:
+def test_a_session_that_extends_another_uses_the_live_values_of_that_one(tmp_path: Path) -> None:
     first = [("client", request(1, "make")), ("server", result(1, {"id": "id-12"}))]
     second = [("client", request(1, "get", id="id-12", uri="job://id-12/log")), ("server", result(1))]
     tape = make_cassette(tmp_path / "tape.db", first, second)
@@ -274,7 +274,7 @@ def test_answers_go_out_in_recorded_order_unless_that_takes_too_long(tmp_path: P
         assert played.at(PATIENCE) == [10]
 
 
-def test_what_is_left_out_of_a_batch_is_not_waited_for(tmp_path: Path) -> None:
+def test_skipped_parts_of_a_batch_are_not_waited_for(tmp_path: Path) -> None:
     batch = f"[{request(1, 'a')}, {request(2, 'b')},{request(3, 'c')}]"
     answers = f"[{result(1, 'a')},{result(2, 'b')},{result(3, 'c')}]"
     conversation: list[Said] = [("client", batch), ("server", answers), ("client", request(4, "d"))]

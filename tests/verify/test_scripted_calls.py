@@ -80,7 +80,7 @@ def test_a_call_is_a_tool_or_a_method(source: str, method: str, params: dict[str
 
 
 @pytest.mark.parametrize("source", ["search=", "search=1", "search={'q': 1}", "={}", "search=[" + "[" * 500])
-def test_what_is_no_call_is_refused(source: str) -> None:
+def test_an_invalid_call_is_refused(source: str) -> None:
     with pytest.raises(ScriptError):
         parse_call(source)
 
@@ -95,6 +95,7 @@ def test_a_line_that_is_no_call_is_named(tmp_path: Path, line: str) -> None:
 
 
 @pytest.mark.parametrize("era", ["legacy", "modern"])
+@pytest.mark.slow
 def test_a_server_is_recorded_by_calls_alone_and_verified(tmp_path: Path, era: str) -> None:
     done = record(tmp_path, "--call", 'first={"a":1}', "--call", "resources/read={}", era=era)
     assert b"2 of 2 calls answered, 1 error among the answers: t.db" in done.stderr
@@ -106,6 +107,7 @@ def test_a_server_is_recorded_by_calls_alone_and_verified(tmp_path: Path, era: s
     assert verified.returncode == 0, verified.stdout
 
 
+@pytest.mark.slow
 def test_calls_come_from_a_file_too(tmp_path: Path) -> None:
     lines = [{"tool": "first", "arguments": {"b": 2}}, {"method": "ping"}]
     (tmp_path / "calls.jsonl").write_text("\n".join(map(json.dumps, lines)))
@@ -113,6 +115,7 @@ def test_calls_come_from_a_file_too(tmp_path: Path) -> None:
     assert asked(tmp_path / "t.db")[-3:] == ["tools/call first", "tools/call first", "ping"]
 
 
+@pytest.mark.slow
 def test_the_recorder_gets_its_options(tmp_path: Path) -> None:
     record(tmp_path, "--env", "API_TOKEN=xyz-not-a-real-one-123", "--note", "--call", "--call=env")
     with Cassette(str(tmp_path / "t.db")) as cassette:
@@ -121,12 +124,14 @@ def test_the_recorder_gets_its_options(tmp_path: Path) -> None:
     assert b"xyz-not-a-real-one-123" not in texts and b"[redacted:env:API_TOKEN]" in texts
 
 
-def test_a_server_that_dies_fails_and_keeps_what_there_is(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_a_server_that_dies_fails_and_keeps_the_recording_so_far(tmp_path: Path) -> None:
     done = record(tmp_path, "--call", "die", "--call", "first", code=1)
     assert b"the server ended with exit code 3 before it answered tools/call die" in done.stderr
     assert b"0 of 2 calls answered" in done.stderr and asked(tmp_path / "t.db")[-1] == "tools/call die"
 
 
+@pytest.mark.slow
 def test_a_server_that_cannot_start_is_exit_code_4(tmp_path: Path) -> None:
     done = run([*MCP_TAPE, "record", "-o", "t.db", "--call", "x", "--", "no-such-server"], cwd=tmp_path)
     assert done.returncode == 4 and b"no-such-server" in done.stderr
@@ -140,10 +145,11 @@ def test_a_server_that_cannot_start_is_exit_code_4(tmp_path: Path) -> None:
         (["--call", "x=1"], b"must be a JSON object"),
     ],
 )
-def test_what_needs_a_client_is_refused(tmp_path: Path, words: list[str], hint: bytes) -> None:
+def test_calls_that_need_a_client_are_refused(tmp_path: Path, words: list[str], hint: bytes) -> None:
     assert hint in record(tmp_path, "--call", "first", *words, code=2).stderr
 
 
+@pytest.mark.slow
 def test_a_server_at_a_url_is_recorded_by_calls(tmp_path: Path) -> None:
     record(tmp_path, "--call", 'first={"a":1}')
     server = [*MCP_TAPE, "replay", "-q", "t.db", "--listen", "127.0.0.1:0"]

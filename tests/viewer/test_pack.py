@@ -62,7 +62,7 @@ def alike(columns: dict[str, list[int | None]], row: int) -> list[int]:
     return [-1 if value is None else value for value in found]
 
 
-def test_ids_are_what_was_sent(tmp_path: Path) -> None:
+def test_ids_equal_the_sent_ones(tmp_path: Path) -> None:
     ids = [7, 8, "x", 3, "5", 1.5, 2**60, -4, 9]
     talk = Frames()
     for one in ids:
@@ -75,7 +75,7 @@ def test_ids_are_what_was_sent(tmp_path: Path) -> None:
     assert index["ids"] == {"2": '"x"', "4": '"5"', "5": "1.5", "6": str(2**60), "7": "-4"}
 
 
-def test_what_comes_later_continues(tmp_path: Path) -> None:
+def test_later_rows_continue_the_indexes(tmp_path: Path) -> None:
     packer = Packer()
     with Cassette(make(tmp_path / "tape.db", Frames().client(call(1, "a")).client(call(2, "b")))) as cassette:
         first, second = session_rows(cassette, 1)
@@ -138,7 +138,7 @@ def test_a_task_has_its_polls_and_its_result(tmp_path: Path, result: dict[str, A
     assert roots(make(tmp_path / "tape.db", talk)) == {3: 1, 5: 1, 6: 1}
 
 
-def test_what_a_stranger_wrote_there_is_no_error(tmp_path: Path) -> None:
+def test_foreign_values_are_not_an_error(tmp_path: Path) -> None:
     talk = (
         Frames().client(again(1, "x", requestState={"a": [1]})).server(message(id=1, result={"task": 5, "taskId": 7}))
     )
@@ -150,6 +150,7 @@ needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="needs node
 
 
 @needs_node
+@pytest.mark.slow
 def test_sessions_that_overlapped_do_so_on_the_page_and_the_time_between_others_is_left_out() -> None:
     sessions = [
         {"id": 1, "started_at": "2026-01-01T00:00:00.000500Z"},
@@ -167,6 +168,7 @@ def test_sessions_that_overlapped_do_so_on_the_page_and_the_time_between_others_
 
 
 @needs_node
+@pytest.mark.slow
 def test_rows_of_several_sessions_are_merged_by_time() -> None:
     runs, offsets = "new Map([[1, [[0, 2]]], [2, [[3, 4]]]])", "new Map([[1, 0], [2, {}]])"
     at = "[0, 10, 20, 0, 5]"
@@ -184,7 +186,7 @@ STORE = """{
     root: [0, 1, 2, 3, 0, 5, 6, 7, 8], caller: [-1, -1, 1, 0, -1, 0, -1, 1, -1],
   },
   word(name, row) { return name === "kind" ? this.kinds[row] : "message"; },
-  odd: (row) => row === 8, duration: (row) => 100 - 10 * row,
+  odd: (row) => row === 8, duration: (row) => 100 - 10 * row, ends: new Map(),
 }"""
 
 
@@ -208,7 +210,7 @@ def test_there_are_as_many_lanes_as_calls_that_overlap() -> None:
     store = """((n) => ({
       columns: { at: { length: n }, client: Array(n).fill(1), mate: Array(n).fill(-1), session: Array(n).fill(1),
                  root: Array.from({ length: n }, (_, row) => row), caller: Array(n).fill(-1) },
-      word: (name) => name === "kind" ? "request" : "message", odd: () => false, duration: () => 100,
+      word: (name) => name === "kind" ? "request" : "message", odd: () => false, duration: () => 100, ends: new Map(),
     }))(300)"""
     rows = "Array.from({ length: 300 }, (_, row) => row)"
     deep = evaluated("spans.mjs", f"[...m.layout({store}, {rows}, (row) => row).deep]")
@@ -220,11 +222,11 @@ NUMBERS = st.lists(st.none() | st.integers(-(2**52), 2**52))
 
 
 @given(NUMBERS)
-def test_what_is_packed_comes_back(numbers: list[int | None]) -> None:
+def test_packed_rows_come_back(numbers: list[int | None]) -> None:
     columns = {"a": numbers, "b": list(range(len(numbers)))}
     assert unpack_columns(pack_columns({"x": "y\nz"}, columns)) == ({"x": "y\nz"}, columns)
 
 
-def test_what_is_alike_takes_no_room() -> None:
+def test_equal_values_take_no_room() -> None:
     assert len(pack_columns({}, {"a": [None] * 1000})) < 100
     assert len(pack_columns({}, {"a": [100] * 1000})) < 1100

@@ -72,12 +72,12 @@ def test_strangers_are_refused(viewer: Viewer) -> None:
 
 
 @pytest.mark.parametrize("place", ["nothing", "block/9", "block/", "block/../updates", "updates/", "../etc/passwd"])
-def test_what_is_not_there_is_not_found(viewer: Viewer, place: str) -> None:
+def test_an_unknown_path_is_404(viewer: Viewer, place: str) -> None:
     assert ask(viewer, place)[0] == 404
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b'{"x":[1]}', b'{"1":1}', b"\xff", b'{"1":[[]]}'])
-def test_what_cannot_be_saved_is_refused(viewer: Viewer, body: bytes) -> None:
+def test_an_invalid_selection_is_not_saved(viewer: Viewer, body: bytes) -> None:
     assert ask(viewer, "save", "POST", body)[0] == 400
 
 

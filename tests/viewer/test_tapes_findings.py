@@ -33,7 +33,7 @@ def test_each_has_its_rule_its_line_and_its_evidence(tmp_path: Path) -> None:
     assert {one.get("path") for one in found} == {None, "$.result.tools[0].description"}
 
 
-def test_of_what_a_filter_keeps_there_are_only_its_own(tmp_path: Path) -> None:
+def test_filtered_findings_are_those_of_the_kept_rows(tmp_path: Path) -> None:
     with Cassette(suspicious(tmp_path)) as cassette:
         pages = [export(cassette, [1], kept, "tape.db") for kept in (EVERYTHING, parse("method:tools/list"))]
         every, some = (index_of(b"".join(page))[0]["findings"] for page in pages)

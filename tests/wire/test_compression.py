@@ -57,7 +57,7 @@ def test_each_event_of_a_compressed_stream_is_there_when_it_was_sent(data: list[
 
 @pytest.mark.parametrize("coding", CODINGS)
 @pytest.mark.parametrize("more", [0, 1, 100, 257, 1 << 20])
-def test_what_a_few_bytes_decompress_to_comes_in_pieces_and_whole(coding: str, more: int) -> None:
+def test_a_decompression_bomb_comes_in_pieces_and_complete(coding: str, more: int) -> None:
     size = (1 << 20) + more
     got = list(Decoder(coding).feed(CODINGS[coding](bytes(size))))
     assert max(map(len, got)) <= 1 << 20
@@ -68,7 +68,7 @@ def test_what_a_few_bytes_decompress_to_comes_in_pieces_and_whole(coding: str, m
     ("coding", "data"),
     [("gzip", b"{}"), ("br", b"{}"), ("gzip, gzip", b"{}"), ("", b"{}"), ("deflate", b"\xff{}")],
 )
-def test_what_cannot_be_read_is_said(coding: str, data: bytes) -> None:
+def test_an_unreadable_body_is_reported(coding: str, data: bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
         list(Decoder(coding).feed(data))
 
@@ -85,5 +85,5 @@ def test_what_cannot_be_read_is_said(coding: str, data: bytes) -> None:
         ("gzip ; q=0.5", "gzip ; q=0.5"),
     ],
 )
-def test_only_what_we_can_read_is_asked_for(asked: str, passed_on: str) -> None:
+def test_only_readable_codings_are_requested(asked: str, passed_on: str) -> None:
     assert readable_codings(asked) == passed_on

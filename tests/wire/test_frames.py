@@ -93,7 +93,7 @@ def test_an_id_is_kept_as_json_text_by_its_value(id_: str, kept: str) -> None:
 
 
 @pytest.mark.parametrize("id_", ["null", "true", "false", "{}", "[]", "[1]"])
-def test_what_cannot_be_an_id_is_none(id_: str) -> None:
+def test_an_invalid_id_is_none(id_: str) -> None:
     """A request with such an id is not a message: it is not a notification, and cannot be answered."""
     assert parse(f'{{"jsonrpc":"2.0","id":{id_},"method":"m"}}'.encode()) == ("noise", [])
     assert one(f'{{"jsonrpc":"2.0","id":{id_},"result":1}}').rpc_id is None
@@ -105,7 +105,7 @@ def test_of_duplicate_keys_the_last_one_counts() -> None:
     assert one(f'{{"id":1,"method":"a","id":{BIG}}}').rpc_id == BIG
 
 
-def test_a_request_says_what_it_is_about() -> None:
+def test_a_request_has_its_subject() -> None:
     assert one('{"id":1,"method":"tools/call","params":{"name":"add"}}').name == "add"
     assert one('{"id":1,"method":"tools/call","params":{"name":5}}').name is None
     assert one('{"id":1,"method":"tools/call","params":["add"]}').name is None
@@ -158,7 +158,7 @@ def test_an_array_that_is_not_all_messages_is_noise(text: str) -> None:
         b"\x0b{}",
     ],
 )
-def test_what_is_not_a_message_is_noise(text: bytes) -> None:
+def test_other_text_than_a_message_is_noise(text: bytes) -> None:
     assert parse(text) == ("noise", [])
 
 
@@ -243,7 +243,7 @@ def test_the_shape_decides(body: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("text", [b"", b"[1]", b"{", b"[" * 100_000, "text", b"\xff"])
-def test_what_is_no_object_has_no_facts(text: str | bytes) -> None:
+def test_other_text_than_an_object_has_no_facts(text: str | bytes) -> None:
     assert facts(text) == {}
 
 

@@ -72,7 +72,7 @@ def test_a_line_over_the_limit_comes_out_in_pieces_and_loses_nothing(data: list[
 
 
 @given(pieces(), st.integers(1, 30))
-def test_the_memory_for_a_line_is_bounded_and_a_split_is_told(data: list[bytes], limit: int) -> None:
+def test_the_memory_for_a_line_is_bounded_and_a_split_is_marked(data: list[bytes], limit: int) -> None:
     lines = Lines(limit)
     got = [line for byte in byte_by_byte(data) for line in lines.feed(byte)] + lines.close()
     assert all(len(text) <= limit for text, _ in got)
@@ -124,7 +124,7 @@ def test_frames_are_numbered_without_a_gap_and_in_the_order_of_time(conversation
 
 
 @given(pieces())
-def test_what_a_frame_is_does_not_depend_on_how_it_came(data: list[bytes]) -> None:
+def test_frames_do_not_depend_on_how_their_bytes_arrive(data: list[bytes]) -> None:
     def kinds(split: list[bytes]) -> list[tuple[str, bytes, int]]:
         kept = recorded([("client", "stdio", piece) for piece in split])[1]
         return [(frame.kind, frame.text, len(entries)) for frame, entries in kept]

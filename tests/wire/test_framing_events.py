@@ -67,7 +67,7 @@ def test_an_event_is_there_with_its_last_byte_and_not_before(data: bytes) -> Non
 
 
 @given(pieces(streams))
-def test_what_is_left_at_the_end_is_one_event_that_says_it_is_cut_off(data: list[bytes]) -> None:
+def test_the_rest_at_the_end_is_one_event_marked_as_cut_off(data: list[bytes]) -> None:
     whole, got = dispatched(b"".join(data)), events_of(data)
     assert got[: len(whole)] == whole
     assert [event.eol for event in got[len(whole) :]] in ([], [b""])
@@ -159,7 +159,7 @@ def test_the_last_value_of_a_field_counts(head: bytes, name: bytes, value: str |
     st.lists(st.binary(max_size=10).map(lambda line: re.sub(rb"[\r\n]", b"", line)), min_size=1, max_size=4),
     st.sampled_from([b"\n", b"\r\n", b"\r"]),
 )
-def test_what_is_encoded_is_read_back(fields: list[bytes], lines: list[bytes], eol: bytes) -> None:
+def test_an_encoded_event_is_read_back(fields: list[bytes], lines: list[bytes], eol: bytes) -> None:
     head = b"".join(line + eol for line in fields)
     data = encode(head, b"\n".join(lines), eol)
     assert events_of(byte_by_byte([data])) == [Event(head, b"\n".join(lines), eol)]

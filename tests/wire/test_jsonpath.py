@@ -61,7 +61,7 @@ def test_a_jsonpath_fits_no_other_place(source: str, path: Path) -> None:
 @pytest.mark.parametrize(
     "source", ["", "a", ".a", "$.", "$a", "$..", "$[", "$[-1]", "$['a]", "$.a.", "$...a", "$[1", "$.a b"]
 )
-def test_what_is_not_a_jsonpath_is_refused_with_its_text(source: str) -> None:
+def test_an_invalid_jsonpath_is_refused_with_its_text(source: str) -> None:
     with pytest.raises(ValueError, match="JSONPath") as refused:
         JsonPath(source)
     assert repr(source) in str(refused.value)
@@ -110,7 +110,7 @@ def naively(steps: Steps, path: Path) -> bool:
     st.lists(st.tuples(st.booleans(), st.sampled_from(["a", "b", "*", 0])), max_size=6).map(tuple),
     st.lists(st.sampled_from(["a", "b", 0]), max_size=8).map(tuple),
 )
-def test_a_jsonpath_fits_what_trying_every_way_finds(steps: Steps, path: Path) -> None:
+def test_a_jsonpath_matches_the_same_as_an_exhaustive_search(steps: Steps, path: Path) -> None:
     place = JsonPath("$" + "".join(f"{'..' if deep else ''}[{step!r}]".replace("'*'", "*") for deep, step in steps))
     assert place(path) == naively(steps, path)
     assert place.covers(path) == any(naively(steps, path[:length]) for length in range(len(path) + 1))
@@ -131,7 +131,7 @@ def test_any_path_can_be_written_with_brackets(path: list[str | int]) -> None:
 
 
 @given(st.lists(st.lists(st.text("ab,'\"\\ ", max_size=4), max_size=3).map(tuple), max_size=3))
-def test_paths_with_commas_between_them_are_told_apart(paths: list[Path]) -> None:
+def test_paths_with_commas_between_them_are_separated(paths: list[Path]) -> None:
     assert [read_path(one) for one in split_paths(",".join(map(path_text, paths)))] == paths
 
 

@@ -34,14 +34,14 @@ def test_each_span_holds_the_text_of_the_value_at_its_path(document: Any, layout
 
 
 @given(documents, st.integers(min_value=0, max_value=3))
-def test_a_depth_leaves_out_only_what_lies_deeper(document: Any, depth: int) -> None:
+def test_a_depth_leaves_out_only_deeper_values(document: Any, depth: int) -> None:
     text = json.dumps(document)
     shallow = list(jsontext.values(text, depth))
     assert shallow == [found for found in jsontext.values(text, sys.maxsize) if len(found[0]) <= depth]
 
 
 @given(documents, layouts, st.data())
-def test_a_splice_replaces_one_value_and_nothing_else(document: Any, layout: Any, data: st.DataObject) -> None:
+def test_a_splice_replaces_one_value_only(document: Any, layout: Any, data: st.DataObject) -> None:
     text = json.dumps(document, **layout)
     path = data.draw(st.sampled_from(list(leaves(document))))
     span = jsontext.find(text, path)
@@ -52,7 +52,7 @@ def test_a_splice_replaces_one_value_and_nothing_else(document: Any, layout: Any
 
 
 @given(documents, layouts)
-def test_what_json_writes_is_well_formed(document: Any, layout: Any) -> None:
+def test_the_output_of_json_is_well_formed(document: Any, layout: Any) -> None:
     assert jsontext.is_well_formed(json.dumps(document, **layout))
 
 
@@ -126,7 +126,7 @@ def test_quoting_is_undone_by_unquoting(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["NaN", "[Infinity]", '{"a":-Infinity}', "{'a':1}", "\ufeff{}", '"\x01"', "01"])
-def test_what_is_not_json_is_not_read_as_json(text: str) -> None:
+def test_invalid_json_is_not_read_as_json(text: str) -> None:
     with pytest.raises(ValueError, match=r"not JSON|line 1|Expecting|BOM"):
         jsontext.loads(text)
 

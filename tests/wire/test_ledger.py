@@ -109,14 +109,14 @@ def test_each_message_has_its_request_its_exchange_and_its_cue(
     assert found == expected
 
 
-def test_requests_have_keys_and_nothing_else_does() -> None:
+def test_only_requests_have_keys() -> None:
     entries = entered(
         Ledger(), [(CLIENT, ask(1)), (CLIENT, tell("notifications/x")), (SERVER, ask(1, "ping")), (SERVER, answer(1))]
     )
     assert [entry.key is not None for entry in entries] == [True, False, True, False]
 
 
-def test_introductions_say_who_is_there() -> None:
+def test_introductions_identify_both_sides() -> None:
     ledger = Ledger()
     stated = '{"protocolVersion":"2025-06-18","%sInfo":{"name":"%s","version":"1"}}'
     lines = [(CLIENT, ask(0, "initialize", stated % ("client", "c"))), (SERVER, answer(0, stated % ("server", "s")))]

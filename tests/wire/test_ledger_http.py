@@ -30,7 +30,7 @@ def two_clients(http: Http) -> None:
 
 @pytest.mark.parametrize("first", ["post-1", "post-2"])
 @pytest.mark.parametrize("as_events", [False, True])
-def test_requests_with_the_same_id_are_told_apart_by_their_channels(first: str, as_events: bool) -> None:
+def test_requests_with_the_same_id_are_distinguished_by_their_channels(first: str, as_events: bool) -> None:
     def answers(http: Http) -> None:
         for channel in sorted(["post-1", "post-2"], key=lambda name: name != first):
             text = result(1, channel)
@@ -47,7 +47,7 @@ def test_requests_with_the_same_id_are_told_apart_by_their_channels(first: str, 
     assert (kept.tape.ledger.exchanges, kept.tape.ledger.open_exchanges) == (2, 0)
 
 
-def test_what_a_channel_waits_for_is_found_without_a_look_at_all_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_requests_of_a_channel_are_found_without_a_look_at_all_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """A proxy's archive may have thousands of requests that began at once."""
     looks, number = 0, 300
 
@@ -70,7 +70,7 @@ def test_what_a_channel_waits_for_is_found_without_a_look_at_all_others(monkeypa
     assert looks < 50 * number
 
 
-def test_a_second_answer_on_a_stream_answers_nobody_elses_request() -> None:
+def test_a_second_answer_on_a_stream_answers_no_other_request() -> None:
     def twice(http: Http) -> None:
         http.respond("post-2")
         http.event("post-2", result(1, "b"))
@@ -135,7 +135,7 @@ def test_a_post_of_http_sse_may_be_refused_all_the_same() -> None:
     assert (entry.answers, entry.message.status) == (kept.seq(call(3)), "refused")
 
 
-def test_what_a_stream_resumes_belongs_to_the_request_it_began_with() -> None:
+def test_messages_on_a_resumed_stream_belong_to_its_first_request() -> None:
     def talk(http: Http) -> None:
         http.post("post-1", call(1, "a"))
         http.respond("post-1")
@@ -242,7 +242,7 @@ def test_a_body_that_answers_none_of_the_requests_refuses_them_all(body: str, as
     assert kept.tape.ledger.open_exchanges == 0
 
 
-def test_an_error_with_the_requests_id_is_an_answer_whatever_the_status() -> None:
+def test_an_error_with_the_requests_id_is_an_answer_with_any_status() -> None:
     body = '{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"no"}}'
     kept = Kept(lambda http: http.post("post-1", call(1)), lambda http: http.answer("post-1", body, 404))
     assert (kept.answered(body), kept.entry(body).message.status) == (kept.seq(call(1)), "error")
@@ -345,7 +345,7 @@ CUT = [(EVENTS, b"id: 1\nda"), (EVENTS, b"data: {}"), (EVENTS, b": pi"), ("appli
 
 @pytest.mark.parametrize("side", ["server", "client"])
 @pytest.mark.parametrize(("content", "data"), CUT)
-def test_what_was_cut_off_is_kept_in_its_place_and_says_nothing(content: str, data: bytes, side: Side) -> None:
+def test_a_truncated_message_is_kept_in_its_place_without_effect(content: str, data: bytes, side: Side) -> None:
     kept = Kept(begun(content, data), lambda http: http.abort(side, "post-1"), lambda http: http.post("post-2", "{}"))
     (seq,) = [frame.seq for frame, _ in kept.rows if frame.sender == "server" and frame.kind == "noise"]
     fragment, entries = kept.rows[seq - 1]
@@ -402,7 +402,7 @@ TALKS = [
 
 @pytest.mark.parametrize("talk", TALKS, ids=range(len(TALKS)))
 @pytest.mark.parametrize("end", ["answer", "abort"])
-def test_what_follows_from_the_frames_alone_is_the_same(talk: Talk, end: str) -> None:
+def test_entries_derived_from_frames_alone_are_the_same(talk: Talk, end: str) -> None:
     def ends(http: Http) -> None:
         if end == "answer":
             http.answer("post-1", REFUSAL, 400)
@@ -444,7 +444,7 @@ def test_no_secret_behind_a_cut_is_kept(monkeypatch: pytest.MonkeyPatch) -> None
     assert not [frame for frame, _ in kept.rows if SECRET.encode() in frame.text + (frame.head or b"")]
 
 
-def test_headers_are_redacted_but_for_what_the_protocol_needs() -> None:
+def test_headers_are_redacted_except_values_that_the_protocol_needs() -> None:
     def talk(http: Http) -> None:
         http.open("post-1", f"/mcp?api_key={SECRET}", authorization="Bearer 0123456789", mcp_session_id="s" * 40)
 
@@ -454,7 +454,7 @@ def test_headers_are_redacted_but_for_what_the_protocol_needs() -> None:
     assert SECRET not in facts["path"]
 
 
-def test_a_compressed_body_is_kept_plain_and_one_that_cannot_be_read_as_it_is() -> None:
+def test_a_compressed_body_is_stored_plain_and_an_unreadable_one_unchanged() -> None:
     def talk(coding: str, data: bytes) -> Talk:
         def answer(http: Http) -> None:
             http.post("post-1", call(1))
@@ -486,7 +486,7 @@ def modern_talk(http: Http) -> None:
     http.respond("get-2")
 
 
-def test_controls_tell_what_was_recorded(tmp_path: Path) -> None:
+def test_controls_have_the_recorded_facts(tmp_path: Path) -> None:
     with Cassette(cassette(tmp_path / "tape.db", modern_talk, left)) as tape:
         controls = Controls(tape)
         rows = {(frame.channel, frame.sender, frame.text): frame.seq for frame in tape.frames(1)}

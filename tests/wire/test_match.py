@@ -122,7 +122,7 @@ def test_meta_within_arguments_counts() -> None:
     assert arguments('{"_meta":1}') != arguments('{"_meta":2}')
 
 
-def test_initialize_is_one_whoever_the_client_is() -> None:
+def test_initialize_has_the_same_key_for_every_client() -> None:
     one = '{"protocolVersion":"2024-11-05","capabilities":{},"clientInfo":{"name":"a","version":"1"}}'
     two = '{"protocolVersion":"2025-11-25","capabilities":{"roots":{}},"clientInfo":{"name":"b"}}'
     assert key(one, "initialize") == key(two, "initialize") == key(None, "initialize")
@@ -151,7 +151,7 @@ PIN = "[redacted:path:$.params.arguments.pin]"
 
 
 @pytest.mark.parametrize("live", [1234, 0, 1.5, True, False, None, "", "1234", [1, 2], [], {"a": 1}, {}])
-def test_a_place_that_was_hidden_fits_whatever_stands_there(live: Any) -> None:
+def test_a_value_redacted_by_path_matches_any_value(live: Any) -> None:
     assert match.fits_redacted({"pin": PIN, "door": 7}, {"pin": live, "door": 7})
     assert match.fits_redacted([PIN, 7], [live, 7])
     assert not match.fits_redacted({"pin": PIN, "door": 7}, {"pin": live, "door": 8})
@@ -182,7 +182,7 @@ def recorded(path: Path, asked: str, answer: str, redactor: Redactor | None) -> 
 
 @pytest.mark.parametrize("pin", ["1234", "true", "[1,2]", '{"a":{"b":1}}', "1e400", '"text"', "null"])
 @pytest.mark.parametrize("when", ["recorded", "later"])
-def test_a_request_matches_whatever_was_hidden_at_a_place(tmp_path: Path, pin: str, when: str) -> None:
+def test_a_request_matches_any_value_redacted_by_path(tmp_path: Path, pin: str, when: str) -> None:
     asked = f'{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"open","arguments":{{"pin":{pin}}}}}}}'
     path, answer = tmp_path / "tape.db", '{"jsonrpc":"2.0","id":1,"result":{}}'
     place = "$.params.arguments.pin"

@@ -124,7 +124,7 @@ def test_discovery_may_name_the_server_in_its_result() -> None:
         ("tools/list", {"result": {"_meta": ["x"]}}),
     ],
 )
-def test_what_does_not_tell_about_the_session_is_left_alone(method: str | None, body: dict[str, Any]) -> None:
+def test_other_messages_state_no_facts_of_the_session(method: str | None, body: dict[str, Any]) -> None:
     assert protocol.session_facts(method, body) == {}
 
 

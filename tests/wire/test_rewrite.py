@@ -8,7 +8,7 @@ from mcp_tape.wire import frames, rewrite
 
 
 @pytest.mark.parametrize("rpc_id", ["1", '"a"', "1e2", None])
-def test_an_error_response_is_one_message_with_the_id_as_it_is(rpc_id: str | None) -> None:
+def test_an_error_response_is_one_message_with_the_id_unchanged(rpc_id: str | None) -> None:
     text = rewrite.error_response(rpc_id, -32000, "half a \ud83d character", {"why": "\u2028"})
     assert text.startswith(b'{"jsonrpc":"2.0","id":%s,"error":{' % (rpc_id or "null").encode())
     assert b"\n" not in text

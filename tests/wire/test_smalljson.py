@@ -54,7 +54,7 @@ def test_an_object_is_the_same_value(value: dict[str, Any]) -> None:
 @example('{"a":"\x01"}')
 @example('{"a":12345678901234567890}')
 @example('{"a":123456789012345678.5}')
-def test_what_is_nearly_json_is_the_same_value_or_left_alone(text: str) -> None:
+def test_near_json_gives_the_same_value_or_is_left_alone(text: str) -> None:
     for whole in (text, f"{{{text}}}", f'{{"a":{text}}}', f'{{"a":[{text}]}}'):
         agrees(whole)
         agrees(whole.encode("utf-8", "surrogatepass"))
@@ -81,7 +81,7 @@ def test_messages_as_clients_send_them_are_read_here(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ['{"a":"\\u00e9"}', "[1]", "1", "", '{"a":' * 60 + "1" + "}" * 60, "{" + " " * 70_000 + "}"]
 )
-def test_what_is_unusual_deep_or_long_is_left_alone(text: str) -> None:
+def test_unusual_deep_and_long_text_is_left_alone(text: str) -> None:
     assert not agrees(text)
 
 
@@ -121,7 +121,7 @@ assert "orjson" not in sys.modules and "json" not in sys.modules and "re" not in
 
 
 @pytest.mark.parametrize("text", ["{...}", '{"a"}', '{"a":}', '{"a":[1,]}', '{"a":"\n"}', '{"a":1', "{,}", '{"a":tru}'])
-def test_what_is_malformed_is_left_alone_before_the_other_parsers_are_loaded(text: str) -> None:
+def test_malformed_text_is_left_alone_before_the_other_parsers_are_loaded(text: str) -> None:
     tried = f"""
 try:
     jsontext.smalljson.loads({text!r})
@@ -137,11 +137,12 @@ def test_plain_texts_need_no_other_parser() -> None:
     assert run(python(LIGHTLY)).stderr == b""
 
 
-def test_what_is_unusual_loads_the_other_parser() -> None:
+def test_unusual_text_loads_the_other_parser() -> None:
     done = run(python(LIGHTLY + """assert jsontext.loads('{"a":1e2}') == {"a": 100.0} and "orjson" in sys.modules"""))
     assert done.stderr == b""
 
 
+@pytest.mark.slow
 def test_many_texts_load_the_other_parser() -> None:
     many = "for n in range(20000): assert jsontext.loads('{\"a\":%d}' % n) == {'a': n}\nassert 'orjson' in sys.modules"
     assert run(python(f"{LIGHTLY}\n{many}")).stderr == b""

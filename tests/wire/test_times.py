@@ -20,7 +20,7 @@ from mcp_tape.wire.times import read_time
         ("2026-11-17", "2026-11-17T00:00:00"),
     ],
 )
-def test_a_time_is_read_whatever_its_fraction_and_zone(text: str, utc: str) -> None:
+def test_a_time_is_read_with_any_fraction_and_zone(text: str, utc: str) -> None:
     found = read_time(text)
     assert found is not None and found.utcoffset() is not None
     assert (found - found.utcoffset()).replace(tzinfo=None).isoformat() == utc
@@ -33,5 +33,5 @@ def test_a_time_is_read_whatever_its_fraction_and_zone(text: str, utc: str) -> N
         "0000-01-01T00:00:00Z", "2026-11-17T23:59:59+99:99", "٢٠٢٦-11-17", "2026-11-17T23:59:59Z and more",
     ],
 )  # fmt: skip
-def test_what_is_no_time_is_none(text: str | None) -> None:
+def test_an_invalid_time_is_none(text: str | None) -> None:
     assert read_time(text) is None

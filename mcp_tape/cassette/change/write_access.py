@@ -16,6 +16,7 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from time import monotonic, sleep
 
 from ...errors import CassetteError, quote_path
+from ...system import calls
 from .. import file, foreign_schema, schema
 from ..replace import beside, copy, drop_journal
 from ..text import working
@@ -36,7 +37,7 @@ class InUseError(CassetteError):
         )
 
 
-class NoChange(Exception):  # noqa: N818 - it is none
+class NoChange(Exception):  # noqa: N818 - not an error
     """Raised within `changed`: leave the cassette unchanged."""
 
 
@@ -146,13 +147,19 @@ def _connect_copy(path: str, check: Check) -> Iterator[sqlite3.Connection]:
         if os.path.exists(f"{path}-journal"):
             with suppress(sqlite3.Error):  # another process is writing
                 drop_journal(path)
-        with connect_claimed(path, check, hold), beside(path) as part:
+        with ExitStack() as claimed, beside(path) as part:
+            claimed.enter_context(connect_claimed(path, check, hold))
             copy(path, part.file)  # not by the holding connection, for which SQLite would wait
             held = file.identity(path)
             with connect_private(part.file) as db:
                 yield db
             if file.identity(path) != held:  # another process replaced the file
                 raise InUseError(path)
+            if not calls.REPLACES_OPEN_FILES:
+                before = file.file_state(path)
+                claimed.close()
+                if file.file_state(path) != before:  # another process was faster
+                    raise InUseError(path)
             part.put()
     except NoChange:
         pass
@@ -216,7 +223,7 @@ def _expect_room(db: sqlite3.Connection, path: str) -> None:
     if free < needed:
         raise CassetteError(
             f"{path} was not changed: to change it while it is in use, {needed:,} bytes must be free beside it, "
-            f"and {free:,} are; make room, or end what uses it, then try again"
+            f"and {free:,} are; make room, or end the processes that use it, then try again"
         )
 
 
@@ -229,7 +236,7 @@ def _write_anew(db: sqlite3.Connection, path: str) -> None:
     except sqlite3.Error as error:
         with suppress(sqlite3.Error):
             _checkpoint(db)  # the journal may have filled the disk
-        hint = f"when that is fixed, run: sqlite3 {quote_path(path)} VACUUM"
+        hint = f"fix that, then run: sqlite3 {quote_path(path)} VACUUM"
         raise CassetteError(f"{said}, which could not be rewritten ({error}); {hint}") from None
     if is_read:
         raise CassetteError(

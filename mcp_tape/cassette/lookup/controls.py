@@ -31,19 +31,19 @@ class Ending(NamedTuple):
 
 
 class SideResponse(NamedTuple):
-    """What a server served at a path beside that of its messages, such as an icon."""
+    """A response at a path other than that of the messages, such as an icon."""
 
     content_type: str
     body: bytes
 
 
 class RecordedLogin(NamedTuple):
-    """What servers said of a login: metadata of the resource and of the authorization server, and scopes."""
+    """The recorded facts of a login: metadata of the resource and of the authorization server, and scopes."""
 
     resource: dict[str, Any]
     metadata: dict[str, Any]
     scope: str | None  # of the first challenge
-    wider: dict[tuple[str, str | None], str]  # that calls needed, by method and name
+    wider: dict[tuple[str, str | None], str]  # scopes that calls needed, by method and name
     recorded_at: str
 
 
@@ -125,7 +125,7 @@ class Controls:
         return any(field(head, b"id") == event for head in rows)
 
     def side_responses(self) -> dict[str, SideResponse]:
-        """What the server served beside its messages, by path and query: of each, the newest in any session."""
+        """The responses at other paths, by path and query; the newest of any session."""
         found: dict[str, SideResponse] = {}
         for session in self._cassette.each_session():
             for facts in self._facts(f"channel LIKE '{channels.SIDE}%' AND sender = 'server' ORDER BY id", session.id):
@@ -135,7 +135,7 @@ class Controls:
         return found
 
     def login(self) -> RecordedLogin:
-        """What servers said of a login, in any session."""
+        """The recorded facts of a login, from all sessions."""
         resource: dict[str, Any] = {}
         metadata: dict[str, Any] = {}
         scope: str | None = None

@@ -173,6 +173,13 @@ def _asks(cassette: Cassette, session: int, method: str) -> bool:
     return bool(cassette.rows(sql, (method, *schema.row_ids(session))))
 
 
+def is_login_attempt(cassette: Cassette, session: int) -> bool:
+    """Return whether all requests of a session were refused, and some with 401: they were repeated in another one."""
+    sql = f"""SELECT 1 FROM facts WHERE {OF_SESSION} AND kind = 'control' AND sender = 'server'
+        AND text LIKE '%"status":401%' LIMIT 1"""
+    return not has_an_exchange(cassette, session) and bool(cassette.rows(sql, schema.row_ids(session)))
+
+
 def has_an_exchange(cassette: Cassette, session: int) -> bool:
     """Return whether a session has more than a refusal or a probe: clients start the command just to detect its era."""
     marks = ", ".join("?" * len(protocol.PROBES))

@@ -186,7 +186,7 @@ def _condition(field: str, found: re.Match[str]) -> Sql:
     if value.startswith('"'):
         value = re.sub(r"\\(.)", r"\1", value[1:-1], flags=re.S)
     if not value:
-        raise FilterError("nothing is between the quotes", at)
+        raise FilterError("the quotes are empty", at)
     if storable_text(value) != value:
         raise FilterError("this is not UTF-8", at)
     return make(value, at)

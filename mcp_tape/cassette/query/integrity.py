@@ -74,8 +74,8 @@ def _file(cassette: Cassette) -> Iterator[Finding]:
     """Report SQLite's complaints, and truncation."""
     size, pages = (cassette.rows(f"PRAGMA {name}")[0][0] for name in ("page_size", "page_count"))
     there = os.path.getsize(cassette.source)
-    if there < size * pages and not file.may_be_recorded(cassette.connection):  # else the newest pages are beside it
-        yield Finding("file", f"{there} bytes of {size * pages} are there: it was cut off")
+    if there < size * pages and not file.may_be_recorded(cassette.connection):  # else some pages are in its journal
+        yield Finding("file", f"it was cut off: {there} of {size * pages} bytes are left")
     for (said,) in cassette.rows("PRAGMA integrity_check(20)"):
         if said != "ok":
             yield Finding("file", " ".join(str(said).split()))
@@ -88,11 +88,11 @@ def _schema(cassette: Cassette) -> Iterator[Finding]:
     found = _objects(lambda sql: cassette.rows(sql))
     for kind, name in sorted(wanted.keys() | found.keys(), key=str):
         if (kind, name) not in found:
-            yield Finding("schema", f"the {kind} {name} is not there")
+            yield Finding("schema", f"the {kind} {name} is missing")
         elif (kind, name) not in wanted:
             yield Finding("schema", f"the {kind} {name} does not belong to a cassette")
         elif found[kind, name] != wanted[kind, name]:
-            yield Finding("schema", f"the {kind} {name} is not as it should be")
+            yield Finding("schema", f"the {kind} {name} differs from a cassette's")
 
 
 def _objects(rows: Callable[[str], Any]) -> dict[tuple[str, str], Any]:
@@ -129,7 +129,7 @@ def _messages(cassette: Cassette, session: Session) -> Iterator[tuple[int, list[
             yield done, []
             continue
         wrong += 1
-        said = "its rows in messages do not fit it"
+        said = "its rows in messages do not match it"
         yield done, [Finding("messages", said, session.id, frame.seq)] if wrong <= _MOST else []
     if wrong > _MOST:
         yield 0, [Finding("messages", f"and {wrong - _MOST} more frames with such rows", session.id)]

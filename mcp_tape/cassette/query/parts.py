@@ -24,8 +24,8 @@ _KNOWN = f"""SELECT {FRAME_COLUMNS} FROM frames WHERE {OF_SESSION} AND kind = 'c
 def in_force(db: sqlite3.Connection, session: int, requests: Iterable[int], channels: Iterable[str]) -> list[Frame]:
     """Return the frames that a reader needs to understand the next part.
 
-    They are the newest introductions with their answers, `requests` (by number), and the control frames of their
-    channels and of `channels`.
+    These are the newest handshakes with their answers, `requests` (by number), and the control frames of their channels
+    and of `channels`.
     """
     span = schema.row_ids(session)
     sql = "SELECT frame FROM messages WHERE id = ?"

@@ -96,7 +96,7 @@ def row_of(cassette: Cassette, hit: Hit, terms: list[SearchTerm]) -> TimelineRow
     """The row of a hit; in a batch, of the message that has the words, if only one has them."""
     rows = frame_rows(cassette, hit.session, hit.seq)
     if not rows:
-        raise CassetteError(f"cannot read {cassette.path}: its index does not know frame {hit.seq}, which it has")
+        raise CassetteError(f"cannot read {cassette.path}: frame {hit.seq} is missing from its index")
     if len(rows) > 1:
         return next((row for row in rows if fits(whole_text(cassette, row), terms)), rows[0])
     return rows[0]

@@ -60,7 +60,7 @@ def fetch_copy(url: str) -> AbstractContextManager[tuple[str, str]]:
     scheme = url.partition("://")[0]
     if scheme not in stores:
         known = ", ".join(f"{name}://" for name in stores)
-        raise CassetteError(f"nothing here reads {scheme}:// URLs. There are {known}; a package can add others")
+        raise CassetteError(f"mcp-tape cannot read {scheme}:// URLs, only {known}; a package can add others")
     return stores[scheme].load()(url)  # type: ignore[no-any-return]
 
 

@@ -103,9 +103,7 @@ def _object(line: bytes) -> dict[str, Any]:
                 "git has left a conflict here; keep one side, and remove the lines with marks"
             ) from None
         if not line.endswith(b"\n") and line.startswith(b"{"):
-            raise _BadLineError(
-                "it was cut off here; take the file from where it is whole, or remove this line"
-            ) from None
+            raise _BadLineError("it was cut off here; copy the whole file again, or remove this line") from None
         column = getattr(error, "colno", None)
         where = f" (column {column}: {getattr(error, 'msg', error)})" if column else ""
         raise _BadLineError(
@@ -147,7 +145,7 @@ def _read_frame(row: dict[str, Any], line: bytes, last: Frame | None) -> tuple[F
     if sender not in ("client", "server"):
         raise _BadLineError('it needs a sender: "sender": "client" or "server"')
     channel, kind = row.get("channel", STDIO), row.get("kind")
-    lines = channel in PIPES and kind != "control"  # else a body, which has no line end
+    lines = channel in PIPES and kind != "control"  # otherwise a body, which has no line end
     eol = row.get("eol", "\n" if lines or "head" in row else "")
     if not _is_text(channel) or not _is_text(eol) or not eol.isascii():
         raise _BadLineError("channel and eol are texts")
@@ -194,7 +192,7 @@ def _read_data(row: dict[str, Any], as_text: str, as_base64: str) -> bytes | Non
 
 def _hint(value: Any) -> str:
     if isinstance(value, (dict, list)):
-        return '; to give JSON as it is, write "message": {…}'
+        return '; for JSON, write "message": {…}'
     return "; write half a character as an escape within the text: \\\\ud800" if isinstance(value, str) else ""
 
 

@@ -1,7 +1,7 @@
 """The working database of a text: `tape.jsonl.db`, recorded into beside the text, and appended to it at the end.
 
 So a text keeps every promise of recording: it is not written while a session is open, and a killed recorder leaves the
-database. Readers of the text read that too (see `opening`), and the next recorder adds to it. Several recorders share
+database. Readers of the text read it too (see `non_sqlite`), and the next recorder adds to it. Several recorders share
 it, each with a lock. The last one to leave appends its sessions to the text, which is replaced as a whole, and removes
 the database. Existing lines stay, byte for byte.
 """

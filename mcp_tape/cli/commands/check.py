@@ -124,7 +124,7 @@ def command(
         results = run.results(partial(check_cassette, task=task, watch=run.watch), paths, str, lambda path: [path])
         code = report(results, form, _show)
     if form == "text" and len(paths) == 1 and not (code or shard):
-        say(f"{paths[0]}: nothing was found")
+        say(f"{paths[0]}: no problems were found")
     raise SystemExit(code)
 
 

@@ -13,7 +13,7 @@ from ...console.terminal import echo, echo_json
 from ...fleet.cassette_paths import is_directory
 from ...options import REDACT, UPSTREAM, OptionValues
 from ...start.server_values import rules_from
-from ..click_options import files, many_options, read_place, table_options
+from ..click_options import SECONDS, files, many_options, read_place, table_options
 from ..compare import AfterDashes, ComparisonOptions, check_finite, diff_options, report
 from ..running import CommandRun, worst_exit_code
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ...diff.surveys import LiveTarget
     from ...fleet.shards import Shard
 
-_TIMEOUT = click.option("--timeout", type=click.FloatRange(min=0, min_open=True), default=30.0, show_default=True,
+_TIMEOUT = click.option("--timeout", type=SECONDS, default=30.0, show_default=True,
                         metavar="SECONDS", callback=check_finite,
                         help="The time limit for each answer of a live server.")  # fmt: skip
 
@@ -152,7 +152,7 @@ class PairPage:
 
     def __init__(self, project: Project, options: ComparisonOptions) -> None:
         self._project = project
-        self._is_asked = options.format == "html"
+        self._is_asked = "html" in (options.format, *(form for form, _ in options.also))
         self._level = options.level
         self.html: bytes | None = None
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
@@ -28,19 +26,15 @@ from ...contracts.reasons import reasons
 from ...errors import CassetteError, count, replace_control_characters
 from ...redaction.diagnostics import hide_secrets
 from ...start.cassette_names import data_cassettes
+from ...system import processes
 from ...testing.entries import expand_variables
 from ...transports.process import Around
 from ...verify.probe import Probe, probe, probe_url
 from ...wire.channels import SSE
-from ..click_options import changed_place, json_option
+from ..click_options import SECONDS, changed_place, json_option
 
 _SLOW = 5.0  # seconds; clients begin to give up at ten
-_PATIENCE = 2.0  # seconds for the system to report the PATH of the desktop
 # By whether this is macOS: the command that prints the PATH of the desktop, and the default PATH.
-_DESKTOP = (
-    (("systemctl", "--user", "show-environment"), "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
-    (("launchctl", "getenv", "PATH"), "/usr/bin:/bin:/usr/sbin:/sbin"),
-)
 
 
 class Diagnosis(NamedTuple):
@@ -61,7 +55,7 @@ class Diagnosis(NamedTuple):
     "  mcp-tape doctor cursor --timeout 30 --json",
 )
 @click.argument("about", metavar="[CLIENT|CASSETTE]", required=False, callback=changed_place)
-@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), default=15.0, show_default=True,
+@click.option("--timeout", type=SECONDS, default=15.0, show_default=True,
               metavar="SECONDS", help="The time limit for a server to start and answer.")  # fmt: skip
 @json_option
 def command(about: str | None, timeout: float, as_json: bool) -> None:
@@ -217,14 +211,7 @@ def _judge_answer(what: str, done: Probe, advice: str) -> Iterator[Diagnosis]:
 @cache
 def _desktop_path() -> str:
     """Return the PATH of programs started from the desktop, without a shell."""
-    asked, default = _DESKTOP[sys.platform == "darwin"]
-    try:
-        done = subprocess.run(asked, capture_output=True, text=True, timeout=_PATIENCE)
-    except (OSError, subprocess.SubprocessError):
-        return default
-    found = [line.removeprefix("PATH=") for line in done.stdout.splitlines()]
-    found = [line for line in found if line.startswith("/")]
-    return found[0] if found and not done.returncode else default
+    return processes.desktop_path()
 
 
 def _find_missing_program(found: ClientFile, program: str, path: str | None) -> Diagnosis | None:

@@ -59,7 +59,7 @@ def _capabilities(text: str) -> tuple[str, ...]:
 @click.option("-o", "--output", metavar="FILE", shell_complete=files, help="Write the lock here. Default: stdout.")
 @click.option("--check", metavar="FILE", shell_complete=files, help="Compare with this lock, as mcp-tape breaking "
               "does: exit with 1 if a client of the locked server can break.")  # fmt: skip
-@click.option("--update", is_flag=True, help="With --check, show the changes, then lock the server anew.")
+@click.option("--update", is_flag=True, help="With --check, show the changes, then lock the server again.")
 @click.option("--config", metavar="FILE", type=click.Path(exists=True, dir_okay=False),
               help="Lock all servers of this configuration (mcpServers, or VS Code's servers), by name.")  # fmt: skip
 @click.option("--server", "name", metavar="NAME", help="The server's name in the lock; of several servers, only this "
@@ -105,7 +105,7 @@ def command(
     if update and check is None:
         raise click.UsageError("--update goes with --check: mcp-tape lock --check mcp.lock --update -- SERVER")
     if output is not None and check is not None:
-        raise click.UsageError("either -o, for a new lock, or --check; to lock anew: --check FILE --update")
+        raise click.UsageError("either -o, for a new lock, or --check; to lock it again: --check FILE --update")
     headers, around = (*values.headers, *values.header_env), Around(values.env, values.cwd)
     live = LiveTarget(command, values.url or "", headers, values.cacert, timeout, around, capabilities)
     with exit_on_signal():
@@ -122,7 +122,7 @@ def command(
         code = _check(check, sorted(servers if is_one else locked), len(locked), servers, options, values)
         if update:
             keep = {one: version for one, version in locked.items() if one not in servers}
-            _write(_new_lock(servers, values, keep if is_one else {}), check)
+            _write(_new_lock(servers, values, locked, keep if is_one else {}), check)
         else:
             _hint(check, sorted(servers.keys() - locked.keys()), code)
     ctx.exit(code)
@@ -175,13 +175,18 @@ def _locked_name(check: str, locked: Mapping[str, Version], name: str | None) ->
     raise click.UsageError(f"{check} has no server {name}; it has: {listed}")
 
 
-def _new_lock(servers: Servers, values: OptionValues, keep: Mapping[str, Version] = {}) -> NewLock:
+def _new_lock(
+    servers: Servers, values: OptionValues, locked: Mapping[str, Version] = {}, keep: Mapping[str, Version] = {}
+) -> NewLock:
+    """Lock servers: with all capabilities or, if they are locked already, with the same again. `keep`: others."""
     from ...diff.locking import lock_of
+    from ...diff.surveys import names_of
 
     wanted = {}
     for name, one in servers.items():
         if not isinstance(one, str) and one.capabilities is None:
-            one = one._replace(capabilities=tuple(CAPABILITIES))
+            client = locked[name].surface.client if name in locked else None
+            one = one._replace(capabilities=names_of(client))
         wanted[name] = one
     return lock_of(wanted, rules_from(values), keep)
 
@@ -214,7 +219,7 @@ def _put(made: NewLock, output: str | None) -> None:
     place = quote_path(output)
     raise OutputExistsError(
         f"{output} already exists, and was not changed\n"
-        f"To compare with it: --check {place}; to lock anew: --check {place} --update"
+        f"To compare with it: --check {place}; to lock it again: --check {place} --update"
     )
 
 

@@ -40,6 +40,7 @@ _CALLS = Option(
 _COUNTS = (*AROUND, *WEB[1:], HEADER_ENV, *RECORDING, *(row for row in IN_PRODUCTION if row.name == "bodies"), LABEL)
 _OURS = {_CALL.name, _CALLS.name, OUTPUT.name, URL.name, "quiet"}
 _TEXTS = f"{__name__}.texts"
+_STARTING = 120.0  # seconds for the first answer: a package runner may download the server
 
 
 class RecordCommand(SectionedCommand):
@@ -110,7 +111,7 @@ def _record_calls(
         raise click.UsageError("which server should be called? Add -- and its command, or --url URL")
     script = [*map(parse_call, call), *(read_calls(calls) if calls else ())]
     path = values.output or (default_path_of_url(url) if url else default_path(command))
-    options = VerifyOptions(writes="allow", recording=tuple(_words_for_recorder(texts)))
+    options = VerifyOptions(writes="allow", recording=tuple(_words_for_recorder(texts)), starting=_STARTING)
     made = record_calls(script, VerifyTarget(command, url or ""), options, path)
     return _report(made, path, values.quiet)
 

@@ -129,7 +129,7 @@ def _check_known(pending: list[PendingReview], chosen: Decisions) -> None:
     for fingerprint in chosen:
         if fingerprint not in known:
             names = [clip(f"{print_}  {change.rule} {change.subject}", 100) for print_, change in known.items()]
-            listed = "\n  ".join(["these are:", *names]) if names else "nothing is"
+            listed = "\n  ".join(["these are:", *names]) if names else "there are no pending changes"
             raise click.UsageError(f"{fingerprint!r} is not pending; {listed}")
 
 

@@ -19,7 +19,7 @@ from ...console.progress import Progress, frames_of
 from ...console.terminal import can_write, columns, display_width, echo, echo_json, fit, shows_colours, writable_text
 from ...errors import quote_path
 from ...formats.row_lines import line_of
-from ..click_options import cassette_argument, json_option
+from ..click_options import WholeNumber, cassette_argument, json_option
 from ..message_lines import text_of
 
 _NO_LIMIT = 1_000
@@ -36,7 +36,7 @@ _LEAST_EXCERPT = 60  # columns; with fewer, it gets its own line
 @cassette_argument
 @click.argument("words", metavar="WORDS...", nargs=-1, required=True)
 @click.option("--session", type=int, metavar="N", help="Search this session only. Default: all.")
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Stop after N messages.")
+@click.option("--limit", type=WholeNumber(min=1), metavar="N", help="Stop after N messages.")
 @json_option
 def command(file: str, words: tuple[str, ...], session: int | None, limit: int | None, as_json: bool) -> None:
     """Find messages by words: in params, results, errors, noise and stderr.

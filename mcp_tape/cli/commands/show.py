@@ -18,7 +18,7 @@ from ...errors import replace_control_characters
 from ...formats import pretty
 from ...formats.row_lines import is_left_out_by_default, line_of
 from ...wire import protocol
-from ..click_options import json_option, session_option
+from ..click_options import WholeNumber, json_option, session_option
 from ..filter import filter_option
 from ..message_lines import echo_line, is_narrow
 from ..newest import cassette_or_newest_argument
@@ -46,7 +46,7 @@ _MARGIN = "    "
     '  Bern "no such"                the text itself, in any case',
 )
 @cassette_or_newest_argument
-@click.argument("seq", required=False, type=click.IntRange(min=0))
+@click.argument("seq", required=False, type=WholeNumber(min=0))
 @session_option
 @filter_option
 @click.option("-f", "--follow", is_flag=True, help="Keep printing while the session is being recorded.")

@@ -36,7 +36,7 @@ _RECORDING = tuple(row._replace(check=row.parse or row.check, parse=None) for ro
         "Most used": "--url --allow-writes --skip-writes --update --fail-on",
         "The server": "--header --cacert --timeout",
         "What is compared": "--session --category --only --ignore-path --slower-than",
-        "The report": "--format --json --level --full --quiet",
+        "The report": "--format --json --also --level --full --quiet",
         "The new recording": "--no-keep --note",
         "Secrets": SECRETS,
         "Many cassettes": "--jobs --shard",

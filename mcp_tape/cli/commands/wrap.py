@@ -137,8 +137,7 @@ def program(is_shared: bool) -> str:
     """
     if is_shared:
         return PROGRAM
-    beside = os.path.join(os.path.dirname(sys.executable), PROGRAM)
-    place = shutil.which(PROGRAM) or (beside if os.access(beside, os.X_OK) else None)
+    place = shutil.which(PROGRAM) or shutil.which(PROGRAM, path=os.path.dirname(sys.executable))
     if place is None:
         raise TapeError("mcp-tape is not on the PATH, so a client could not start it; install it with pipx or uv tool")
     return os.path.abspath(place)

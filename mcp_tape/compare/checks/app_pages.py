@@ -1,4 +1,4 @@
-"""Checks of MCP Apps: who sees a tool, what a page may load and asks for, and what it has."""
+"""Checks of MCP Apps: the visibility of tools, the limits and permissions of a page, and its content."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _UI: Path = ("_meta", "ui")
 
 
 def compare_visibility(old: dict[str, Any], new: dict[str, Any]) -> Iterator[Difference]:
-    """Compare who sees a tool."""
+    """Compare whether the model and the server's pages see a tool."""
     before, after = (apps.visibility_of(tool) for tool in (old, new))
     path, values = (*_UI, "visibility"), (sorted(before), sorted(after))
     if apps.MODEL in before - after:
@@ -26,7 +26,7 @@ def compare_visibility(old: dict[str, Any], new: dict[str, Any]) -> Iterator[Dif
 
 
 def without_visibility(tool: dict[str, Any]) -> dict[str, Any]:
-    """A tool without what `compare_visibility` compares."""
+    """A tool without the member that `compare_visibility` compares."""
     ui = {name: value for name, value in apps.ui_of(tool).items() if name != "visibility"}
     if "visibility" not in apps.ui_of(tool):
         return tool
@@ -35,7 +35,7 @@ def without_visibility(tool: dict[str, Any]) -> dict[str, Any]:
 
 
 def compare_limits(old: Any, new: Any, path: Path = ()) -> Iterator[Difference]:
-    """Compare what a page may load and connect to, and the permissions that it asks for."""
+    """Compare the origins that a page may load from and connect to, and the permissions that it asks for."""
     before, after = apps.ui_of(old), apps.ui_of(new)
     were, are = apps.domains_of(before), apps.domains_of(after)
     for name in dict.fromkeys([*were, *are]):

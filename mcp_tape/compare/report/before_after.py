@@ -13,6 +13,9 @@ from ..changes import ABSENT, Change
 from .wording import clip, count
 
 _MOST = 200  # lines that are compared one by one; server text may be endless
+_MOST_OF_DEFINITION = 2_000
+_DEEPEST = 30  # levels of a definition that have lines of their own
+_AROUND = 3  # equal lines around different ones
 Sign = Literal["-", "+", " ", "…"]
 
 
@@ -66,6 +69,38 @@ def rows(change: Change, cut: Cut) -> list[DiffRow]:
     found += [DiffRow("-", clip(line, cut.width)) for line in old[_MOST:]]
     found += [DiffRow("+", clip(line, cut.width)) for line in new[_MOST:]]
     return found if len(found) <= cut.lines + 1 else _without_middle(found, cut.lines)
+
+
+def definition_rows(before: Any, after: Any, width: int) -> list[DiffRow]:
+    """Two definitions, a line for each member: the lines that differ, and a few around them. Empty if none does."""
+    old, new = (list(_outline(side))[:_MOST_OF_DEFINITION] for side in (before, after))
+    found: list[DiffRow] = []
+    done = 0
+    # Frequent lines may be paired less well: a text of one line again and again must not take long.
+    for group in SequenceMatcher(None, old, new).get_grouped_opcodes(_AROUND):
+        if group[0][1] > done:
+            found.append(DiffRow("…", count(group[0][1] - done, "equal line")))
+        for tag, a, b, c, d in group:
+            if tag == "equal":
+                found += [DiffRow(" ", clip(line, width)) for line in old[a:b]]
+            else:
+                found += [DiffRow("-", clip(line, width)) for line in old[a:b]]
+                found += [DiffRow("+", clip(line, width)) for line in new[c:d]]
+        done = group[-1][2]
+    if found and len(old) > done:
+        found.append(DiffRow("…", count(len(old) - done, "equal line")))
+    return found
+
+
+def _outline(value: dict[str, Any], depth: int = 0) -> Iterator[str]:
+    """The members of an object, a line each, with the members of objects below them."""
+    margin = "  " * depth
+    for name, inner in value.items():
+        if isinstance(inner, dict) and inner and depth < _DEEPEST:
+            yield f"{margin}{name}:"
+            yield from _outline(inner, depth + 1)
+        else:
+            yield from (f"{margin}{'  ' * (number > 0)}{line}" for number, line in enumerate(_member(name, inner)))
 
 
 def _is_noted(change: Change) -> bool:

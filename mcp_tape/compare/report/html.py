@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from html import escape
 from itertools import groupby, zip_longest
-from typing import Literal
+from typing import NamedTuple
 
-from ..changes import ABSENT
+from ..changes import ABSENT, Change, Subject
 from ..judging import Comparison
 from ..rule_table import LEVELS, RULES, Level
 from . import wording
-from .before_after import PLENTY, DiffRow, rows
+from .before_after import PLENTY, DiffRow, definition_rows, rows
 from .groups import ChangeGroup, are_gone, group_changes, group_title, line_to_accept
 from .wording import View, clip
 
@@ -59,12 +59,19 @@ def _article(comparison: Comparison, view: View, mark: str) -> Iterator[str]:
     anchors = {id(group): f"change-{number}{mark}" for number, group in enumerate(groups, 1)}
     yield "<article>"
     yield from _header(comparison, groups, anchors)
-    for level, mine in groupby(groups, key=lambda group: group[0].level):
+    definitions = _changed_definitions(comparison)
+    whole = {subject: f"definition-{number}{mark}" for number, subject in enumerate(definitions, 1)}
+    for level, by_level in groupby(_by_rule(groups).items(), key=lambda item: item[0][0]):
         yield f'<section aria-labelledby="{level}{mark}">'
         yield f'<h2 id="{level}{mark}" class="{level}">{_PLURALS[level]} {comparison.count(level)}</h2>'
-        for group in mine:
-            yield from _group(group, anchors[id(group)])
+        for (_, rule), mine in by_level:
+            number = f" <span>{several}</span>" if (several := sum(map(len, mine))) > 1 else ""
+            yield f'<div class="rule"><h3>{escape(RULES[rule].says)}{number} <code>{rule}</code></h3>'
+            for group in mine:
+                yield from _group(group, anchors[id(group)], whole)
+            yield "</div>"
         yield "</section>"
+    yield from _definitions(comparison, definitions, whole, mark)
     if not comparison.changes:
         yield f"<p>No findings; {escape(wording.describe_compared(comparison))}.</p>"
     yield from _footer(comparison, view)
@@ -100,33 +107,44 @@ def _by_rule(groups: Sequence[ChangeGroup]) -> dict[tuple[Level, str], list[Chan
     return found
 
 
-def _group(group: ChangeGroup, anchor: str) -> Iterator[str]:
+def _group(group: ChangeGroup, anchor: str, definitions: dict[Subject, str]) -> Iterator[str]:
     """Equal changes as one: what changed, where, before and after."""
     change = group[0]
     # Notes are folded on screen, but printed.
     state = "" if change.level == "info" else " open"
     yield f'<details id="{anchor}" class="change {change.level}" data-changes="{line_to_accept(group)}"{state}>'
-    yield f"<summary><strong>{_isolate(group_title(group))}</strong> <span>{escape(RULES[change.rule].says)}</span>"
     alone = "" if group[1:] else f" <code>{change.fingerprint}</code>"
-    yield f"<code>{change.rule}</code>{wording.times(change)}{alone}</summary>"
-    if place := wording.place(change, _LONGEST):
-        yield f"<p><code>{escape(place)}</code></p>"
+    yield f"<summary><strong>{_isolate(group_title(group))}</strong>{wording.times(change)}{alone}</summary>"
+    place = f"<code>{escape(wording.place(change, _LONGEST))}</code>" if change.path != "$" else ""
+    whole = definitions.get(change.subject, "") if not group[1:] else ""
+    link = f'<a href="#{whole}">the whole definition</a>' if whole else ""
+    if place or link:
+        yield f"<p>{' · '.join(filter(None, (place, link)))}</p>"
     if change.note:
         yield f"<p>{_isolate(clip(change.note, _LONGEST))}</p>"
     if are_gone(group):
         for one in group:
             named = f"{_isolate(wording.subject(one))} <code>{one.fingerprint}</code>"
             yield f'<details class="subject"><summary>{named}</summary>'
-            yield from _sides(one.before, one.after, rows(one, PLENTY))
+            yield from _sides(one.before, one.after, _lines(one))
             yield "</details>"
     else:
-        yield from _sides(change.before, change.after, rows(change, PLENTY))
+        yield from _sides(change.before, change.after, _lines(change))
         yield from _subjects(group) if group[1:] else ()
     yield "</details>"
 
 
 def _is_gone(group: ChangeGroup) -> bool:
     return group[0].is_removal
+
+
+def _lines(change: Change) -> list[DiffRow]:
+    """Before and after; of a definition that is new or gone, a line for each member."""
+    before, after = ({} if side is ABSENT else side for side in (change.before, change.after))
+    is_whole = change.path == "$" and ABSENT in (change.before, change.after)
+    if is_whole and isinstance(before, dict) and isinstance(after, dict):
+        return definition_rows(before, after, _LONGEST)
+    return rows(change, PLENTY)
 
 
 def _subjects(group: ChangeGroup) -> Iterator[str]:
@@ -139,34 +157,46 @@ def _subjects(group: ChangeGroup) -> Iterator[str]:
 
 
 def _sides(before: object, after: object, found: Sequence[DiffRow]) -> Iterator[str]:
-    """Side by side, or stacked if there is no room; only the values that exist, with the words that differ marked."""
-    marked = list(_mark_words(found))
-    yield '<div class="pair">'
-    yield from _side("Before", "-", marked) if before is not ABSENT else ()
-    yield from _side("After", "+", marked) if after is not ABSENT else ()
-    yield "</div>"
+    """The lines of both sides in pairs, below each other if there is no room; only those of a side that exists."""
+    if not found:
+        return
+    sides = [name for name, side in (("Before", before), ("After", after)) if side is not ABSENT]
+    heads = "".join(f'<th scope="col">{name}</th>' for name in sides)
+    yield f'<table class="lines"><thead><tr>{heads}</tr></thead><tbody>'
+    for line in _pair_lines(found):
+        if line.note:
+            yield f'<tr class="gap"><td colspan="{len(sides)}">{escape(line.note)}</td></tr>'
+        elif len(sides) == 1:
+            yield f"<tr><td>{line.before or line.after}</td></tr>"
+        else:
+            kind = ' class="equal"' if line.is_equal else ""
+            yield f"<tr{kind}><td>{line.before}</td><td>{line.after}</td></tr>"
+    yield "</tbody></table>"
 
 
-def _side(title: str, sign: Literal["-", "+"], marked: Sequence[tuple[DiffRow, str]]) -> Iterator[str]:
-    tag = "del" if sign == "-" else "ins"
-    yield f"<div><h3>{title}</h3>"
-    shown = [(row, text) for row, text in marked if row.sign in (sign, " ", "…")]
-    lines = (f"<{tag}>{text}</{tag}>" if row.sign == sign else text for row, text in shown)
-    yield f"<pre>{chr(10).join(lines)}</pre></div>"
+class _PairedLine(NamedTuple):
+    """A line of both sides as markup; or a note about lines that are left out."""
+
+    before: str
+    after: str
+    is_equal: bool = False
+    note: str = ""
 
 
-def _mark_words(found: Sequence[DiffRow]) -> Iterator[tuple[DiffRow, str]]:
-    """Rows as markup. Old lines are compared word by word with the new ones that follow them."""
+def _pair_lines(found: Sequence[DiffRow]) -> Iterator[_PairedLine]:
+    """Pair old lines with the new ones that follow them, and mark the words that differ."""
     at = 0
     while at < len(found):
         old = _run(found, at, "-")
         new = _run(found, at + len(old), "+")
-        pairs = [_words(a, b) for a, b in zip_longest(old, new)]
-        yield from zip(old, (a for a, _ in pairs), strict=False)
-        yield from zip(new, (b for _, b in pairs), strict=False)
         at += len(old) + len(new)
+        for a, b in zip_longest(old, new):
+            before, after = _words(a, b)
+            yield _PairedLine(before and f"<del>{before}</del>", after and f"<ins>{after}</ins>")
         if not old and not new:
-            yield found[at], escape(str(found[at]))
+            row = found[at]
+            line = escape(str(row))
+            yield _PairedLine("", "", note=line) if row.sign == "…" else _PairedLine(line, line, is_equal=True)
             at += 1
 
 
@@ -188,6 +218,41 @@ def _words(old: DiffRow | None, new: DiffRow | None) -> tuple[str, str]:
         for number, part in enumerate(("".join(before[a:b]), "".join(after[c:d]))):
             texts[number] += escape(part) if tag == "equal" or not part else f"<mark>{escape(part)}</mark>"
     return texts[0], texts[1]
+
+
+def _changed_definitions(comparison: Comparison) -> dict[Subject, list[DiffRow]]:
+    """The lines of the definitions that differ, by what they define."""
+    subjects = {one.subject for one in comparison.changes}
+    found = {
+        subject: definition_rows(*sides, _LONGEST)
+        for subject, sides in comparison.definitions.items()
+        if subject in subjects
+    }
+    return {subject: lines for subject, lines in found.items() if lines}
+
+
+def _definitions(
+    comparison: Comparison, definitions: dict[Subject, list[DiffRow]], anchors: dict[Subject, str], mark: str
+) -> Iterator[str]:
+    """Each definition that has changed, before and after; open where that may break something."""
+    if not definitions:
+        return
+    yield f'<section aria-labelledby="definitions{mark}">'
+    yield f'<h2 id="definitions{mark}">Definitions, before and after {len(definitions)}</h2>'
+    for subject, lines in definitions.items():
+        mine = [one for one in comparison.changes if one.subject == subject]
+        state = "" if mine[0].level == "info" else " open"
+        yield f'<details id="{anchors[subject]}" class="definition {mine[0].level}"{state}>'
+        yield f"<summary><strong>{_isolate(wording.subject(mine[0]))}</strong> {escape(_count_levels(mine))}</summary>"
+        yield from _sides(None, None, lines)
+        yield "</details>"
+    yield "</section>"
+
+
+def _count_levels(changes: Sequence[Change]) -> str:
+    counts = {level: sum(one.level == level for one in changes) for level in LEVELS}
+    words: dict[Level, str] = {"error": "error", "warn": "warning", "info": "note"}
+    return ", ".join(wording.count(number, words[level]) for level, number in counts.items() if number)
 
 
 def _footer(comparison: Comparison, view: View) -> Iterator[str]:
@@ -222,20 +287,27 @@ a { color: inherit; }
 table { border-collapse: collapse; } caption { text-align: left; }
 th, td { border: 1px solid var(--line); padding: .25rem .75rem; text-align: left; }
 .overview :is(th, td):is(:first-child, :last-child) { white-space: nowrap; }
-.pair h3 { margin: 0; font-size: .875rem; }
+.lines { width: 100%; table-layout: fixed; border-collapse: separate; border-spacing: 0; background: var(--soft);
+  font: .875rem/1.5 ui-monospace, monospace; white-space: pre-wrap; }
+.lines :is(th, td) { border: 0; padding: 0 .5rem; vertical-align: top; }
+.lines th { font: .875rem system-ui, sans-serif; }
+.lines td:has(del) { background: var(--gone); } .lines td:has(ins) { background: var(--come); }
+.lines .gap td { text-align: center; }
+@media (max-width: 40rem) { .lines, .lines :is(tbody, tr, td) { display: block; }
+  .lines thead, .lines .equal td:last-child { display: none; } }
 code, pre { font-family: ui-monospace, monospace; font-size: .875rem; }
 pre { background: var(--soft); padding: .5rem; margin: 0; white-space: pre-wrap; }
 del { background: var(--gone); text-decoration: none; } ins { background: var(--come); text-decoration: none; }
 mark { color: inherit; background: none; text-decoration: underline 2px; font-weight: 700; }
 .subject { margin: .25rem 0; } .subjects { margin: .5rem 0 0; padding-left: 1.25rem; }
-summary > code { margin-left: .5rem; }
+summary > code { margin-left: .5rem; } .rule > h3 { margin: 1rem 0 .25rem; font-size: 1rem; font-weight: 400; }
 .error { color: var(--error); } .warn { color: var(--warn); } .info { color: var(--info); }
 .unknown { border: 2px solid var(--error); padding: .5rem; }
-.change { color: var(--text); border-left: .25rem solid var(--line); padding: .25rem .75rem; margin: .5rem 0;
-  break-inside: avoid; }
+.change, .definition { color: var(--text); border-left: .25rem solid var(--line); padding: .25rem .75rem;
+  margin: .5rem 0; }
+.change { break-inside: avoid; }
 .change.error { border-color: var(--error); } .change.warn { border-color: var(--warn); }
 summary { cursor: pointer; }
-.pair { display: grid; gap: .5rem; grid-template-columns: repeat(auto-fit, minmax(min(100%, 24rem), 1fr)); }
 @media print { body { max-width: none; padding: 0; }
-  details::details-content { content-visibility: visible; block-size: auto; } }
+  :is(.change, .subject)::details-content { content-visibility: visible; block-size: auto; } }
 """

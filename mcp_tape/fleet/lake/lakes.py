@@ -1,4 +1,4 @@
-"""Where a lake is, and how a file gets there: whole or not at all, and never twice.
+"""Lakes in directories and buckets. A file gets there whole or not at all, and never twice.
 
 `lake.json` at its root describes the lake. The first run writes it, and all later runs must agree: rows of two schema
 versions, or with and without content, would be duplicates.
@@ -196,5 +196,5 @@ def report_errors(dest: str, more: tuple[type[Exception], ...] = ()) -> Iterator
         number = error.errno if isinstance(error, OSError) else None
         why = os.strerror(number) if number else str(error)
         is_unwritable = number in (errno.EEXIST, errno.ENOTDIR, errno.EACCES, errno.EPERM, errno.EROFS)
-        hint = "name a directory that you can write to" if is_unwritable else "what is in it is whole: try again"
+        hint = "name a directory that you can write to" if is_unwritable else "its files are complete: try again"
         raise LakeError(f"cannot write the lake {dest}: {why}; {hint}") from None

@@ -1,12 +1,12 @@
-"""Commands on many cassettes: a function for one of them, whose result is a row that can be merged with others.
+"""Commands on many cassettes: a function for each command handles one cassette and returns a result.
 
-Each function is given plain values and returns plain values, so that any process can call it, here or elsewhere. It
-prints nothing, and a cassette that cannot be read is a result like any other.
+The functions take and return plain values, so that any process can call them, here or on another machine. They print
+nothing, and an unreadable cassette is a result like any other. Results are rows that can be merged.
 
-    results    Result: what came of one cassette, its row, and its suite in JUnit's XML
+    results    Result: the outcome for one cassette, its row, and its test suite in JUnit XML
     verifying  verify_one
     diffing    diff_one; settings of a comparison as plain values; pairs of two directories
     checking   check_one
     redacting  redact_one
-    merging    rows and XML of several runs, as if they were one
+    merging    merges the rows or the XML of several runs
 """

@@ -1,4 +1,4 @@
-"""check_one: what is wrong with one cassette, and what breaks a contract."""
+"""check_one: the damage, secrets and breaches of contract in one cassette."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .results import Result, Watch, run_for_result, status_of, watch_nothing
 
 
 class Contract(NamedTuple):
-    """What a run must do, as plain values; `session`: which of them are the run."""
+    """The requirements for a run, as plain values. `session`: the sessions that are the run."""
 
     expect: tuple[str, ...] = ()
     forbid: tuple[str, ...] = ()
@@ -29,12 +29,12 @@ class Contract(NamedTuple):
     session: str = "all"
 
     def terms(self) -> Terms:
-        """ValueError: a filter is none."""
+        """Parse the terms. Raises ValueError for an invalid filter."""
         return parse_terms(self.expect, self.forbid, self.limits, self.duration, self.definitions)
 
 
 class CheckTask(NamedTuple):
-    """All that is the same for each cassette. `rules`: of secrets, but for those of the environment."""
+    """The settings for all cassettes. `rules`: redaction rules besides the secrets of the environment."""
 
     contract: Contract = Contract()
     rules: Rules = Rules()
@@ -54,9 +54,9 @@ def check_one(
     redact_paths: Sequence[str] = (),
     redact_values: Sequence[str] = (),
 ) -> Result:
-    """Find what is wrong with one cassette, secrets, and what breaks a contract: see docs/api.md.
+    """Check one cassette for damage, secrets and breaches of a contract: see docs/api.md.
 
-    ValueError: an argument is malformed. All else is in the result.
+    Raises ValueError for a malformed argument. All other failures are in the result.
     """
     check_session(str(session))
     limits = tuple((max or {}).items())
@@ -70,7 +70,7 @@ def check_one(
 
 
 def redactor_here(rules: Rules) -> Redactor:
-    """A redactor with these rules and the secrets of this environment. It remembers all, as nobody waits for it."""
+    """A redactor with these rules and the secrets of this environment. It remembers all: speed does not matter."""
     return redactor(rules._replace(environ=os.environ), most_seen=sys.maxsize)
 
 
@@ -89,14 +89,14 @@ def _check(path: str, task: CheckTask, watch: Watch) -> Result:
 def _findings(
     cassette: Cassette, contract: Contract, redactor: Redactor, progress: Callable[[int], None]
 ) -> Iterator[Finding]:
-    """Yield all findings. Of a damaged file nobody knows what else is on it."""
+    """Yield all findings; of a damaged file, only the damage."""
     damaged, terms = False, contract.terms()
     for finding in check(cassette, redactor, progress):
         damaged = damaged or finding.what == "file"
         yield finding
     if damaged or (terms == Terms() and not contract.audited):
         return
-    from ...contracts import audit, breaches  # only where they are asked for
+    from ...contracts import audit, breaches  # only if asked for
 
     sessions = breaches.sessions_of(cassette, contract.session)
     for broken in breaches.check(cassette, sessions, terms):

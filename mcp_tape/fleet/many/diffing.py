@@ -1,6 +1,6 @@
-"""diff_one: two recordings of a server, or one and a live server; and the pairs of two directories.
+"""diff_one: compares two recordings of a server, or one with a live server; and the pairs of two directories.
 
-Settings are plain values here, with the project that they belong to: what is loaded cannot be handed on.
+Settings are plain values, with the directory of their project: loaded objects can't be passed to other processes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .results import Result, count_levels, findings_of, run_for_result, status_o
 
 
 class JudgingOptions(NamedTuple):
-    """How changes are judged. `directory`: where a project's settings hold; None: there is none."""
+    """How changes are judged. `directory`: where the project's settings are found; None for no project."""
 
     category: Category | None = None
     fail_on: FailOn | None = None
@@ -34,7 +34,7 @@ class JudgingOptions(NamedTuple):
     directory: str | None = None
 
     def project(self) -> Project:
-        """The project's settings, overridden by these. SettingsError: they are malformed."""
+        """The project's settings, overridden by these. Raises SettingsError if they are malformed."""
         off = dict.fromkeys(RULES.keys() - set(self.only)) if self.only else {}
         if self.directory is None:
             project = Project(self.category or "call", self.fail_on or "error", {}, self.ignore_paths)
@@ -52,7 +52,7 @@ def parse_judging_options(
     slower_than: float | None,
     project: str | os.PathLike[str] | None,
 ) -> JudgingOptions:
-    """What a caller gives, checked. ValueError: there is no such rule, category or level."""
+    """Check a caller's arguments. Raises ValueError for an unknown rule, category or level."""
     for rule in only:
         if rule not in RULES:
             raise ValueError(f"there is no rule {rule!r}; the rules: mcp-tape diff --rules")
@@ -65,7 +65,7 @@ def parse_judging_options(
 
 
 def words(command: Sequence[str]) -> tuple[str, ...]:
-    """A command line. ValueError: it is one text, as for a shell."""
+    """A command line as words. Raises ValueError for a single text, as for a shell."""
     if isinstance(command, str):
         raise ValueError(f"a command is a list of words; for {command!r}: {command.split()!r}")
     return tuple(command)
@@ -73,12 +73,14 @@ def words(command: Sequence[str]) -> tuple[str, ...]:
 
 Look = Callable[[Version, Version, Comparison], object]
 _WHOLE = "the cassette"
-_GONE = "NEW: there is none of this name: it is gone"
+_GONE = "NEW: there is no cassette of this name"
 
 
 class DiffTask(NamedTuple):
-    """All that is the same for each pair. `rules`: what to hide of a live server, but for the environment's secrets;
-    `allows_gone`: a cassette that is only on the old side is not a failure."""
+    """The settings for all pairs. `rules`: redaction rules for a live server, besides the environment's secrets.
+
+    `allows_gone`: a cassette that is only on the old side is not a failure.
+    """
 
     judging: JudgingOptions = JudgingOptions()
     parts: tuple[ComparisonPart, ...] = PARTS
@@ -93,8 +95,7 @@ class DiffTask(NamedTuple):
 
 
 class CassettePair(NamedTuple):
-    """An old cassette and a new one, or a live server; None: there is none of this name. `revision`: of git, where the
-    old one is from."""
+    """An old cassette, and a new one or a live server; None for a missing side. `revision`: the old one's, in git."""
 
     old: str | None
     new: str | LiveTarget | None
@@ -118,9 +119,9 @@ def diff_one(
     slower_than: float | None = None,
     project: str | os.PathLike[str] | None = None,
 ) -> Result:
-    """Compare a cassette with another one, or with what a live server offers: see docs/api.md.
+    """Compare a cassette with another one, or with a live server: see docs/api.md.
 
-    ValueError: the arguments do not go together. All else is in the result.
+    Raises ValueError for arguments that do not go together. All other failures are in the result.
     """
     if sum(map(bool, (new, command, url))) != 1:
         raise ValueError("give one of: new, command, url")
@@ -130,7 +131,7 @@ def diff_one(
 
 
 def pairs(old: str, new: str | LiveTarget) -> list[CassettePair]:
-    """What to compare: of two directories the cassettes of the same name, also where one of them is missing."""
+    """The pairs to compare: in two directories, the cassettes of the same name, including those on one side only."""
     if not is_directory(old):
         return [CassettePair(old, new)]
     before = _by_name(old)
@@ -143,19 +144,19 @@ def pairs(old: str, new: str | LiveTarget) -> list[CassettePair]:
 
 
 def pairs_with_revision(revision: str, found: RevisionMatches) -> list[CassettePair]:
-    """What to compare with a revision of git: the cassettes that were there."""
+    """The pairs to compare with a git revision: the cassettes that it has."""
     there = [(before, after) for before, after in found.pairs] + [(name, None) for name in found.gone]
     return [CassettePair(before, after, revision) for before, after in there]
 
 
 def _by_name(directory: str) -> dict[str, str]:
-    """The cassettes below a directory, by their names in it."""
+    """The cassettes below a directory, by relative path."""
     start = directory.rstrip("/") if is_url(directory) else os.path.normpath(directory)
     return {path.removeprefix(start).lstrip("/"): path for path in find_below(directory)}
 
 
 def name_of(pair: CassettePair) -> str:
-    """The cassette that a result is about: the new one, if there is one."""
+    """The cassette to name in a result: the new one, if there is one."""
     return pair.new if isinstance(pair.new, str) else pair.old or ""
 
 
@@ -165,7 +166,7 @@ def files_of(pair: CassettePair) -> list[str]:
 
 
 def compare_pair(pair: CassettePair, task: DiffTask, look: Look | None = None) -> Result:
-    """Compare a pair. `look`: at both sides, while they are open."""
+    """Compare a pair. `look` is called with both sides while they are open."""
     return run_for_result(task.command, name_of(pair), lambda: files_of(pair), lambda: _compare_sides(pair, task, look))
 
 
@@ -207,7 +208,7 @@ def _of_sides(several: Sides, name: str, task: DiffTask, settings: JudgingSettin
     comparison = compare(several.old, several.new, settings, task.parts)
     if look is not None:
         look(several.old, several.new, comparison)
-    comparison = comparison._replace(cassette=cassette, alignment=None)  # which is large, and only for a page
+    comparison = comparison._replace(cassette=cassette, alignment=None)  # large, and needed only for a page
     if several.lock is None:
         return comparison
     lock, server = several.lock
@@ -220,19 +221,19 @@ def _is_gone(comparison: Comparison) -> bool:
 
 
 def _one_sided_comparison(pair: CassettePair, allows_gone: bool) -> Comparison:
-    """What is only on one side: one that is gone may be missed, and one that is new breaks nobody."""
+    """Compare a cassette that is only on one side: clients may miss a removed one, and a new one breaks none."""
     if pair.new is None:
-        why = f"NEW: it is gone, and was there at {pair.revision}" if pair.revision else _GONE
+        why = f"NEW: it was removed after {pair.revision}" if pair.revision else _GONE
         if pair.revision or allows_gone:
             why += ", as --allow-gone allows" if allows_gone else "; if that is intended: --allow-gone"
         gone = UnknownPart(_WHOLE, why, not allows_gone)
         return Comparison(pair.old or "", "gone", "call", (), (gone,))
-    new = UnknownPart(_WHOLE, "OLD: there is none of this name, so it breaks no client", False)
+    new = UnknownPart(_WHOLE, "OLD: there is no cassette of this name, so no client can break", False)
     return Comparison("none", name_of(pair), "call", (), (new,))
 
 
 def _printable_new(new: str | LiveTarget | None, rules: Rules) -> str | None:
-    """The new side; a URL or a command may hold a password."""
+    """The new side, safe to print: a URL or a command may contain a password."""
     if not isinstance(new, LiveTarget):
         return new and printable_place(new)
     discreet = DiagnosticRedactor(rules._replace(headers=new.headers))

@@ -1,8 +1,8 @@
-"""Reports of several runs, merged as if they were one: rows in JSON, or JUnit's XML.
+"""Merges the reports of several runs into one: rows in JSON, or JUnit XML.
 
-An entry is one cassette under one command. One that is there twice, as of a share that was run again, counts once; if
-the two differ, the worse counts. Each says how many cassettes all shares have together, so that a share that is missing
-does not pass unseen.
+An entry is one cassette under one command. An entry that occurs twice, such as after a share was run again, counts
+once; if the two differ, the worse one counts. Each entry has the total number of cassettes in all shares, so a missing
+share is noticed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class ReportError(TapeError):
 
 
 class ReportEntry(NamedTuple):
-    """A cassette under a command: what came of it, and the row or the test suite that says so."""
+    """A cassette under a command: its outcome, and the row or the test suite that reports it."""
 
     command: str
     cassette: str
@@ -41,7 +41,7 @@ class ReportEntry(NamedTuple):
     message: str  # of the first finding
     shard: str | None
     of: int | None
-    content: str  # all of it that does not differ from run to run
+    content: str  # without the parts that differ from run to run
     payload: Any
 
     @property
@@ -50,7 +50,7 @@ class ReportEntry(NamedTuple):
 
 
 class MissingCassettes(NamedTuple):
-    """What a command's entries lack: so many cassettes, and the shares of which there is none."""
+    """The number of cassettes missing from a command's entries, and the shares without any."""
 
     command: str
     cassettes: int
@@ -58,26 +58,26 @@ class MissingCassettes(NamedTuple):
 
 
 class MergedReport(NamedTuple):
-    """Entries of all reports, in the order of their names."""
+    """The entries of all reports, sorted by name."""
 
     kind: ReportKind
     entries: tuple[ReportEntry, ...]
-    repeats: int  # that were dropped
-    differing: tuple[ReportEntry, ...]  # entries that were better elsewhere
+    repeats: int  # dropped exact repeats
+    differing: tuple[ReportEntry, ...]  # entries with another, better outcome
     missing: tuple[MissingCassettes, ...]
 
     @property
     def code(self) -> int:
-        """The exit code, as if all had been run at once; 1 at least where something is missing."""
+        """The exit code, as if all had been run at once; at least 1 if a cassette is missing."""
         return max((entry.code for entry in self.entries), default=0) or int(bool(self.missing))
 
 
 def merge(paths: Sequence[str]) -> MergedReport:
-    """Merge files. ReportError: one cannot be read, or they are of several kinds."""
+    """Merge files. Raises ReportError if one can't be read, or if they are of different kinds."""
     found = [(path, *_read(path)) for path in paths]
     kinds: dict[ReportKind, str] = {kind: path for path, kind, _ in reversed(found) if kind is not None}
     if len(kinds) > 1:
-        raise ReportError(f"{kinds['rows']} holds rows of JSON and {kinds['junit']} JUnit's XML; merge those of a kind")
+        raise ReportError(f"{kinds['rows']} is JSON and {kinds['junit']} is JUnit XML; merge files of one kind")
     if not any(entries for *_, entries in found):
         raise ReportError(f"there is no result in {', '.join(paths)}; {_RUN}")
     entries, repeats, differing = _once(entry for *_, several in found for entry in several)
@@ -85,7 +85,7 @@ def merge(paths: Sequence[str]) -> MergedReport:
 
 
 def _once(entries: Iterable[ReportEntry]) -> tuple[list[ReportEntry], int, list[ReportEntry]]:
-    """Each cassette once, by name; the number of exact repeats, and those that were better elsewhere."""
+    """Each cassette once, by name; the number of exact repeats, and the entries that had a better outcome too."""
     kept: dict[tuple[str, str], ReportEntry] = {}
     repeats, differing = 0, dict[tuple[str, str], ReportEntry]()
     for entry in entries:
@@ -113,7 +113,7 @@ def _find_missing(entries: Sequence[ReportEntry]) -> Iterator[MissingCassettes]:
 
 
 def _read(path: str) -> tuple[ReportKind | None, list[ReportEntry]]:
-    """The kind of a file, and its entries. A share may have none: then nobody can tell the kind."""
+    """The kind of a file, and its entries. The report of an empty share has no entries, and no kind in JSON."""
     try:
         with open(path, "rb") as file:
             data = file.read()
@@ -136,7 +136,7 @@ def _rows(path: str, data: bytes) -> list[Any]:
         else:
             rows = [json.loads(line) for line in text.splitlines() if line.strip()]
     except (ValueError, RecursionError) as error:
-        raise ReportError(f"{path} is neither JSON nor JUnit's XML: {error}; {_RUN}") from None
+        raise ReportError(f"{path} is neither JSON nor JUnit XML: {error}; {_RUN}") from None
     return rows
 
 
@@ -165,14 +165,14 @@ def _suites(path: str, data: bytes) -> Iterator[ReportEntry]:
         known = {one.get("name", ""): one.get("value", "") for one in suite.iterfind("properties/property")}
         facts: dict[str, Any] = {name: known.get(PREFIX + name) for name in PROPERTIES}
         found = [case for case in suite.iterfind("testcase/*") if case.tag in ("failure", "error")]
-        if facts["command"] is None:  # of a run over a few, or of another tool
+        if facts["command"] is None:  # from a run without --jobs and --shard, or from another tool
             facts |= {"command": "junit", "cassette": suite.get("name", ""), "code": int(bool(found))}
         first = found[0].get("message", "") if found else ""
         yield _entry(path, facts, len(found), first, _text_without_times(suite), suite)
 
 
 def _text_without_times(suite: ElementTree.Element) -> str:
-    """A suite as text, without what differs from run to run."""
+    """A suite as text, without the parts that differ from run to run."""
     copy = ElementTree.fromstring(ElementTree.tostring(suite))
     for element in copy.iter():
         element.attrib.pop("time", None)
@@ -201,7 +201,7 @@ def _entry(path: str, facts: dict[str, Any], findings: int, first: str, content:
 
 
 def render_merged(merged: MergedReport) -> bytes:
-    """The merged report, of the kind that was read."""
+    """The merged report, in the format of the input."""
     if merged.kind == "rows":
         return b"".join(json_line(entry.payload) for entry in merged.entries)
     suites = [entry.payload for entry in merged.entries]
@@ -217,7 +217,7 @@ def _number(text: str | None) -> int:
 
 
 def statuses(entries: Iterable[ReportEntry]) -> dict[str, Counter[Status]]:
-    """By command, how many cassettes have each status."""
+    """The number of cassettes with each status, by command."""
     found: dict[str, Counter[Status]] = {}
     for entry in entries:
         found.setdefault(entry.command, Counter())[entry.status] += 1
@@ -225,7 +225,7 @@ def statuses(entries: Iterable[ReportEntry]) -> dict[str, Counter[Status]]:
 
 
 def as_dict(merged: MergedReport) -> dict[str, Any]:
-    """The summary, as JSON has it; see docs/api.md."""
+    """The summary for JSON; see docs/api.md."""
     return {
         "version": 1,
         "kind": merged.kind,

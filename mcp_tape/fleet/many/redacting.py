@@ -1,4 +1,4 @@
-"""redact_one: secrets of one cassette hidden after the fact."""
+"""redact_one: hides secrets in one cassette after it was recorded."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from ...redaction.redactor import Redactor
 from .checking import redactor_here
 from .results import Result, Watch, run_for_result, watch_nothing
 
-STILL = "it is still being recorded, by the recorder's own rules: run this again when that has ended"
+STILL = "it is still being recorded, with the recorder's own rules: run this again when the recording has ended"
 
 
 class RedactTask(NamedTuple):
-    """All that is the same for each cassette. `rules`: of secrets, but for those of the environment."""
+    """The settings for all cassettes. `rules`: redaction rules besides the secrets of the environment."""
 
     rules: Rules = Rules()
     dry: bool = False
@@ -36,7 +36,7 @@ def redact_one(
     redact_values: Sequence[str] = (),
     redactions: Sequence[Callable[[str], str]] = (),
 ) -> Result:
-    """Hide secrets on one cassette, or count what would be hidden: see docs/api.md."""
+    """Hide the secrets in one cassette, or only count them: see docs/api.md."""
     rules = Rules(tuple(redact_keys), tuple(redact_paths), tuple(redact_values), tuple(redactions))
     return redact_cassette(os.fspath(path), RedactTask(rules, dry_run))
 
@@ -48,7 +48,7 @@ def redact_cassette(path: str, task: RedactTask, watch: Watch = watch_nothing) -
 
 def _redact(path: str, task: RedactTask, watch: Watch) -> Result:
     with Cassette(path) as cassette:
-        progress = watch(cassette)  # which counts its frames
+        progress = watch(cassette)  # counts its frames
     with progress as seen:
         done = (
             would_hide(path, redactor_here(task.rules), seen)
@@ -70,13 +70,13 @@ def _hide(path: str, rules: Redactor, progress: Callable[[int], None]) -> Hidden
     try:
         return hide(path, rules, progress)
     except (KeyboardInterrupt, SystemExit):
-        if file.header_says_wal(path):  # it was in use, and is changed in its place
+        if file.header_says_wal(path):  # it was in use, so it is changed in place
             say(f"stopped: some of it is hidden in {path}, but may still be in the file; run this again to finish it")
         raise
 
 
 def facts(done: HiddenCounts, dry: bool) -> dict[str, object]:
-    """What was hidden, as JSON has it."""
+    """The counts for JSON."""
     return {"frames": done.frames, "hidden": dict(done.kinds), "dry_run": dry, "recorded": done.recorded}
 
 

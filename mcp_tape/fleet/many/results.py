@@ -1,4 +1,4 @@
-"""Results: what came of one cassette, with an exit code of its own; and their rows, which can be merged."""
+"""Results: the outcome for one cassette, with an exit code; and their rows, which can be merged."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ..shards import Shard, hash_of
 
 ROW = 1  # the version of the format
 Status = Literal["passed", "failed", "refused", "unreadable", "unreachable", "crashed"]
-# The exit code of each. That of a run is the highest.
+# The exit code of each. A run exits with the highest.
 CODES: dict[Status, int] = {
     "passed": 0,
     "failed": 1,
@@ -34,11 +34,11 @@ CODES: dict[Status, int] = {
 }
 _BY_CODE: dict[int, Status] = {code: status for status, code in reversed(CODES.items())}
 _WHATS = {"refused": "options", "unreadable": "file", "unreachable": "server"}
-WRONG = (*_WHATS.values(), "error")  # findings that say why a command could not do its work
+WRONG = (*_WHATS.values(), "error")  # findings that explain why a command failed
 _LONGEST = 500
 
 
-Watch = Callable[[Cassette], AbstractContextManager[Callable[[int], None]]]  # progress of one, in frames
+Watch = Callable[[Cassette], AbstractContextManager[Callable[[int], None]]]  # progress on a cassette, in frames
 
 
 @contextmanager
@@ -48,14 +48,14 @@ def watch_nothing(cassette: Cassette) -> Iterator[Callable[[int], None]]:
 
 
 class Result(NamedTuple):
-    """What came of one cassette. `notes` are for people, `comparisons` those of verify and diff."""
+    """The outcome for one cassette. `notes` are for people; verify and diff have `comparisons`."""
 
     command: str
     cassette: str
     status: Status = "passed"
     counts: Mapping[str, int] = {}
     findings: tuple[Finding, ...] = ()
-    hash: str | None = None  # of its content; None where it cannot be read
+    hash: str | None = None  # of its content; None if it can't be read
     seconds: float = 0.0
     notes: tuple[str, ...] = ()
     comparisons: tuple[Comparison, ...] = ()
@@ -63,11 +63,11 @@ class Result(NamedTuple):
 
     @property
     def code(self) -> int:
-        """The exit code of the command, had it been run on this cassette alone."""
+        """The exit code that the command has for this cassette alone."""
         return CODES[self.status]
 
     def as_dict(self) -> dict[str, Any]:
-        """The row, as JSON has it; see docs/api.md."""
+        """The row for JSON; see docs/api.md."""
         return {
             "row": ROW,
             "command": self.command,
@@ -85,7 +85,7 @@ class Result(NamedTuple):
 
 
 def row(result: Result, shard: Shard | None, of: int) -> dict[str, Any]:
-    """A result as one of a run. `of`: the number of cassettes in all shards together."""
+    """The row of a result in a run. `of`: the total number of cassettes in all shards."""
     facts = result.as_dict()
     first = {name: facts.pop(name) for name in ("row", "command", "cassette", "hash")}
     return {**first, "shard": None if shard is None else str(shard), "of": of, **facts}
@@ -94,9 +94,9 @@ def row(result: Result, shard: Shard | None, of: int) -> dict[str, Any]:
 def run_for_result(
     command: str, cassette: str, files: Callable[[], Sequence[str]], work: Callable[[], Result]
 ) -> Result:
-    """Work on a cassette: how long it takes, what its content was, and an error as a result.
+    """Work on a cassette and return the result, with its duration and content hash. An error is a result, too.
 
-    `files`: those whose content counts. What the recording of another tool has lost is a note.
+    `files`: the files to hash. Losses of another tool's recording become notes.
     """
     began, cassette = monotonic(), printable_place(cassette)
     digest = _hash(files)
@@ -112,7 +112,7 @@ def run_for_result(
 
 
 def _safe_message(error: TapeError) -> str:
-    """An error's message without secrets, which a server's last words may hold."""
+    """An error's message without secrets, as it may quote a server's stderr."""
     return hide_secrets(str(error)) if isinstance(error, ServerError) else str(error)
 
 
@@ -124,7 +124,7 @@ def _hash(files: Callable[[], Sequence[str]]) -> str | None:
 
 
 def failed_result(command: str, cassette: str, status: Status, message: str) -> Result:
-    """The result of a cassette on which a command could not do its work."""
+    """The result for a cassette on which a command has failed."""
     return Result(
         command, cassette, status, findings=(Finding(_WHATS.get(status, "error"), message),), notes=(message,)
     )
@@ -135,7 +135,7 @@ def status_of(code: int) -> Status:
 
 
 def findings_of(comparisons: Iterable[Comparison]) -> tuple[Finding, ...]:
-    """Changes, and what could not be known, as findings."""
+    """The changes and the unknown parts, as findings."""
     return tuple(finding for comparison in comparisons for finding in _findings_of(comparison))
 
 
@@ -151,7 +151,7 @@ def _findings_of(comparison: Comparison) -> Iterable[Finding]:
 
 
 def count_levels(comparisons: Iterable[Comparison]) -> dict[str, int]:
-    """Number of changes of each level, over several comparisons."""
+    """The number of changes of each level in several comparisons."""
     counts = {"error": 0, "warn": 0, "info": 0}
     for comparison in comparisons:
         for change in comparison.changes:
@@ -160,21 +160,21 @@ def count_levels(comparisons: Iterable[Comparison]) -> dict[str, int]:
 
 
 def comparisons_of(result: Result) -> tuple[Comparison, ...]:
-    """Comparisons to report; of a cassette on which nothing could be done, one that says so."""
+    """The comparisons to report; for a failed cassette, one that reports the failure."""
     if result.comparisons:
         return result.comparisons
     unknown = tuple(UnknownPart("the cassette", finding.message, True) for finding in result.findings)
     return (Comparison(result.cassette, "unknown", "call", (), unknown, cassette=result.cassette),)
 
 
-# -- results as JUnit's XML: a test suite for each cassette, which says what `merging` needs to know of it
+# -- results as JUnit XML: a test suite for each cassette, with the properties that `merging` needs
 
 PROPERTIES = ("row", "command", "cassette", "hash", "shard", "of", "status", "code")  # of a row
 PREFIX = "mcp-tape."
 
 
 def report(results: Sequence[tuple[Result, dict[str, Any]]], view: View) -> Iterator[str]:
-    """A document of results, each with its row."""
+    """Yield the document of results, each given with its row."""
     return document([_suite(result, row, view) for result, row in results])
 
 

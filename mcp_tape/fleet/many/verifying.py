@@ -1,4 +1,4 @@
-"""verify_one: the recorded client of one cassette at a live server."""
+"""verify_one: plays the recorded client of one cassette at a live server."""
 
 from __future__ import annotations
 
@@ -28,12 +28,14 @@ from .diffing import DiffTask as Pairs
 from .results import Result, count_levels, failed_result, run_for_result, status_of
 from .results import findings_of as findings_of
 
-Tell = Callable[[str, int, int], None]  # of a cassette, requests that were answered, of how many
+Tell = Callable[[str, int, int], None]  # called with a cassette, the number of answered requests, and of all
 
 
 class VerifyTask(NamedTuple):
-    """All that is the same for each cassette. `keeps`: a new recording with changes, beside the old one, for a review;
-    `announces`: on stderr, whose secrets are sent, before they are."""
+    """The settings for all cassettes. `keeps`: keep a changed new recording beside the old one, for a review.
+
+    `announces`: print the names of secrets to stderr before sending them.
+    """
 
     server: VerifyTarget
     options: VerifyOptions = VerifyOptions()
@@ -64,7 +66,7 @@ def verify_one(
 ) -> Result:
     """Play the recorded client of one cassette at a live server, a command or a URL, and compare: see docs/api.md.
 
-    ValueError: the arguments do not go together. All else is in the result.
+    Raises ValueError for arguments that do not go together. All other failures are in the result.
     """
     if bool(command) == bool(url):
         raise ValueError("give either the server's command or its url")
@@ -76,7 +78,7 @@ def verify_one(
 
 
 def by_file(references: Sequence[str]) -> list[tuple[str, ...]]:
-    """Group references by cassette, however it is named: each has one new recording."""
+    """Group references by cassette, whatever name they use: each cassette gets one new recording."""
     files: dict[str, list[str]] = {}
     for reference in references:
         place = parse(reference)
@@ -86,12 +88,12 @@ def by_file(references: Sequence[str]) -> list[tuple[str, ...]]:
 
 
 def plans(references: Sequence[str], options: VerifyOptions) -> list[PlayPlan]:
-    """The sessions to play. CassetteError: the file cannot be read."""
+    """The sessions to play. Raises CassetteError if a file can't be read."""
     return [plan for reference in references for plan in plan_sessions(*_split_reference(reference, options))]
 
 
 def _split_reference(reference: str, options: VerifyOptions) -> tuple[str, VerifyOptions]:
-    """A cassette, perhaps with the session or the server that is meant: `tape.db#3`, `tape.db#git`."""
+    """Split off the session or the server, if the reference names one: `tape.db#3`, `tape.db#git`."""
     place = parse(reference)
     if place.path == reference:
         return reference, options
@@ -99,13 +101,13 @@ def _split_reference(reference: str, options: VerifyOptions) -> tuple[str, Verif
 
 
 def secrets_to_send(found: Sequence[PlayPlan]) -> str:
-    """Name the secrets that go to the server: the cassette may be a stranger's. Empty where there is none."""
+    """Name the secrets to send to the server, as the cassette may not be trusted; empty if there are none."""
     names = sorted({variable(source) for plan in found for source in plan.needs})
     return f"sending the values of {', '.join(names)} to the server" if names else ""
 
 
 def verify_cassette(references: tuple[str, ...], task: VerifyTask, tell: Tell = lambda path, done, of: None) -> Result:
-    """Verify one cassette: what references to it name, together."""
+    """Verify one cassette: all sessions that the references name."""
     path = parse(references[0]).path
     name = references[0] if len(references) == 1 else path
     if read_lock(references[0]) is not None:
@@ -114,11 +116,11 @@ def verify_cassette(references: tuple[str, ...], task: VerifyTask, tell: Tell = 
 
 
 def _verify_lock(reference: str, task: VerifyTask) -> Result:
-    """Compare a lock with what the live server offers: a lock has no calls to play."""
+    """Compare a lock with the live server's lists: a lock has no calls to play."""
     if task.updates:
         hint = f"mcp-tape lock --check {quote_path(reference)} --update"
         return failed_result(
-            "verify", reference, "refused", f"{reference} is a lock, not a recording; to lock anew: {hint}"
+            "verify", reference, "refused", f"{reference} is a lock, not a recording; to lock it again: {hint}"
         )
     server = task.server
     live = LiveTarget(server.command, server.url, server.headers, server.cacert, task.options.timeout)
@@ -176,12 +178,12 @@ def _code(verified: VerifiedSession, comparison: Comparison, project: Project) -
     """Exit code of one session: 1 if something was found, or nothing was verified."""
     if project.fail_on == "never":
         return int(bool(verified.empty_reason) or not any(comparison.compared.values()))
-    # The same client saw it of the old server.
+    # The same unknown part in the old recording does not count.
     return int(project.fails(comparison) or any(entry.grave and entry.is_new for entry in comparison.unknown))
 
 
 def _put(path: str, done: Sequence[tuple[VerifiedSession, Comparison]], task: VerifyTask) -> tuple[int, str]:
-    """Put the new recording in place, keep it for review, or drop it. Return an exit code, and what to say."""
+    """Put the new recording in place, keep it for review, or drop it. Return an exit code and a message."""
     if not task.updates and (not task.keeps or is_remote(path)):
         return 0, ""
     if not task.updates and not any(comparison.changes for _, comparison in done):
@@ -197,7 +199,7 @@ def _put(path: str, done: Sequence[tuple[VerifiedSession, Comparison]], task: Ve
 
 
 def _notes(verified: VerifiedSession, quiet: bool) -> Iterator[str]:
-    """What is not in the comparison: failures, what was left out, how much was played."""
+    """Notes beside the comparison: failures, requests left out, how much was played."""
     name = f"{verified.path}#{verified.session}"
     for failure in verified.failures:
         text = f"{failure.request}: {failure.message}" if failure.kind == "unanswered" else failure.message

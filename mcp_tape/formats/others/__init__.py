@@ -1,16 +1,15 @@
-"""Recordings of other tools, each read by a generator of the stream of `foreign`, and stubs. Knows no cassette, and
-hides nothing.
+"""Readers of other tools' recordings: each is a generator of the stream of `foreign`. They hide nothing.
 
-    cassettes        the two tools named mcp-cassette
-    directed_lines   mcp-rec, npm's mcp-tape, mcpsnoop
-    documents        mcp-recorder, mcp-flight-recorder, agent-vcr
-    http_archives    HTTP archives of browsers and proxies
-    inspector        the MCP Inspector
-    logs             Claude Desktop, VS Code
-    time_travel      mcp-time-travel
-    vcr              mcp-vcr
-    hidden           values that a recorder redacted by mistake, restored
-    http             HTTP requests and responses, with the facts that recorders keep of them
+cassettes       the two tools named mcp-cassette
+directed_lines  mcp-rec, npm's mcp-tape, mcpsnoop
+documents       mcp-recorder, mcp-flight-recorder, agent-vcr
+hidden          values that other recorders hid by mistake
+http            HTTP requests and responses, for several readers
+http_archives   HTTP archives of browsers and proxies
+inspector       the MCP Inspector
+logs            Claude Desktop, VS Code
+time_travel     mcp-time-travel
+vcr             mcp-vcr
 """
 
 from .. import stubs

@@ -86,7 +86,7 @@ def _is_agent_vcr(source: SourceFile) -> bool:
 
 
 def _agent_vcr(source: SourceFile) -> Iterator[Item]:
-    """Each answer is stored with the notifications before it, and with a direction of its own."""
+    """Each answer is stored with its own direction, and with the notifications before it."""
     document = source.document
     assert document is not None
     clock = Clock(document.get("metadata", "recorded_at"))

@@ -64,7 +64,7 @@ def kept_headers(headers: Iterable[tuple[Any, Any]]) -> dict[str, str]:
 
 
 def losses(requests: list[Request]) -> Iterator[Loss]:
-    """Yield what the file lacks of these requests."""
+    """Yield the losses of these requests."""
     if any(one.streams for one in requests):
         yield Loss("times of events invented")
     without = {one.verb for one in requests if one.answer is None and (one.streams or one.status == 200)}

@@ -8,13 +8,13 @@ Only the last line of its output is kept, for the report of a failure.
 from __future__ import annotations
 
 import os
-import select
 import shlex
-import signal
 import subprocess
 import threading
 from collections import deque
 from time import monotonic
+
+from ...system import calls, processes
 
 TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
@@ -160,17 +160,7 @@ class Hooks:
 
 class _Run:
     def __init__(self, words: Sequence[str]) -> None:
-        ours = signal.pthread_sigmask(signal.SIG_SETMASK, ())  # the relay's mask blocks some signals, for children too
-        try:
-            self._process = subprocess.Popen(
-                words,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, ours)
+        self._process = processes.start_group(words)
         assert self._process.stdout
         self._output = self._process.stdout.fileno()
         self._killed = False
@@ -180,26 +170,23 @@ class _Run:
         """Kill the run with all its children."""
         self._killed = True
         if self._process.poll() is None:
-            try:
-                os.killpg(self._process.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass  # it has just ended
+            processes.kill_group(self._process)
 
     def outcome(self, seconds: float) -> str | None:
         """Wait for its end, and return why it failed, if it did."""
         end = monotonic() + seconds
-        readable = select.poll()
-        readable.register(self._output, select.POLLIN)
         is_open, is_late = True, False
         while self._process.poll() is None:
             if is_open:
-                is_open = not readable.poll(_LOOK_AGAIN * 1000) or self._read()
+                is_open = not calls.wait(self._output, calls.POLLIN, round(_LOOK_AGAIN * 1000)) or self._read()
             else:
                 self._wait()
             if monotonic() > end and not self._killed:
                 is_late = True
                 self.kill()
-        while is_open and readable.poll(0):  # a surviving child may hold the pipe open and write for ever
+        while is_open and calls.wait(
+            self._output, calls.POLLIN, 0
+        ):  # a surviving child may hold the pipe open and write for ever
             is_open = self._read() and monotonic() < end
         assert self._process.stdout
         self._process.stdout.close()

@@ -32,8 +32,8 @@ _READ = 32 << 20  # most bytes of recordings compared to find the nearest
 _KEPT = 8 << 20  # most bytes of recordings cached parsed
 _NEAR = 0.5  # the least similarity that is advised
 _VARYING = {
-    "paths": "if only the directory is another", "times": "if it is only a time", "uuids": "if it is only an id",
-    "ports": "if it is only a port", "case": "if capitals do not matter", "space": "if white space does not matter",
+    "paths": "if only the directory differs", "times": "if only a time differs", "uuids": "if only an id differs",
+    "ports": "if only a port differs", "case": "if capitals do not matter", "space": "if white space does not matter",
 }  # fmt: skip
 
 Choose = Callable[
@@ -392,7 +392,7 @@ def rungs(
     enough = NEAREST if near >= NEAREST else int(near * 10) / 10
     if enough >= _NEAR and own:
         manner = "nearest" if enough == NEAREST else f"nearest:{enough}"
-        found.append(("if it asks the same in other words", "match", limit_target(manner)))
+        found.append(("if it asks the same question in other words", "match", limit_target(manner)))
     if len(rest) == 1 and near < NEAREST:
-        found.append(("if that may differ", "ignore", limit_target(rest[0])))
+        found.append(("if this value may differ", "ignore", limit_target(rest[0])))
     return found

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from ..selection import Selection
 
 StandIn = Callable[[ClientCall], Send | None]
+# Keywords of a schema about members that may be missing from a part of a value.
+_OF_WHOLE = ("required", "minProperties", "dependentRequired", "dependencies", "contains", "if", "not")
 
 
 class PartialLadder(Ladder):
@@ -159,8 +161,16 @@ def _examples(several: Iterable[Any]) -> dict[str, Any]:
     return found
 
 
-def misfit(schema: Any, value: Any) -> str:
-    """Return why a value does not fit a JSON Schema; nothing if it does, or if the schema cannot be used."""
+def _allow(*_: Any) -> Iterable[Any]:
+    """A keyword of a schema that forbids nothing."""
+    return ()
+
+
+def misfit(schema: Any, value: Any, *, is_partial: bool = False) -> str:
+    """Return why a value does not fit a JSON Schema; nothing if it does, or if the schema cannot be used.
+
+    `is_partial`: members of the value may be missing, at any depth.
+    """
     from jsonschema import exceptions, validators  # slow to import
     from referencing import Registry
     from referencing.exceptions import Unresolvable
@@ -168,6 +178,10 @@ def misfit(schema: Any, value: Any) -> str:
     try:
         kind = validators.validator_for(schema, default=validators.Draft202012Validator)
         kind.check_schema(schema)
+        if is_partial:
+            kind = validators.extend(
+                kind, dict.fromkeys(_OF_WHOLE, _allow) | {"oneOf": kind.VALIDATORS.get("anyOf", _allow)}
+            )
         errors = kind(schema, registry=Registry()).iter_errors(value)
         errors = sorted(errors, key=lambda error: list(map(str, error.path)))
     except (exceptions.SchemaError, Unresolvable, RecursionError, TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""Who can reach an address. Nothing heavy is imported here: command lines are checked with it."""
+"""Hosts, ports and URLs. Imports nothing heavy, as it checks command lines."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def is_loopback(host: str) -> bool:
 
 
 def is_address(name: str) -> bool:
-    """Return whether a host is an address; a name may be made to point elsewhere."""
+    """Return whether a host is an IP address; a host name can be made to resolve to another machine."""
     from ipaddress import ip_address
 
     try:
@@ -22,7 +22,7 @@ def is_address(name: str) -> bool:
 
 
 def host_and_port(text: str) -> tuple[str, int]:
-    """Where to listen: HOST:PORT, or a port alone. ValueError: neither."""
+    """Parse HOST:PORT, or a port alone. Raises ValueError."""
     host, colon, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]") if colon else "127.0.0.1"
     if not port.isdecimal() or int(port) > 65535 or not host:
@@ -31,7 +31,7 @@ def host_and_port(text: str) -> tuple[str, int]:
 
 
 def check_url(text: str) -> None:
-    """Raise ValueError for what is no URL of a server."""
+    """Raise ValueError if a text is not the URL of a server."""
     if not _is_url(text):
         from ...redaction.diagnostics import hide_secrets
 
@@ -39,7 +39,7 @@ def check_url(text: str) -> None:
 
 
 def is_sse_url(url: str) -> bool:
-    """Return whether a URL is that of a server of HTTP+SSE, by custom: nothing else is known before it is asked."""
+    """Return whether a URL is an HTTP+SSE server's by convention: nothing else shows it before the first request."""
     from urllib.parse import urlsplit
 
     from ...wire.protocol import SSE_PATH
@@ -52,8 +52,22 @@ def _is_url(text: str) -> bool:
 
     try:
         parts = urlsplit(text)
-        port = parts.port  # raises where it is no number, or none that could be
+        port = parts.port  # raises if it is not a number, or out of range
     except ValueError:
         return False
     plain = all(c.isprintable() and not c.isspace() for c in text)
     return plain and parts.scheme in ("http", "https") and bool(parts.hostname) and port != 0
+
+
+def is_same_redirect(uri: str, registered: str) -> bool:
+    """Compare redirect URIs, whose port may differ on this machine: https://www.rfc-editor.org/rfc/rfc8252#section-7.3."""
+    from urllib.parse import urlsplit
+
+    if uri == registered:
+        return True
+    try:
+        one, other = urlsplit(uri), urlsplit(registered)
+    except ValueError:
+        return False
+    is_here = one.scheme == "http" and one.hostname == other.hostname and is_loopback(one.hostname or "")
+    return is_here and one._replace(netloc="") == other._replace(netloc="")

@@ -1,8 +1,8 @@
-"""The authorization server of a replay, which lets in only clients that log in.
+"""The made-up authorization server of `replay --auth`: clients must log in, and users are asked nothing.
 
-It checks what the specification asks of a client, and asks no user: a page redirects at once. Nothing is random and no
-clock is read: tokens are made from the tape, a seed and a counter, and mean nothing elsewhere. None expires but by a
-fault. What the recorded servers said of themselves is repeated as far as it may change what a client does.
+It checks what the specification requires of a client. It uses no randomness and no clock: tokens are derived from the
+tape, a seed and a counter, are valid nowhere else, and expire only by faults. Recorded metadata is repeated where it
+changes what a client does.
 
 https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization
 """
@@ -18,7 +18,7 @@ from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 import orjson
 
-from .addresses import is_loopback
+from .addresses import is_same_redirect
 from .message import TEXT, header
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ RESOURCE = "/.well-known/oauth-protected-resource"
 METADATA = "/.well-known/oauth-authorization-server"
 AUTHORIZE, TOKEN, REGISTER = "/authorize", "/token", "/register"
 _BASIC, _POST, _NONE = "client_secret_basic", "client_secret_post", "none"
-# What a client decides by, of the recorded metadata.
+# Recorded metadata that changes what a client does.
 _REPEATED = (
     "grant_types_supported", "token_endpoint_auth_methods_supported", "client_id_metadata_document_supported",
     "authorization_response_iss_parameter_supported", "scopes_supported",
@@ -50,18 +50,18 @@ _WITHOUT_USER = ("client_credentials", "urn:ietf:params:oauth:grant-type:jwt-bea
 
 
 class Grant(NamedTuple):
-    """What a code or a token stands for. Those that come from one login are of one family."""
+    """What a code or a token is valid for."""
 
     client: str
     resource: str
     scope: str
-    family: int
+    family: int  # the login that it comes from
     redirect_uri: str = ""
-    challenge: str = ""  # of PKCE
+    challenge: str = ""  # PKCE's code_challenge
 
 
 class DeniedError(Exception):
-    """An error of OAuth, and the reason: https://www.rfc-editor.org/rfc/rfc6749#section-5.2"""
+    """An OAuth error code, and the reason: https://www.rfc-editor.org/rfc/rfc6749#section-5.2"""
 
     def __init__(self, error: str, reason: str) -> None:
         super().__init__(reason)
@@ -69,10 +69,10 @@ class DeniedError(Exception):
 
 
 class AuthorizationServer:
-    """Registers clients, logs them in, and gives them tokens; says which requests have one."""
+    """Registers clients, logs them in, issues tokens, and refuses requests without a valid one."""
 
     def __init__(self, stage: Stage, seed: int, paths: Sequence[str]) -> None:
-        """`paths`: those of messages, the customary one for clients first."""
+        """`paths`: the paths that need a token. Clients without one are pointed to the first."""
         self._stage = stage
         self._paths = paths
         self._recorded = stage.chosen.controls.login()
@@ -82,12 +82,12 @@ class AuthorizationServer:
         self._codes: dict[str, Grant] = {}
         self._access: dict[str, Grant] = {}
         self._refresh: dict[str, Grant] = {}
-        self._used: dict[str, int] = {}  # refresh tokens that were turned in, and their families
-        self._failing: dict[int, str] = {}  # families that a fault lets refresh no more, and the fault
-        self._scope: frozenset[str] = frozenset()  # of the request that is being answered
+        self._used: dict[str, int] = {}  # used refresh token → its family
+        self._failing: dict[int, str] = {}  # family whose next refresh fails → the fault
+        self._scope: frozenset[str] = frozenset()  # granted to the current request's token
 
     def answer(self, request: HttpRequest) -> bool:
-        """Answer a request of a login, or one without a token; return whether that was done."""
+        """Answer a step of a login, or a request without a valid token; return False for any other request."""
         path = request.path.rstrip("/")
         if request.body is None or self._answer_page(request, path):
             return request.body is not None
@@ -101,17 +101,17 @@ class AuthorizationServer:
         return False
 
     def expects(self, target: str) -> bool:
-        """Return whether a page may lead a browser to a target."""
+        """Return whether a page of any site may send a browser to a target."""
         return target.partition("?")[0] == AUTHORIZE
 
-    # -- tokens of requests
+    # -- tokens in requests
 
     def covers(self, scope: str) -> bool:
-        """Return whether the token of the request that is being answered covers a scope."""
+        """Return whether the token of the current request covers a scope."""
         return self._scope.issuperset(scope.split())
 
     def refuse_narrow(self, request: HttpRequest, messages: Iterable[Message]) -> bool:
-        """Refuse calls that the recorded server refused for a wider scope, if the token does not cover that."""
+        """Refuse a call that needed a wider scope on the tape, if the token does not cover that scope."""
         for message in messages:
             scope = self._recorded.wider.get((message.method or "", message.name))
             if message.kind == "request" and scope is not None and not self.covers(scope):
@@ -120,7 +120,7 @@ class AuthorizationServer:
         return False
 
     def strike(self, request: HttpRequest, fault: Challenge) -> None:
-        """Refuse a call as a fault has it."""
+        """Refuse a call because of a fault."""
         if fault.kind == "insufficient-scope":
             self._challenge(request, 403, "insufficient_scope", fault.scope)
             return
@@ -149,7 +149,7 @@ class AuthorizationServer:
             self._authorize(request, origin)
         elif request.verb == "POST" and path in (TOKEN, REGISTER):
             try:
-                status, answer = self._token(request, origin) if path == TOKEN else self._register(request)
+                status, answer = self._issue_token(request, origin) if path == TOKEN else self._register(request)
             except DeniedError as denied:
                 self._deny(request, denied)
             else:
@@ -194,10 +194,10 @@ class AuthorizationServer:
         if not isinstance(asked, dict):
             raise DeniedError("invalid_client_metadata", "the registration is not a JSON object")
         if not isinstance(uris, list) or not uris or not all(map(_is_uri, uris)):
-            raise DeniedError("invalid_redirect_uri", "a client registers at least one redirect URI, each a whole URI")
+            raise DeniedError("invalid_redirect_uri", "redirect_uris must be a list of at least one absolute URI")
         client = {name: value for name, value in asked.items() if name not in ("client_id", "client_secret")}
         client["token_endpoint_auth_method"] = method = asked.get("token_endpoint_auth_method") or _BASIC
-        number = self._next("client")
+        number = self._next_number("client")
         client["client_id"] = f"client-{number}"
         if method != _NONE:
             client |= {"client_secret": self._make_token("secret", number), "client_secret_expires_at": 0}
@@ -210,20 +210,20 @@ class AuthorizationServer:
         asked = dict(parse_qsl(request.query, keep_blank_values=True))
         try:
             uri = self._redirect_uri(asked)
-        except DeniedError as denied:  # where to redirect to is not known
+        except DeniedError as denied:  # without a redirect URI, the error stays on this page
             self._deny(request, denied)
             return
-        said = {"state": asked["state"]} if "state" in asked else {}
+        answer = {"state": asked["state"]} if "state" in asked else {}
         try:
-            said |= {"code": self._code(asked, origin, uri)}
+            answer |= {"code": self._issue_code(asked, origin, uri)}
         except DeniedError as denied:
             self._stage.refuse(f"refused GET {AUTHORIZE}: {denied.error}: {denied}")
-            said |= {"error": denied.error, "error_description": f"mcp-tape: {denied}"}
+            answer |= {"error": denied.error, "error_description": f"mcp-tape: {denied}"}
         if not asked.get("state"):
-            self._stage.note("a client logs in without a state, by which it would know that the response is its own")
+            self._stage.note("a client logs in without a state, so it cannot recognize a response to another login")
         if self._metadata(origin).get(_NAMES_ISSUER):
-            said |= {"iss": origin}
-        where = f"{uri}{'&' if '?' in uri else '?'}{urlencode(said)}"
+            answer |= {"iss": origin}
+        where = f"{uri}{'&' if '?' in uri else '?'}{urlencode(answer)}"
         request.respond(302, [(b"location", where.encode("latin-1", "replace"))])
 
     def _redirect_uri(self, asked: dict[str, str]) -> str:
@@ -231,27 +231,27 @@ class AuthorizationServer:
         if not client:
             raise DeniedError("invalid_request", "the parameter client_id is missing")
         if not _is_uri(uri):
-            raise DeniedError("invalid_request", f"the redirect URI {uri!r} is not a whole URI")
+            raise DeniedError("invalid_request", f"the redirect URI {uri!r} is not an absolute URI")
         if client in self._clients:
             registered = self._clients[client]["redirect_uris"]
-            if not any(_is_same_redirect(uri, one) for one in registered):
+            if not any(is_same_redirect(uri, one) for one in registered):
                 raise DeniedError("invalid_request", f"the client did not register the redirect URI {uri}")
         return uri
 
-    def _code(self, asked: dict[str, str], origin: str, uri: str) -> str:
+    def _issue_code(self, asked: dict[str, str], origin: str, uri: str) -> str:
         if asked.get("response_type") != "code":
-            raise DeniedError("unsupported_response_type", "the only response_type is code")
+            raise DeniedError("unsupported_response_type", "the response_type must be code")
         if asked.get("code_challenge_method") != "S256" or not asked.get("code_challenge"):
-            raise DeniedError("invalid_request", "a client must use PKCE: code_challenge, and S256 as its method")
-        resource = self._resource(asked, origin)
-        family = self._next("login")
+            raise DeniedError("invalid_request", "PKCE is missing: send code_challenge, and code_challenge_method=S256")
+        resource = self._check_resource(asked, origin)
+        family = self._next_number("login")
         grant = Grant(asked["client_id"], resource, self._granted_scope(asked), family, uri, asked["code_challenge"])
         code = self._make_token("code")
         self._codes[code] = grant
         return code
 
-    def _resource(self, asked: dict[str, str], origin: str) -> str:
-        """https://www.rfc-editor.org/rfc/rfc8707, which clients of MCP must follow."""
+    def _check_resource(self, asked: dict[str, str], origin: str) -> str:
+        """https://www.rfc-editor.org/rfc/rfc8707, which MCP clients must implement."""
         resource = asked.get("resource", "")
         if resource.rstrip("/") not in {origin, *(origin + path for path in self._paths)}:
             named = f"the resource is {resource!r}" if resource else "the parameter resource is missing"
@@ -263,21 +263,23 @@ class AuthorizationServer:
 
     # -- tokens
 
-    def _token(self, request: HttpRequest, origin: str) -> tuple[int, dict[str, Any]]:
+    def _issue_token(self, request: HttpRequest, origin: str) -> tuple[int, dict[str, Any]]:
         kind = header(request.headers, b"content-type") or ""
         if not kind.startswith("application/x-www-form-urlencoded"):
-            raise DeniedError("invalid_request", f"a request for a token is a form, not {kind or 'without a type'}")
+            raise DeniedError("invalid_request", f"a token request must be a form, not {kind or 'of no content type'}")
         asked = dict(parse_qsl((request.body or b"").decode("latin-1"), keep_blank_values=True))
-        client, grant_type = self._client(request, asked), asked.get("grant_type", "")
+        client, grant_type = self._authenticate(request, asked), asked.get("grant_type", "")
         if grant_type == "authorization_code":
-            grant = self._of_code(client, asked)
+            grant = self._redeem_code(client, asked)
         elif grant_type == "refresh_token":
-            grant = self._of_refresh(client, asked)
+            grant = self._redeem_refresh_token(client, asked)
         elif grant_type in _WITHOUT_USER:
-            grant = Grant(client, self._resource(asked, origin), self._granted_scope(asked), self._next("login"))
+            grant = Grant(
+                client, self._check_resource(asked, origin), self._granted_scope(asked), self._next_number("login")
+            )
         else:
-            raise DeniedError("unsupported_grant_type", f"there is no grant_type {grant_type!r}")
-        if self._resource(asked, origin) != grant.resource:
+            raise DeniedError("unsupported_grant_type", f"the grant_type {grant_type!r} is not supported")
+        if self._check_resource(asked, origin) != grant.resource:
             raise DeniedError("invalid_target", f"the resource is {asked['resource']!r}, and was {grant.resource!r}")
         access = self._make_token("access")
         self._access[access] = grant
@@ -288,8 +290,8 @@ class AuthorizationServer:
         self._refresh[refresh] = grant
         return 200, found | {"refresh_token": refresh}
 
-    def _client(self, request: HttpRequest, asked: dict[str, str]) -> str:
-        """The client that asks for a token. One that was registered elsewhere is taken at its word."""
+    def _authenticate(self, request: HttpRequest, asked: dict[str, str]) -> str:
+        """Return the id of the client, its secret checked. A client that did not register here is believed."""
         client, secret = asked.get("client_id", ""), asked.get("client_secret")
         scheme, _, given = (header(request.headers, b"authorization") or "").partition(" ")
         if scheme.lower() == "basic":
@@ -300,31 +302,33 @@ class AuthorizationServer:
             client, secret = unquote(name), unquote(password)
         registered = self._clients.get(client)
         if registered is not None and registered.get("client_secret") not in (None, secret):
-            raise DeniedError("invalid_client", f"{client} did not give the secret that it got")
+            raise DeniedError("invalid_client", f"{client} sent another secret than the one it was given")
         return client
 
-    def _of_code(self, client: str, asked: dict[str, str]) -> Grant:
+    def _redeem_code(self, client: str, asked: dict[str, str]) -> Grant:
         grant = self._codes.pop(asked.get("code", ""), None)
         if grant is None:
-            raise DeniedError("invalid_grant", "the code was not given to anybody, or was used before")
+            raise DeniedError("invalid_grant", "the code was never issued, or was used before")
         if grant.client != client:
-            raise DeniedError("invalid_grant", f"the code was given to {grant.client}, and {client} uses it")
+            raise DeniedError("invalid_grant", f"the code was issued to {grant.client}, and {client} sent it")
         if grant.redirect_uri != asked.get("redirect_uri", grant.redirect_uri):
-            raise DeniedError("invalid_grant", f"the redirect URI is another one than {grant.redirect_uri}")
+            raise DeniedError("invalid_grant", f"the redirect URI must be that of the login, {grant.redirect_uri}")
         digest = urlsafe_b64encode(sha256(asked.get("code_verifier", "").encode("latin-1")).digest())
         if digest.rstrip(b"=").decode() != grant.challenge:
-            raise DeniedError("invalid_grant", "the code_verifier does not fit the code_challenge")
+            raise DeniedError("invalid_grant", "the code_verifier does not match the code_challenge")
         return grant
 
-    def _of_refresh(self, client: str, asked: dict[str, str]) -> Grant:
-        """A refresh token counts once: https://www.rfc-editor.org/rfc/rfc9700#section-4.14.2."""
+    def _redeem_refresh_token(self, client: str, asked: dict[str, str]) -> Grant:
+        """Refresh tokens are rotated: https://www.rfc-editor.org/rfc/rfc9700#section-4.14.2."""
         token = asked.get("refresh_token", "")
         grant = self._refresh.pop(token, None)
         if token in self._used:
             self._end_family(self._used[token])
             raise DeniedError("invalid_grant", "the refresh token was used before, so this login has ended")
         if grant is None or grant.client != client:
-            raise DeniedError("invalid_grant", "the refresh token was not given to this client, or its login has ended")
+            raise DeniedError(
+                "invalid_grant", "the refresh token was not issued to this client, or its login has ended"
+            )
         fault = self._failing.pop(grant.family, None)
         if fault is not None:
             self._end_family(grant.family)
@@ -334,7 +338,7 @@ class AuthorizationServer:
         self._used[token] = grant.family
         scope = asked.get("scope") or grant.scope
         if not set(scope.split()) <= set(grant.scope.split()):
-            raise DeniedError("invalid_scope", f"{scope!r} is more than the login was for: {grant.scope!r}")
+            raise DeniedError("invalid_scope", f"{scope!r} is more than the login granted, {grant.scope!r}")
         return grant._replace(scope=scope)
 
     def _end_family(self, family: int) -> None:
@@ -342,15 +346,15 @@ class AuthorizationServer:
             for token in [token for token, grant in tokens.items() if grant.family == family]:
                 del tokens[token]
 
-    # -- what is made up
+    # -- numbers and tokens
 
-    def _next(self, kind: str) -> int:
+    def _next_number(self, kind: str) -> int:
         self._counts[kind] += 1
         return self._counts[kind]
 
     def _make_token(self, kind: str, number: int | None = None) -> str:
-        """A text that nobody else has given, the same in each replay of the tape."""
-        number = self._next(kind) if number is None else number
+        """Make a token that is the same in each replay of this tape, and of no other."""
+        number = self._next_number(kind) if number is None else number
         return f"tape-{kind}-{number}-{sha256(f'{self._seed} {kind} {number}'.encode()).hexdigest()[:24]}"
 
 
@@ -364,19 +368,10 @@ def _bearer(request: HttpRequest) -> str:
 
 
 def _is_uri(uri: Any) -> bool:
-    """Return whether a redirect URI is whole, and may be put into a header."""
+    """Return whether a redirect URI is absolute, and safe in a header."""
     if not isinstance(uri, str) or not uri.isascii() or not uri.isprintable() or " " in uri or "#" in uri:
         return False
     try:
         return bool(urlsplit(uri).scheme)
     except ValueError:
         return False
-
-
-def _is_same_redirect(uri: str, registered: str) -> bool:
-    """The port of a client on this machine may be another each time: https://www.rfc-editor.org/rfc/rfc8252#section-7.3."""
-    if uri == registered:
-        return True
-    one, other = urlsplit(uri), urlsplit(registered)
-    is_here = one.scheme == "http" and one.hostname == other.hostname and is_loopback(one.hostname or "")
-    return is_here and one._replace(netloc="") == other._replace(netloc="")

@@ -1,6 +1,6 @@
-"""The client of a server at a URL: Streamable HTTP of both eras, and the older HTTP+SSE.
+"""A client for servers at a URL: Streamable HTTP of both eras, and the older HTTP+SSE.
 
-An event loop in a thread of its own does the HTTP; to callers it looks like a pipe.
+It runs an event loop in its own thread; callers use it like a pipe.
 """
 
 from __future__ import annotations
@@ -30,16 +30,17 @@ _CONNECT = 30.0  # seconds
 _POSTED = 10.0  # seconds for a notification or a response to be accepted
 _HEARD = 0.5  # seconds for a GET stream to be opened
 _LEAVING = 5.0
-_MOST_RESUMED = 100  # times that a stream is resumed
+_MOST_RESUMED = 100  # attempts to resume a stream
 _MOST_REDIRECTS = 20
 _ACCEPTS = {"POST": "application/json, text/event-stream", "GET": EVENT_STREAM, "DELETE": EVENT_STREAM}
 
 
 class HttpConnection:
-    """A server at a URL. `sse`: over HTTP+SSE; `listen`: open a GET stream for messages that belong to no request.
+    """A connection to a server at a URL.
 
-    `late`: open it only after `notifications/initialized`, and so miss what is sent right then. `again`: open it again
-    whenever the server closes it.
+    `sse`: use HTTP+SSE. `listen`: open a GET stream for messages that belong to no request. `late`: open it only after
+    `notifications/initialized`, so messages that the server sends at once are missed. `again`: reopen it whenever the
+    server closes it.
     """
 
     def __init__(
@@ -63,7 +64,7 @@ class HttpConnection:
         self._params: dict[str, dict[Path, str]] = {}
         self._inbox: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._posts: dict[str, asyncio.Task[None] | None] = {}  # requests of the modern era without an answer, by id
+        self._posts: dict[str, asyncio.Task[None] | None] = {}  # unanswered requests of the modern era, by id
         self._unanswered: set[str] = set()  # the ids of requests
         self._gone: ServerEnd | None = None
         self._heard = threading.Event()  # the GET stream is open, or refused
@@ -91,7 +92,10 @@ class HttpConnection:
         self.close()
 
     def send(self, text: bytes, headers: Mapping[str, str] = {}) -> None:
-        """Send a message. One that is not a request is accepted when this returns. `headers`: defaults for its own."""
+        """Send a message. Unless it is a request, wait until the server accepts it.
+
+        Headers derived from the message override `headers`.
+        """
         text = text.rstrip(b"\r\n")
         messages = frames.parse(text)[1]
         if self._cancels(messages):
@@ -101,7 +105,7 @@ class HttpConnection:
         own = dict(headers) | headers_of_message(body, params)
         is_legacy = any(message.method in protocol.INITIALIZED_NAMES for message in messages)
         if is_legacy and self._listens and not self._late:
-            self._open_stream()  # first: some servers send something at once
+            self._open_stream()  # before the notification: some servers send messages at once
         self._unanswered |= {message.rpc_id for message in messages if message.kind == "request" and message.rpc_id}
         posting = self._post(text, messages, own)
         if any(message.kind == "request" for message in messages) and not self._sse:
@@ -112,20 +116,20 @@ class HttpConnection:
             self._open_stream()
 
     def receive(self, timeout: float) -> bytes | None:
-        """Return the next message of the server; None if there is none in time."""
+        """Return the next message of the server; None if none arrives in time."""
         try:
             return self._inbox.get(timeout=max(0.0, timeout))
         except queue.Empty:
             return None
 
     def wake(self) -> None:
-        """End the wait for a message."""
+        """Let `receive` return."""
         self._inbox.put(None)
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a request is without its answer, or an answer has not been received yet."""
-        return bool(self._unanswered) or not self._inbox.empty()  # an answer is put in before its request is dropped
+        """Whether a request is unanswered, or an answer has not been taken yet."""
+        return bool(self._unanswered) or not self._inbox.empty()  # an answer enters before its request is dropped
 
     @property
     def ended(self) -> ServerEnd | None:
@@ -158,11 +162,11 @@ class HttpConnection:
                 self._answer_with_error(waiting, "the response ended before the answer")
         except httpx2.HTTPError as error:
             self._answer_with_error(waiting, f"cannot reach {self._url}: {failure_reason(error)}")
-        except Exception as error:  # of a library, or ours: else the answer would never come
+        except Exception as error:  # any bug: without an answer, the caller would wait for ever
             self._answer_with_error(waiting, f"the answer cannot be read: {type(error).__name__}: {error}")
 
     async def _resume(self, mark: ResumeMark, waiting: set[str]) -> None:
-        """Resume a stream that the server has closed before the answer.
+        """Resume a stream that the server closed before the answer.
 
         https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#sending-messages-to-the-server
         """
@@ -188,7 +192,7 @@ class HttpConnection:
             await asyncio.sleep(min(mark.retry, _CONNECT))
 
     async def _open_old(self) -> None:
-        """HTTP+SSE: open the stream for all messages, and find out where to post."""
+        """HTTP+SSE: open the stream for all messages, and wait for the endpoint to post to."""
         endpoint: asyncio.Future[str] = self._loop.create_future()
         self._begin(self._listen_old(endpoint))
         named = await endpoint
@@ -225,7 +229,7 @@ class HttpConnection:
             await response.aclose()
 
     async def _send_following(self, request: httpx2.Request) -> httpx2.Response:
-        """Follow redirects within the server: tokens and restored secrets are for no other."""
+        """Follow redirects within the server. No other server may get its tokens and restored secrets."""
         for _ in range(_MOST_REDIRECTS):
             try:
                 response = await self._client.send(request, stream=True)
@@ -238,7 +242,7 @@ class HttpConnection:
                 raise httpx2.RequestError("it redirects to an invalid URL")
             request = response.next_request
             if origin_of(str(request.url)) != origin_of(self._url):
-                shown = request.url.copy_with(userinfo=b"", query=None)  # without what may be secret
+                shown = request.url.copy_with(userinfo=b"", query=None)  # without the parts that may be secret
                 raise httpx2.RequestError(
                     f"it redirects to {shown}, another server, which was sent nothing; to use that one, give its URL"
                 )
@@ -251,10 +255,10 @@ class HttpConnection:
         mark: ResumeMark | None = None,
         endpoint: asyncio.Future[str] | None = None,
     ) -> IncomingResponse:
-        """Receive each message of a response, as it comes."""
+        """Receive the messages of a response while it arrives."""
         incoming = IncomingResponse(response.status_code, response.headers.raw, mark)
         if response.status_code == 202:
-            return incoming  # it is accepted, and a body is none of the conversation
+            return incoming  # accepted; a body would not be a message
         if response.request.method == "POST" and not incoming.is_error:
             self._session = self._session or incoming.session
         async for piece in response.aiter_raw():
@@ -277,7 +281,7 @@ class HttpConnection:
             self._unanswered.discard(message.rpc_id or "")
 
     def _learn(self, body: dict[str, Any]) -> None:
-        """Learn what the headers of later requests have to repeat."""
+        """Learn what later requests must repeat in their headers."""
         result = body.get("result")
         if protocol.member(result, "serverInfo") is not None and self._version is None:
             version = protocol.member(result, "protocolVersion")
@@ -287,7 +291,7 @@ class HttpConnection:
     def _refuse(self, status: int, body: bytes, waiting: set[str]) -> None:
         """Answer the requests of a POST that got an HTTP error."""
         messages = frames.parse(body)[1]
-        if status == 502 and b'"mcp-tape cannot reach' in body:  # by a recorder between us and the server
+        if status == 502 and b'"mcp-tape cannot reach' in body:  # from a recorder between us and the server
             said = str(protocol.member(messages[0].body.get("error"), "message")) if messages else ""
             self.made_up |= dict.fromkeys(waiting, said.removeprefix("mcp-tape "))
         if any(message.rpc_id in waiting for message in messages):
@@ -300,7 +304,7 @@ class HttpConnection:
         self._unanswered -= waiting
 
     def _answer_with_error(self, waiting: set[str], reason: str) -> None:
-        """Answer requests that will get no answer with an error."""
+        """Answer requests with an error, because no answer will come."""
         for rpc_id in waiting:
             self.made_up[rpc_id] = reason
             self._inbox.put(rewrite.error_response(rpc_id, protocol.SERVER_ERROR, reason))
@@ -323,7 +327,7 @@ class HttpConnection:
         self._heard.wait(_HEARD)
 
     def _cancels(self, messages: list[Message]) -> bool:
-        """End the POST of a request of the modern era: over HTTP that is the cancel, and no message is.
+        """Cancel a request of the modern era by closing its POST; return False if the message is not such a cancel.
 
         https://modelcontextprotocol.io/specification/draft/basic/utilities/cancellation
         """
@@ -349,7 +353,7 @@ class HttpConnection:
             task.add_done_callback(lambda _: self._posts.pop(rpc_id, None))
 
     def _run(self, work: Coroutine[Any, Any, None], seconds: float) -> None:
-        """Run work in the loop and wait for it, for a while."""
+        """Run work in the loop and wait for it, at most for this time."""
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             future.result(seconds)

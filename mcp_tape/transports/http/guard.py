@@ -1,4 +1,4 @@
-"""Who may talk to a server of ours, and reports of its failures."""
+"""Refuses requests that must not reach a server of ours, and reports its failures."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ Refusal = tuple[int, str]  # a status, and the reason
 
 
 class Guard:
-    """Refuses requests of web pages, which must not reach a local server by a name of their own or by ours.
+    """Refuses requests from web pages: they must not reach a local server, under their own host name or ours.
 
     https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#security-warning
     """
 
     def __init__(self, host: str, own: str | None = None) -> None:
-        """`own`: the one origin that clients may name, and that pages may come from; None: those of this machine."""
+        """`own`: the only origin that requests may name or come from; None for all origins of this machine."""
         self._own = own
         self._names = {host.lower(), "localhost", socket.gethostname().lower()}
-        self._judge = lru_cache(64)(self._refuse_source)  # clients mostly say the same
+        self._judge = lru_cache(64)(self._refuse_source)  # most requests of a client have the same headers
 
     def refuse(self, head: Head, expects: Callable[[str], bool]) -> Refusal | None:
-        """Return why a request is refused, if it is. `expects`: whether a page may lead a browser to a target."""
-        # CONNECT makes a tunnel, which would lead past us; TRACE an echo, which would show the headers that we add.
+        """Return why a request is refused; None if it is not. `expects`: whether a page may link to a target."""
+        # CONNECT would tunnel past us; TRACE would echo the headers that we add.
         if head.verb in ("CONNECT", "TRACE"):
             return 405, f"{head.verb} is not served here"
         refusal = self._judge(*head.who)
-        # In a login, pages lead to pages. The one that leads here cannot read the one that it leads to.
+        # During a login, pages of other sites redirect here. Such a page can't read our response.
         if refusal is not None and refusal[0] == 403 and _is_visit(head) and expects(head.target.decode("latin-1")):
             return None
         return refusal
@@ -55,10 +55,10 @@ class Guard:
         return host is not None and (name in self._names or is_address(name))
 
     def _refuse_page(self, who: Iterable[tuple[bytes, bytes]], host: str | None) -> Refusal | None:
-        """Pages of this machine may talk to us, others may not.
+        """Return why a page may not send this request; None for a page of this machine, or a client without pages.
 
-        Browsers name the page in `Origin`, but for images, scripts and links they only say how far away it is:
-        https://www.w3.org/TR/fetch-metadata/#sec-fetch-site-header. Only clients that are no browsers send neither.
+        Browsers name the page in `Origin`, but for images, scripts and links they send only `Sec-Fetch-Site`:
+        https://www.w3.org/TR/fetch-metadata/#sec-fetch-site-header. Other clients send neither.
         """
         sources = [value.decode("latin-1") for name, value in who if name == b"origin"]
         sites = {value.decode("latin-1") for name, value in who if name == b"sec-fetch-site"}
@@ -75,7 +75,7 @@ class Guard:
 
 
 def _is_visit(head: Head) -> bool:
-    """Return whether a browser asks for a page to show: https://www.w3.org/TR/fetch-metadata/#sec-fetch-mode-header."""
+    """Return whether a browser opens a page: https://www.w3.org/TR/fetch-metadata/#sec-fetch-mode-header."""
     mode, kind = head.fields.get(b"sec-fetch-mode"), head.fields.get(b"sec-fetch-dest")
     return head.verb == "GET" and mode == b"navigate" and kind == b"document"
 
@@ -88,7 +88,7 @@ def _hostname(url: str) -> str:
 
 
 class Accidents:
-    """Bugs within mcp-tape while it serves: each reported once, as it happens, and by the exit code."""
+    """Bugs of mcp-tape while it serves. Each is reported once, when it happens, and sets the exit code."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say

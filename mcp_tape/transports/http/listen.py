@@ -1,12 +1,12 @@
-"""A listening socket, and the connections of its clients: HTTP/1.1 for whatever is served here.
+"""A listening socket, and its clients' connections: an HTTP/1.1 server for any application.
 
-One request of a connection is answered after the other; what arrives meanwhile waits, and not for ever much of it. What
-a connection does next depends on what it has:
+A connection answers one request at a time; a bounded amount of further input waits. The state of a connection decides
+how it reads:
 
-    a request that is not answered, with a body to come    the body is read: collected, or passed on piece by piece
-    a request that is not answered                         nothing is read but what shows that the client has left
-    neither                                                a head is read, within a time
-    a response that ends the connection                    what still comes is dropped, for a while
+    an open request whose body is incomplete    reads the body: collects it, or passes it on piece by piece
+    an open request with its whole body         reads little, to notice that the client has left
+    no open request                             reads a head, within a time limit
+    a response that ends the connection         reads and drops further input for a while
 """
 
 from __future__ import annotations
@@ -14,14 +14,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import signal
 import socket
 import struct
 from collections.abc import AsyncIterator, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..signals import SIGNALS
+from ..signals import SIGNALS, call_at_signal
 from ..workers.listeners import BACKLOG, listeners
 from ..workers.listeners import Address as Address
 from .guard import Guard
@@ -34,42 +33,42 @@ if TYPE_CHECKING:
     from ..workers.passing import ConnectionPasser
 
     class Application(Protocol):
-        """What is served at a site."""
+        """An application that a site serves."""
 
-        max_body: int | None  # bytes that are collected before it is asked; None: it reads bodies itself
+        max_body: int | None  # bytes collected before it is called; None if it reads bodies itself
 
         def __call__(self, request: HttpRequest) -> Work | None:
-            """Answer a request; or return what is to be awaited, and answers it."""
+            """Answer a request, or return an awaitable that answers it."""
 
         def refuse(self, what: str) -> None:
-            """Take note that a request was refused before it was asked."""
+            """Note that a request was refused before the application got it."""
 
         def expects(self, target: str) -> bool:
-            """Return whether a page of another site may lead a browser here, as those of a login do."""
+            """Return whether a page of another site may link or redirect here, as in a login."""
 
 
 HEAD_TIMEOUT = 30.0  # seconds
 _KEEP_ALIVE = 5.0  # seconds between requests
-_DROPPING = 5.0  # seconds to read on behind a response that ends a connection: who is still sending would not read it
-_GRACE = 0.3  # seconds that a response may take to end when we stop
+_DROPPING = 5.0  # seconds to read on after a response that ends a connection: a client that still sends can't read it
+_GRACE = 0.3  # seconds for responses to end when we stop
 _READ = 1 << 16  # bytes at once
-_AHEAD = 1 << 16  # bytes of a body that wait to be taken, or of further requests
+_AHEAD = 1 << 16  # most bytes of a body, or of further requests, that wait
 _LARGE = 1 << 16  # bytes that are written at once
 _REFUSED = ((b"content-type", TEXT), (b"connection", b"close"))
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
 class OtherWorkers(NamedTuple):
-    """The other workers at an address: which of them a request is for, by its target and headers, and the way to it."""
+    """The other workers at an address: finds the one for a request, by target and headers, and passes it on."""
 
     elsewhere: Callable[[str, Headers], int | None]
     passing: ConnectionPasser
 
 
 class Site:
-    """A listening socket, and an application that is served there.
+    """A listening socket and its application.
 
-    `report` gets the exceptions of an application; the client gets a 500, or sees a broken connection.
+    `report` gets the application's exceptions; the client gets a 500 or a broken connection.
     """
 
     def __init__(
@@ -82,9 +81,9 @@ class Site:
         others: OtherWorkers | None = None,
         own_pages: bool = False,
     ) -> None:
-        """`listener`: one of several at the address, and `others` the workers that have them.
+        """`listener`: one of several at the address; `others`: the workers that have the rest.
 
-        `own_pages`: of the pages in browsers, only those that come from here may ask.
+        `own_pages`: refuse requests from all pages except those served here.
         """
         self._listener = listener or listeners(address)[0]
         self.origin = origin_of(self._listener)
@@ -96,20 +95,19 @@ class Site:
         self._told = asyncio.Event()
 
     def serve(self, app: Application, started: Callable[[str], None]) -> None:
-        """Serve until a signal comes. `started` is given our origin once a client may connect."""
+        """Serve until a signal arrives. `started` is called with our origin once clients may connect."""
         asyncio.run(self.run(app, started, heeds_signals=True))
 
     async def run(self, app: Application, started: Callable[[str], None], *, heeds_signals: bool = False) -> None:
-        """Serve until `stop` is called, or a signal comes if those are heeded."""
-        if heeds_signals or self._others is not None:  # else the process is not ours
+        """Serve until `stop` is called, or with `heeds_signals` until a signal arrives."""
+        if heeds_signals or self._others is not None:  # otherwise the process is the user's
             logging.getLogger("asyncio").setLevel(logging.CRITICAL + 1)  # we report what matters
         loop = self._loop = asyncio.get_running_loop()
         loop.set_exception_handler(self._report_exception)
         serving = Serving(app, self._guard, self._report, self._head_timeout, self._others)
         server = await loop.create_server(lambda: _Connection(serving), sock=self._listener, backlog=BACKLOG)
         for number in SIGNALS if heeds_signals else ():
-            if signal.getsignal(number) is not signal.SIG_IGN:  # nohup stays nohup
-                loop.add_signal_handler(number, self.stop)
+            call_at_signal(loop, number, self.stop)
         if self._others is not None:
             self._others.passing.open(serving.adopt)
         try:
@@ -122,7 +120,7 @@ class Site:
             await serving.end()
 
     def _report_exception(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Report the exceptions of timers, tasks and connections. A connection that breaks is not a fault of ours."""
+        """Report exceptions in timers, tasks and connections, except broken connections."""
         error = context.get("exception")
         if isinstance(error, Exception) and not isinstance(error, OSError):
             self._report(error)
@@ -140,7 +138,7 @@ def origin_of(listener: socket.socket) -> str:
 
 
 class Serving:
-    """What all connections of a site share."""
+    """The state that all connections of a site share."""
 
     def __init__(
         self,
@@ -156,7 +154,7 @@ class Serving:
         self.head_timeout = head_timeout
         self.others = others
         self.loop = asyncio.get_running_loop()
-        # All of them read into this. Without it, asyncio makes room for 256 KiB each time.
+        # All connections read into this buffer. Without it, asyncio allocates 256 KiB for each read.
         self.buffer = bytearray(_READ)
         self.connections: set[_Connection] = set()
         self.tasks: set[asyncio.Task[None]] = set()
@@ -164,7 +162,7 @@ class Serving:
         self.is_ending = False
 
     async def adopt(self, connection: socket.socket, data: bytes) -> None:
-        """Serve a connection that another worker has passed on, with what it had read of it."""
+        """Serve a connection from another worker, with the data already read."""
         await self.loop.connect_accepted_socket(lambda: _Connection(self, data), connection)
 
     def start(self, work: Work) -> None:
@@ -178,7 +176,7 @@ class Serving:
             self._all_left.set()
 
     async def end(self) -> None:
-        """Let responses end that do so soon, and break off the others."""
+        """Wait a moment for responses to end, then break off the rest."""
         self.is_ending = True
         for connection in list(self.connections):
             connection.end_idle()
@@ -194,16 +192,16 @@ class Serving:
 
 
 class HttpRequest:
-    """A request that has come on a connection, and the response to it."""
+    """A request on a connection, and the response to it."""
 
-    body: bytes | None = b""  # where it is collected; None: it is larger than may be
+    body: bytes | None = b""  # if it is collected; None if it is too large
     has_left = False
     has_begun = False
     is_over = False
     _is_chunked = False
     _has_body = True
-    _left: int | None = None  # bytes of the response's body that are still to come, if known
-    _size = 0  # of what has arrived, in bytes
+    _left: int | None = None  # bytes of the response's body not sent yet, if known
+    _size = 0  # bytes of the body that have arrived
     _more: asyncio.Future[None] | None = None
 
     def __init__(self, connection: _Connection, head: Head) -> None:
@@ -217,8 +215,8 @@ class HttpRequest:
         self.fields = head.fields
         self.expects_body = head.length != 0
         self.when_left: Callable[[], object] = _do_nothing
-        self.when_writable: Callable[[], object] = _do_nothing  # again, or never
-        self.keeps_alive = head.keep_alive  # the connection, behind the response
+        self.when_writable: Callable[[], object] = _do_nothing  # called each time
+        self.keeps_alive = head.keep_alive  # the connection, after the response
         self._waits = head.waits
         self._arrived: list[bytes] = []
         self._is_whole = not self.expects_body
@@ -226,7 +224,10 @@ class HttpRequest:
     # -- the request
 
     async def pieces(self) -> AsyncIterator[bytes]:
-        """The body, as it comes. ClientLeftError: it is not whole."""
+        """Yield the body as it arrives. Raises ClientLeftError if it is incomplete."""
+        if self.body:  # collected
+            yield self.body
+            return
         self.send_continue()
         while True:
             if self._arrived:
@@ -241,13 +242,13 @@ class HttpRequest:
                 await self._more
 
     def send_continue(self) -> None:
-        """Tell a client that waits to be told that its body is wanted."""
+        """Send 100 Continue to a client that waits for it."""
         if self._waits:
             self._waits = False
             self._connection.write(_CONTINUE)
 
     def arrive(self, piece: bytes, is_whole: bool) -> int:
-        """Take in a piece of the body; return how much waits to be taken."""
+        """Add a piece of the body; return how many bytes wait."""
         if piece:
             self._arrived.append(piece)
             self._size += len(piece)
@@ -256,12 +257,12 @@ class HttpRequest:
         return self._size
 
     def collect(self) -> bytes:
-        """Take all that has arrived of the body."""
+        """Take the part of the body that has arrived."""
         arrived, self._arrived, self._size = self._arrived, [], 0
         return b"".join(arrived)
 
     def leave(self) -> None:
-        """Take note that the client has left."""
+        """Note that the client has left."""
         self.has_left = True
         self._wake()
         self.when_writable()
@@ -280,7 +281,7 @@ class HttpRequest:
         self.end()
 
     def begin(self, status: int, headers: Headers, length: int | None = None) -> None:
-        """Begin a response, of this length in bytes, or of that which a header says."""
+        """Begin a response. `length`: in bytes, unless a header gives it."""
         if self.has_left or self.is_over:
             return
         self._has_body = has_body(self.verb, status)
@@ -311,7 +312,7 @@ class HttpRequest:
 
     @property
     def is_held_up(self) -> bool:
-        """True while the client reads slowly: see `when_writable`."""
+        """True while the client reads slowly; `when_writable` is called when it has caught up."""
         return self._connection.is_full
 
     async def send(self, data: bytes) -> None:
@@ -327,7 +328,7 @@ class HttpRequest:
         if self.has_left or self.is_over:
             return
         if self._left:
-            self.abort()  # it is shorter than it said
+            self.abort()  # shorter than its content-length
             return
         if self._is_chunked:
             self._connection.write(b"0\r\n\r\n")
@@ -347,7 +348,7 @@ class HttpRequest:
         self._finish()
 
     def fail(self, error: Exception) -> None:
-        """Report an exception of the application: the response says so, or breaks off."""
+        """Report an exception of the application: respond with 500, or break off the response."""
         self._connection.report(error)
         if self.has_begun:
             self.abort()
@@ -374,23 +375,23 @@ class _Connection(asyncio.BufferedProtocol):
     """A client's connection."""
 
     def __init__(self, serving: Serving, brought: bytes = b"") -> None:
-        """`brought`: what another worker has read of it."""
+        """`brought`: the data that another worker has read."""
         self._serving = serving
         self._app = serving.app
         self._loop = serving.loop
         self.report = serving.report
-        self._data = brought  # that was not taken yet; of a head, all
-        self._reader: HeadReader | None = None  # of a head that has begun to come
-        self._request: HttpRequest | None = None  # that is not answered yet
-        self._left = 0  # bytes of the body of a request that are still to come
-        self._chunks: ChunkedReader | None = None  # or its reader
+        self._data = brought  # unprocessed input; of an incomplete head, all of it
+        self._reader: HeadReader | None = None  # of an incomplete head
+        self._request: HttpRequest | None = None  # the open one
+        self._left = 0  # bytes of the request's body still missing
+        self._chunks: ChunkedReader | None = None  # reads a chunked body
         self._is_taking = False
         self._is_dropping = False
         self._is_paused = False
         self._out: list[bytes] = []
         self._unwritten = 0  # bytes of that
-        self._leaving: tuple[int, socket.socket, bytes] | None = None  # for another worker
-        self.is_full = False  # of what the client has not read
+        self._leaving: tuple[int, socket.socket, bytes] | None = None  # to another worker
+        self.is_full = False  # of data that the client has not read
 
     # -- called by asyncio
 
@@ -398,7 +399,7 @@ class _Connection(asyncio.BufferedProtocol):
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         self._serving.connections.add(self)
-        # For the first head. One timer for all waits: each is at least as long as the time between two looks.
+        # For the first head. One timer serves all waits: each is at least as long as its period.
         self._deadline: float | None = self._loop.time() + self._serving.head_timeout
         self._look = min(self._serving.head_timeout, _KEEP_ALIVE)
         self._timer = self._loop.call_later(self._look, self._look_at_time)
@@ -435,9 +436,9 @@ class _Connection(asyncio.BufferedProtocol):
     # -- what arrives
 
     def _take_all(self) -> None:
-        """Go on with what has arrived, as far as it goes."""
+        """Process the input as far as possible."""
         if self._is_taking:
-            return  # a response has ended meanwhile
+            return  # a response has ended in the meantime
         self._is_taking = True
         try:
             while not self._is_dropping and not self._transport.is_closing() and self._take():
@@ -449,7 +450,7 @@ class _Connection(asyncio.BufferedProtocol):
             self._flush()
 
     def _take(self) -> bool:
-        """Take the next thing that has arrived; return whether there may be more."""
+        """Process the next part of the input; return whether there may be more."""
         if not self._data:
             return False
         if self._left or self._chunks is not None:
@@ -497,7 +498,7 @@ class _Connection(asyncio.BufferedProtocol):
             piece, self._data = self._data[: self._left], self._data[self._left :]
             self._left -= len(piece)
         is_whole = not self._left and self._chunks is None
-        assert request is not None  # else what comes is dropped
+        assert request is not None  # otherwise input is dropped
         waiting = request.arrive(piece, is_whole)
         if limit is None:
             self._pause_reading(waiting)
@@ -513,17 +514,17 @@ class _Connection(asyncio.BufferedProtocol):
         self._ask(request)
 
     def _hand_to_worker(self, head: Head, others: OtherWorkers) -> bool:
-        """Return whether a request is for another worker, which gets the connection with all that has come of it."""
+        """Return whether a request is for another worker, which then gets the connection and all its input."""
         owner = others.elsewhere(head.target.decode("latin-1"), head.headers)
         if owner is None:
             return False
-        # What we have written goes out first; then the connection is lost, for us alone.
+        # Our own output goes out first; then only our end of the connection is closed.
         self._leaving = owner, self._transport.get_extra_info("socket").dup(), bytes(self._data)
         self.close()
         return True
 
     def _pause_reading(self, waiting: int) -> None:
-        """Read no more while much waits. Before that we read on, as nothing else shows that a client has left."""
+        """Stop reading while much input waits. Until then keep reading: only a read shows that the client has left."""
         if waiting >= _AHEAD and not self._is_paused:
             self._is_paused = True
             self._transport.pause_reading()
@@ -533,7 +534,7 @@ class _Connection(asyncio.BufferedProtocol):
             self._is_paused = False
             self._transport.resume_reading()
 
-    # -- what is done about it
+    # -- refusing, and going on
 
     def _ask(self, request: HttpRequest) -> None:
         try:
@@ -556,7 +557,7 @@ class _Connection(asyncio.BufferedProtocol):
                 request.abort()
 
     def _refuse(self, status: int, reason: str) -> None:
-        """Refuse what is not for the application."""
+        """Refuse a request before the application gets it."""
         request = self._request
         what = f"{request.verb} {request.path}" if request else "a request"
         self._app.refuse(f"refused {what} with {status}: {reason}")
@@ -568,10 +569,10 @@ class _Connection(asyncio.BufferedProtocol):
             request.abort()
         else:
             request.respond(status, [(b"content-type", TEXT)], body)
-            request.leave()  # for an application that was asked already
+            request.leave()  # in case the application has it already
 
     def go_on_behind(self, request: HttpRequest) -> None:
-        """Go on behind a response."""
+        """Go on after a response."""
         self._request = None
         if self._transport.is_closing():
             return
@@ -583,7 +584,7 @@ class _Connection(asyncio.BufferedProtocol):
         self._take_all()
 
     def _drop(self) -> None:
-        """Say nothing more, and drop what still comes, for a while: a client that sends would not read the response."""
+        """Send nothing more, and drop input for a while: a client that still sends would not read the response."""
         if self._is_dropping or self._transport.is_closing():
             return
         self._flush()
@@ -598,7 +599,7 @@ class _Connection(asyncio.BufferedProtocol):
     # -- what is sent
 
     def write(self, data: bytes) -> None:
-        """Write soon: what is written in one turn of the loop goes out together, unless it is much."""
+        """Write soon: data from one turn of the loop goes out in one write, unless it is large."""
         self._out.append(data)
         self._unwritten += len(data)
         if self._unwritten >= _LARGE:
@@ -621,20 +622,20 @@ class _Connection(asyncio.BufferedProtocol):
         self._transport.abort()
 
     def reset(self) -> None:
-        # To linger for no time makes the system send a reset: see SO_LINGER in socket(7).
+        # With a linger time of zero the system sends a reset: see SO_LINGER in socket(7).
         at_once = struct.pack("ii", 1, 0)
         self._transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, at_once)
         self.abort()
 
     def end_idle(self) -> None:
-        """End, unless a request is not answered yet: it then ends the connection."""
+        """End the connection now, or after the open request."""
         if self._request is None:
             self.close()
 
     # -- time
 
     def _look_at_time(self) -> None:
-        """End a connection whose time is up: thousands of heads that never end would cost nothing to send."""
+        """End a connection whose time is up: sending thousands of heads that never end would cost a client nothing."""
         now = self._loop.time()
         if self._deadline is not None and now >= self._deadline:
             if self._reader is None or self._is_dropping:

@@ -1,4 +1,4 @@
-"""A live HTTP server beside a replay: misses are asked there, through the proxy that records them."""
+"""A live HTTP server beside a replay: it answers misses, through the proxy that records them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...replay.live import Episodes, LiveMessage
 from ...replay.sends import Refuse
 from ...wire import frames, protocol, rewrite
 from ...wire.channels import SSE
-from .message import Headers
+from .message import Headers, Work, header
 from .serve import MAX_BODY, ReplayServer
 from .streams import Conversation
 from .upstream import IncomingResponse, path_and_query, resolve_within
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     Hear = Callable[[bytes, str | None], None]  # a message, and the name of the event that brought it
 
-_SESSION = protocol.SESSION_HEADER.encode()
-# Headers of the client that are not passed on: about its own connection or session, or ours to set.
+_SESSION, _AUTHORIZATION = protocol.SESSION_HEADER.encode(), b"authorization"
+# Client headers that are not passed on: they concern its own connection or session, or we set them.
 _OURS = (b"content-length", b"transfer-encoding", b"accept-encoding", b"accept", b"host", _SESSION)
 _ACCEPTS = {"POST": b"application/json, text/event-stream", "GET": b"text/event-stream"}
 _MOST_REDIRECTS = 3
@@ -45,16 +45,16 @@ class LiveServer(ReplayServer):
         max_body: int | None = None,
     ) -> None:
         super().__init__(stage, stop, aliases, max_body or MAX_BODY)
-        self._lock = ReadLock()  # of nothing: new episodes are recorded into the cassette that plays
+        self._lock = ReadLock()  # locks nothing: new episodes are recorded into the cassette that plays
         self._proxy = proxy
         self._path = path
         self._links: dict[Conversation, _Link] = {}
         self._passed_on = 0  # for clients that have left
-        self._heard: _Link | None = None  # of the client that is being heard
+        self._heard: _Link | None = None  # of the client whose message is being handled
 
     @property
     def passed_on(self) -> int:
-        """The number of calls that the live server was asked."""
+        """The number of calls that went to the live server."""
         return self._passed_on + sum(link.episodes.passed_on for link in self._links.values())
 
     def _end(self, number: str) -> Conversation | None:
@@ -62,6 +62,13 @@ class LiveServer(ReplayServer):
         link = self._links.pop(conversation, None) if conversation else None
         self._passed_on += link.episodes.passed_on if link else 0
         return conversation
+
+    def expects(self, target: str) -> bool:
+        return super().expects(target) or self._proxy.expects(target)
+
+    def _miss_side_request(self, request: HttpRequest) -> Work | None:
+        """Pass a side request on, such as one of a login, unless the replay is the authorization server."""
+        return self._proxy.pass_on(request) if self._login is None else super()._miss_side_request(request)
 
     def _pass_on(self, call: ClientCall) -> bool:
         return self._heard is not None and self._heard.episodes.pass_on(call)
@@ -72,8 +79,9 @@ class LiveServer(ReplayServer):
             through = LiveSession(self._proxy, self._path)
             link = self._links[conversation] = _Link(through, conversation, self._stage)
         self._heard = link
-        headers = [one for one in request.headers if self._login is None or one[0] != b"authorization"]
-        left = link.episodes.hear(request.body or b"", headers, parsed)  # our token is for us alone
+        headers = [one for one in request.headers if self._login is None or one[0] != _AUTHORIZATION]
+        link.credentials = [one for one in headers if one[0] == _AUTHORIZATION]
+        left = link.episodes.hear(request.body or b"", headers, parsed)  # our own token must not reach the live server
         if left is not None:
             parsed = parsed if left is request.body else frames.parse(left)
             self._play(conversation, request, left, parsed, channel)
@@ -93,14 +101,15 @@ class _Link:
         prefix = stage.replays_prefix and not self._is_old
         self.episodes = Episodes(self._begin, stage.note, stage.overhear, strays=False, prefix=prefix)
         self.episodes.attach(conversation.deck)
-        self._endpoint: asyncio.Future[bytes] | None = None  # of HTTP+SSE, to post to
-        self._ready: asyncio.Task[None] | None = None  # has to be through before anything else is sent
+        self.credentials: Headers = []  # the client's newest: earlier messages may have come without a token
+        self._endpoint: asyncio.Future[bytes] | None = None  # of HTTP+SSE: where to post
+        self._ready: asyncio.Task[None] | None = None  # must end before anything else is sent
         self._listens = False
         self._posted: list[ClientCall] = []  # whose answers come on the one stream of HTTP+SSE
         self._tasks: set[asyncio.Task[None]] = set()
 
     def flush(self) -> None:
-        """Perform what was decided."""
+        """Send the messages that are ready."""
         for message in self.episodes.take_for_live():
             before = self._ready or self._start(self._open(message.origin))
             sending = self._start(_after(before, partial(self._send, message, self._leave_event(message.call))))
@@ -134,7 +143,7 @@ class _Link:
             self._through.path = await self._endpoint
 
     async def _send(self, message: LiveMessage, left: asyncio.Event | None) -> None:
-        headers, call = message.origin, message.call
+        headers, call = self._with_credentials(message.origin), message.call
         if not message.begins:
             self._listen_once(headers)
         if call is not None and self._is_old:
@@ -143,13 +152,16 @@ class _Link:
         refused = await self._through.ask("POST", headers, message.text, hear, left, is_recorded=not message.is_earlier)
         if call is not None:
             if refused is not None:
-                self.episodes.refuse(call, refused.status, refused.content_type, refused.body)
+                self.episodes.refuse(call, *refused)
             elif not self._is_old:
                 self.episodes.leave_unanswered(call)
             self._listen_once(headers)  # the call may have been the handshake
         elif message.awaits is not None:
-            self.episodes.settle_awaited(message.awaits)  # or it never will be
+            self.episodes.settle_awaited(message.awaits)  # even if the answer never comes
         self.flush()
+
+    def _with_credentials(self, headers: Headers) -> Headers:
+        return [*(one for one in headers if one[0] != _AUTHORIZATION), *self.credentials]
 
     def _listen_once(self, headers: Headers) -> None:
         """Streamable HTTP: open the GET stream, once there is a session."""
@@ -162,7 +174,7 @@ class _Link:
         await self._through.ask("GET", headers, b"", partial(self._receive, None))
         if self._endpoint is not None:
             if not self._endpoint.done():
-                self._endpoint.set_result(self._through.path)  # there is no stream: a POST will show why
+                self._endpoint.set_result(self._through.path)  # no stream; the error of a POST will show why
             for call in self._posted:
                 self.episodes.leave_unanswered(call)
             self.flush()
@@ -181,8 +193,8 @@ class _Link:
         self._overhear(named.encode())
         path = self._through.path_here(self._through.path, named)
         if path is None:
-            self._note(f"the live server wants messages at another server, {named}, which is sent nothing")
-        return path or self._through.path  # a POST will show why
+            self._note(f"the live server's endpoint is on another server, {named}; nothing is sent there")
+        return path or self._through.path  # the error of a POST will show why
 
     def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.ensure_future(work)
@@ -202,11 +214,11 @@ async def _after(ready: asyncio.Task[None], work: Callable[[], Coroutine[Any, An
     await work()
 
 
-# Asking the live server through the proxy that records it, without a client of our own --------------------
+# Requests to the live server through the recording proxy ----------------------------------------------------
 
 
 class LiveSession:
-    """One client's requests to the live server, in a session of their own."""
+    """One client's requests to the live server, in their own session."""
 
     def __init__(self, proxy: Proxy, path: bytes) -> None:
         self._proxy = proxy
@@ -238,7 +250,7 @@ class LiveSession:
             if response is None:
                 return None
             if response.is_error:
-                return HttpErrorAnswer(response.status, response.content_type, response.error)
+                return HttpErrorAnswer(response.status, response.content_type, response.error, asked.challenge)
             if response.location is None:
                 return None
             here = self.path_here(path, response.location)
@@ -261,7 +273,7 @@ class LiveSession:
 
 
 class _ProxiedRequest:
-    """A request of ours, as the proxy passes on those of clients, and its response."""
+    """A request of ours, in the form that the proxy takes from clients, and its response."""
 
     def __init__(
         self, verb: str, target: bytes, headers: Headers, body: bytes, through: LiveSession, hear: Hear
@@ -273,6 +285,7 @@ class _ProxiedRequest:
         self.has_left = False
         self.when_left: Callable[[], object] = lambda: None
         self.response: IncomingResponse | None = None
+        self.challenge = ""
         self._body = body
         self._through = through
         self._hear = hear
@@ -287,6 +300,7 @@ class _ProxiedRequest:
 
     def begin(self, status: int, headers: Headers) -> None:
         self.response = response = IncomingResponse(status, headers)
+        self.challenge = header(headers, b"www-authenticate") or ""
         session, through = response.session, self._through
         through.session = through.session or (session.encode() if session else None)
 
@@ -307,7 +321,7 @@ class _ProxiedRequest:
             self._hear(*heard)
 
     def abort(self) -> None:
-        pass  # what has come of the response is all that there is
+        pass  # the rest of the response will not come
 
 
 class HttpErrorAnswer(NamedTuple):
@@ -316,11 +330,12 @@ class HttpErrorAnswer(NamedTuple):
     status: int
     content_type: str
     body: bytes
+    challenge: str = ""  # the header WWW-Authenticate
 
 
 def _refuse_redirect(location: str) -> HttpErrorAnswer:
     url = location.partition("?")[0]  # the query may be secret
-    return _error_answer(f"the server redirects to {url}, another server, which was sent nothing")
+    return _error_answer(f"the server redirects to another server, {url}; nothing was sent there")
 
 
 def _error_answer(reason: str) -> HttpErrorAnswer:

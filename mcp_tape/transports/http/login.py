@@ -1,7 +1,7 @@
-"""A client's login through the recording proxy: what servers say of where to log in is rewritten to lead through us.
+"""URL rewriting for OAuth logins that pass through the recording proxy.
 
-The client sees our origin: as the resource, as the issuer, and in the endpoints. The servers see their own: each
-authorization server of another origin has a place below `/.mcp-tape/` here. A browser is sent on to the real
+The client sees the proxy's origin as the resource, as the issuer and in every endpoint; the servers see their own URLs.
+An authorization server on another origin is served below `/.mcp-tape/`. The browser is redirected to the real
 authorization endpoint, so users see the page, the address and the certificate that they know.
 
 https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization
@@ -16,19 +16,19 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import orjson
 
-from .addresses import is_loopback
+from .addresses import is_loopback, is_same_redirect
 from .upstream import origin_of
 
-PREFIX = "/.mcp-tape/"  # of the places of other origins
+PREFIX = "/.mcp-tape/"  # paths of other origins
 CALLBACK = PREFIX + "callback"
 _WELL_KNOWN = "/.well-known/"
-_PLACE = re.compile(rf"(/\.well-known/[^/?]+)?{re.escape(PREFIX)}(https?)/([^/?]+)(.*)", re.S)
+_ELSEWHERE = re.compile(rf"(/\.well-known/[^/?]+)?{re.escape(PREFIX)}(https?)/([^/?]+)(.*)", re.S)
 _CHALLENGE = re.compile(r'(resource_metadata\s*=\s*)(?:"([^"]*)"|([^\s,"]+))', re.I)
-_SIGNED = "signed_metadata"  # repeats the other members, and counts more than they do: RFC 9728, section 2.2
+_SIGNED = "signed_metadata"  # a JWT that takes precedence over the plain members: RFC 9728, section 2.2
 _AUTHORIZATION, _REGISTRATION = "authorization_endpoint", "registration_endpoint"
 _NAMES_ISSUER = "authorization_response_iss_parameter_supported"  # RFC 9207
-_MOST_LOGINS = 1000  # at the same time
-# Members of forms, queries and JSON whose values must not reach the disk.
+_MOST_LOGINS = 1000  # in progress at the same time
+# Parameters of forms, queries and JSON objects whose values must not be recorded.
 _SECRETS = frozenset(
     "access_token refresh_token id_token client_secret registration_access_token code code_verifier assertion "
     "client_assertion subject_token actor_token password device_code token software_statement logout_token".split()
@@ -36,7 +36,7 @@ _SECRETS = frozenset(
 
 
 class Destination(NamedTuple):
-    """Where a request is for: an origin, and the path and query there."""
+    """The real target of a request: an origin, and the path and query there."""
 
     origin: str
     target: str
@@ -55,33 +55,34 @@ class Destination(NamedTuple):
 
 
 class _Login(NamedTuple):
-    redirect_uri: str  # of the client
-    callback: str  # ours, in its place
+    redirect_uri: str  # the client's
+    callback: str  # the proxy's, sent to the server instead
     issuer: str
 
 
 class LoginRewriter:
-    """Translates URLs of a login between the client, which knows our origin, and the servers, which know their own."""
+    """Translates URLs between a client, which knows the proxy's origin, and the servers, which know their own."""
 
     def __init__(self, server: str, own: str) -> None:
-        """`server`: the URL of the MCP server. `own`: our origin."""
+        """`server`: the URL of the MCP server. `own`: the proxy's origin."""
         parts = urlsplit(server)
         self.server = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
         self._own = own
-        self._known: set[str] = set()  # other origins that servers have named
-        self._originals: dict[str, str] = {}  # URLs as servers wrote them, by ours
-        self._metadata: set[str] = set()  # URLs of metadata that challenges named
-        self._authorizations: set[str] = set()  # all authorization endpoints
-        self._issuers: dict[str, str] = {}  # by authorization endpoint, where its responses name the issuer
-        self._registrations: set[str] = set()  # endpoints of such servers
-        self._registered: dict[str, None] = {}  # clients that may use our callback
-        self._logins: dict[str, _Login] = {}  # whose response comes through us, by state
-        self._codes: dict[str, str] = {}  # the redirect URI that a code was issued to
+        self._known: set[str] = set()  # other origins, named in metadata or a challenge
+        self._originals: dict[str, str] = {}  # local URL → the URL as the server wrote it
+        self._metadata: set[str] = set()  # metadata URLs, named in challenges
+        self._authorizations: set[str] = set()  # authorization endpoints
+        # The next two are of servers that name their issuer in authorization responses.
+        self._issuers: dict[str, str] = {}  # authorization endpoint → issuer
+        self._registrations: set[str] = set()  # registration endpoints
+        self._registered: dict[str, list[str]] = {}  # client registered with our callback → its own redirect URIs
+        self._logins: dict[str, _Login] = {}  # state → a login whose response comes back through the proxy
+        self._codes: dict[str, str] = {}  # authorization code → the redirect URI that the server knows
 
     # -- URLs
 
-    def ours(self, url: str) -> str:
-        """Return the URL here for one of a server. Text that is no such URL stays as it is."""
+    def local_url(self, url: str) -> str:
+        """Translate a server's URL into the proxy's. Text that is not an HTTP URL is returned unchanged."""
         parts = _split(url)
         if parts is None:
             return url
@@ -94,8 +95,8 @@ class LoginRewriter:
         _keep(self._originals, found, url)
         return found
 
-    def theirs(self, value: str) -> str:
-        """Return the URL of a server for one here. Any other value stays as it is."""
+    def real_value(self, value: str) -> str:
+        """Translate a URL of the proxy back into the server's. Any other value is returned unchanged."""
         if value in self._originals:
             return self._originals[value]
         if value != self._own and not value.startswith((f"{self._own}/", f"{self._own}?", f"{self._own}#")):
@@ -104,8 +105,8 @@ class LoginRewriter:
         return value if found is None else found.url
 
     def destination(self, target: str) -> Destination | None:
-        """Return where a request for a path of ours is to be sent; None if no server has named that origin."""
-        found = _PLACE.fullmatch(target)
+        """Return the real target of a request to the proxy; None if no server has named its origin."""
+        found = _ELSEWHERE.fullmatch(target)
         if found is None:
             return Destination(self.server, target)
         well_known, scheme, host, rest = found.groups()
@@ -115,25 +116,25 @@ class LoginRewriter:
         target = (well_known or "") + rest
         return Destination(origin, target if target.startswith("/") else f"/{target}")
 
-    # -- what servers say
+    # -- responses of servers
 
-    def challenge(self, value: str) -> str:
-        """Rewrite the header WWW-Authenticate: https://www.rfc-editor.org/rfc/rfc9728#section-5.1."""
+    def rewrite_challenge(self, value: str) -> str:
+        """Rewrite a WWW-Authenticate header: https://www.rfc-editor.org/rfc/rfc9728#section-5.1."""
 
         def rewrite(found: re.Match[str]) -> str:
             url = found[2] if found[2] is not None else found[3]
             self._metadata.add(url.partition("?")[0])
-            ours = self.ours(url)
+            ours = self.local_url(url)
             return f'{found[1]}"{ours}"' if found[2] is not None else found[1] + ours
 
         return _CHALLENGE.sub(rewrite, value)
 
     def is_metadata(self, place: Destination) -> bool:
-        """Return whether a path is one of metadata."""
+        """Return whether a request asks for metadata."""
         return _WELL_KNOWN in place.path or place.origin + place.path in self._metadata
 
-    def metadata(self, body: bytes) -> bytes:
-        """Rewrite the metadata of a resource, or of an authorization server. Any other body stays as it is.
+    def rewrite_metadata(self, body: bytes) -> bytes:
+        """Rewrite the metadata of a resource or an authorization server. Any other body is returned unchanged.
 
         https://www.rfc-editor.org/rfc/rfc9728#section-2, https://www.rfc-editor.org/rfc/rfc8414#section-2
         """
@@ -150,11 +151,13 @@ class LoginRewriter:
     def _rewrite_resource(self, document: dict[str, Any]) -> None:
         document.pop(_SIGNED, None)
         resource, servers = document.get("resource"), document.get("authorization_servers")
-        # Of another origin, the client has to refuse it, as it would without us.
+        # The client must refuse a resource on another origin, just as it would without the proxy.
         if isinstance(resource, str) and _split(resource) and origin_of(resource) == origin_of(self.server):
-            document["resource"] = self.ours(resource)
+            document["resource"] = self.local_url(resource)
         if isinstance(servers, list):
-            document["authorization_servers"] = [self.ours(one) if isinstance(one, str) else one for one in servers]
+            document["authorization_servers"] = [
+                self.local_url(one) if isinstance(one, str) else one for one in servers
+            ]
 
     def _rewrite_server(self, document: dict[str, Any]) -> None:
         document.pop(_SIGNED, None)
@@ -162,7 +165,7 @@ class LoginRewriter:
         for name, url in list(document.items()):
             if not isinstance(url, str) or not (name == "issuer" or name.endswith("_endpoint")):
                 continue
-            document[name] = self.ours(url)
+            document[name] = self.local_url(url)
             bare = url.partition("?")[0]
             if name == _AUTHORIZATION:
                 self._authorizations.add(bare)
@@ -171,20 +174,20 @@ class LoginRewriter:
             elif names_issuer and name == _REGISTRATION:
                 self._registrations.add(bare)
 
-    # -- what the client says
+    # -- requests of the client
 
-    def form(self, body: bytes) -> bytes:
-        """Rewrite a form, such as a request for a token: its resource, and the redirect URI that its code is for."""
+    def rewrite_form(self, body: bytes) -> bytes:
+        """Rewrite a form such as a token request: its resource, and the redirect URI that its code was issued for."""
         text = body.decode("latin-1")
         uri = self._codes.pop(dict(_pairs(text)).get("code", ""), None)
 
         def change(name: str, value: str) -> str:
-            return uri if name == "redirect_uri" and uri is not None else self.theirs(value)
+            return uri if name == "redirect_uri" and uri is not None else self.real_value(value)
 
         return _with_values(text, change).encode("latin-1")
 
-    def registration(self, place: Destination, body: bytes) -> bytes:
-        """Add our callback to a client that registers with a server whose responses name their issuer."""
+    def add_callback(self, place: Destination, body: bytes) -> bytes:
+        """Add our callback to a client registration, if the server names its issuer in authorization responses."""
         document = _document(body) if place.origin + place.path in self._registrations else None
         uris = document and document.get("redirect_uris")
         if document is None or not isinstance(uris, list):
@@ -192,36 +195,33 @@ class LoginRewriter:
         return orjson.dumps(document | {"redirect_uris": [*uris, self._own + CALLBACK]})
 
     def strip_callback(self, body: bytes) -> bytes:
-        """Take our callback out of the answer to a registration."""
+        """Remove our callback from the response to a registration."""
         document = _document(body)
         uris = document and document.get("redirect_uris")
         if document is None or not isinstance(uris, list) or self._own + CALLBACK not in uris:
             return body
-        if isinstance(document.get("client_id"), str):
-            _keep(self._registered, document["client_id"], None)
         left = [uri for uri in uris if uri != self._own + CALLBACK]
+        if isinstance(document.get("client_id"), str):
+            _keep(self._registered, document["client_id"], [uri for uri in left if isinstance(uri, str)])
         return orjson.dumps(document | {"redirect_uris": left})
 
-    # -- what a browser is sent to
+    # -- the browser
 
     def expects(self, target: str) -> bool:
-        """Return whether a browser may come to a path on its way through a login, from whatever page."""
+        """Return whether a page of any site may send a browser to a target, because a login leads there."""
         place = self.destination(target)
         return place is not None and (self._is_authorization(place) or self._login(place) is not None)
 
-    def redirection(self, place: Destination) -> str | None:
-        """Return where to send a browser that has come in a login: on to the real page, or back to the client."""
-        if self._is_authorization(place):
-            return self._to_page(place)
-        return self._to_client(place)
-
     def _is_authorization(self, place: Destination) -> bool:
-        """Without metadata, clients of 2025-03-26 guess the path."""
+        """Clients of 2025-03-26 guess the path if there is no metadata, so the parameters decide, too."""
         if place.origin + place.path in self._authorizations:
             return True
         return {"response_type", "client_id"} <= dict(_pairs(place.query)).keys()
 
-    def _to_page(self, place: Destination) -> str:
+    def login_page(self, place: Destination) -> str | None:
+        """Return the real URL of a login page; None if a request is for something else."""
+        if not self._is_authorization(place):
+            return None
         path, mark, query = place.target.partition("?")
         asked = dict(_pairs(query))
         callback = self._callback(place.origin + path, asked)
@@ -230,24 +230,25 @@ class LoginRewriter:
             _keep(self._logins, asked["state"], _Login(asked["redirect_uri"], callback, issuer))
 
         def change(name: str, value: str) -> str:
-            return callback if name == "redirect_uri" and callback is not None else self.theirs(value)
+            return callback if name == "redirect_uri" and callback is not None else self.real_value(value)
 
         return place.origin + path + mark + _with_values(query, change)
 
     def _callback(self, endpoint: str, asked: dict[str, str]) -> str | None:
-        """Return the redirect URI by which the response comes through us; None if it goes to the client at once.
+        """Return the redirect URI that brings the response to the proxy; None if it goes straight to the client.
 
-        It comes through us only where it names its issuer, which the client knows by another name. A client that has
-        registered through us has our callback. Others can use a port of ours, if they listen on this machine:
-        https://www.rfc-editor.org/rfc/rfc8252#section-7.3
+        Only a response that names its issuer needs rewriting: the client knows the issuer by another URL. A client
+        registered through the proxy has our callback among its redirect URIs. For others that listen on this machine,
+        any port is valid, so ours is: https://www.rfc-editor.org/rfc/rfc8252#section-7.3
         """
         uri = asked.get("redirect_uri", "")
         if not uri or endpoint not in self._issuers or not asked.get("state"):
             return None
         if asked.get("response_mode", "query") != "query":
             return None
-        if asked.get("client_id") in self._registered:
-            return self._own + CALLBACK
+        registered = self._registered.get(asked.get("client_id", ""))
+        if registered is not None:  # the server sees ours alone, so it can't refuse a redirect URI of a stranger
+            return self._own + CALLBACK if any(is_same_redirect(uri, one) for one in registered) else None
         parts = _split(uri)
         host = urlsplit(uri).hostname if parts else None
         if parts is None or host is None or parts[0] != "http" or not is_loopback(host):
@@ -256,21 +257,21 @@ class LoginRewriter:
         return urlsplit(uri)._replace(netloc=f"{named}:{urlsplit(self._own).port or 80}").geturl()
 
     def _login(self, place: Destination) -> _Login | None:
-        said = dict(_pairs(place.query))
-        return self._logins.get(said.get("state", "")) if "code" in said or "error" in said else None
+        answer = dict(_pairs(place.query))
+        return self._logins.get(answer.get("state", "")) if "code" in answer or "error" in answer else None
 
-    def _to_client(self, place: Destination) -> str | None:
-        """Return the client's redirect URI, with the response of the server and our name for it."""
+    def way_back(self, place: Destination) -> str | None:
+        """Return the client's redirect URI with the server's response, the issuer translated; None without a login."""
         login = self._login(place)
         if login is None:
             return None
-        said = dict(_pairs(place.query))
-        del self._logins[said["state"]]
-        if "code" in said:
-            _keep(self._codes, said["code"], login.callback)
+        answer = dict(_pairs(place.query))
+        del self._logins[answer["state"]]
+        if "code" in answer:
+            _keep(self._codes, answer["code"], login.callback)
 
         def change(name: str, value: str) -> str:
-            return self.ours(value) if name == "iss" and value == login.issuer else value
+            return self.local_url(value) if name == "iss" and value == login.issuer else value
 
         uri, mark, own = login.redirect_uri.partition("?")
         query = _with_values(place.query.removeprefix(f"{own}&") if own else place.query, change)
@@ -278,7 +279,7 @@ class LoginRewriter:
 
 
 def secrets_in(content_type: str, body: bytes) -> dict[str, str]:
-    """Return the secrets in a form, or in a JSON object, by their names."""
+    """Return the secrets in a form or a JSON object, by name."""
     if content_type.startswith("application/x-www-form-urlencoded"):
         return secrets_in_query("?" + body.decode("latin-1"))
     found = _document(body) or {}
@@ -286,12 +287,12 @@ def secrets_in(content_type: str, body: bytes) -> dict[str, str]:
 
 
 def secrets_in_query(target: str) -> dict[str, str]:
-    """Return the secrets in the query of a request."""
+    """Return the secrets in the query of a request, by name."""
     return {name: value for name, value in _pairs(target.partition("?")[2]) if name in _SECRETS and value}
 
 
 def _split(url: str) -> tuple[str, str] | None:
-    """Return scheme and host of a URL as they are written; None if it is none that could be asked."""
+    """Return scheme and host of an HTTP URL as they are written; None for anything else."""
     try:
         parts = urlsplit(url)
         is_asked = parts.scheme in ("http", "https") and parts.hostname and "@" not in parts.netloc
@@ -315,7 +316,7 @@ def _pairs(query: str) -> Iterator[tuple[str, str]]:
 
 
 def _with_values(query: str, change: Callable[[str, str], str]) -> str:
-    """Return a query with values changed. Those that stay are not written anew."""
+    """Change values in a query. Unchanged parameters keep their encoding."""
     pieces = []
     for piece in query.split("&"):
         (name, value), *_ = [*_pairs(piece), ("", "")]

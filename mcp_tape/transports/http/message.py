@@ -1,4 +1,4 @@
-"""Requests and responses as applications see them. Applications know nothing of connections."""
+"""Requests and responses as applications see them, without connections."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
         target: bytes  # path and query, as they came
         headers: Headers
         expects_body: bool
-        has_left: bool  # the client, before the response was through
+        has_left: bool  # the client, before the end of the response
         when_left: Callable[[], object]
 
         def pieces(self) -> AsyncIterator[bytes]:
-            """The body, as it comes."""
+            """Yield the body as it arrives."""
 
         def begin(self, status: int, headers: Headers) -> None:
             """Begin a response."""
@@ -43,18 +43,18 @@ if TYPE_CHECKING:
 
 
 class ClientLeftError(Exception):
-    """The client has left before its request was through."""
+    """The client has left before the end of its request."""
 
 
 Headers = list[tuple[bytes, bytes]]  # names in lower case
 Work = Coroutine[Any, Any, None]
 TEXT = b"text/plain; charset=utf-8"
 _PHRASES = {status.value: status.phrase.encode() for status in HTTPStatus}
-_EMPTY = (204, 304)  # statuses of responses that have no body
+_EMPTY = (204, 304)  # statuses without a body
 
 
 def header(headers: Headers, name: bytes) -> str | None:
-    """The value of the first header of this name."""
+    """The value of the first header with this name."""
     for key, value in headers:
         if key == name:
             return value.decode("latin-1")
@@ -67,15 +67,15 @@ def has_body(verb: str, status: int) -> bool:
 
 
 def response_head(status: int, headers: Iterable[tuple[bytes, bytes]], length: int | None = None) -> bytes:
-    """The head of a response; `length`: the bytes of its body, if no header says that."""
+    """The head of a response. `length`: bytes of its body, unless a header gives it."""
     return _response_head(status, *headers) + (b"\r\n" if length is None else b"content-length: %d\r\n\r\n" % length)
 
 
 @lru_cache(64)  # most responses have the same headers
 def _response_head(status: int, *headers: tuple[bytes, bytes]) -> bytes:
-    """The lines of a head. ValueError: a header that would be several."""
+    """The lines of a head. Raises ValueError for a header that contains a line break."""
     lines = [b"HTTP/1.1 %d %b" % (status, _PHRASES.get(status, b"")), *(b"%b: %b" % one for one in headers)]
     head = b"\r\n".join([*lines, b""])
     if head.count(b"\n") != len(lines) or head.count(b"\r") != len(lines) or b"\0" in head:
-        raise ValueError(f"no header of a response: {head!r}")
+        raise ValueError(f"not the head of a response: {head!r}")
     return head

@@ -1,9 +1,9 @@
-"""Requests read by llhttp, the parser of Node.js, through httptools: https://github.com/MagicStack/httptools.
+"""Parses requests with llhttp, the parser of Node.js, through httptools: https://github.com/MagicStack/httptools.
 
-llhttp is strict unless it is told otherwise. Where this server is stricter, or has a limit, that is checked here.
+llhttp is strict by default. This module adds stricter checks and limits.
 
-httptools does not say where in its input a message ended. So it is given a head up to the empty line, and a chunked
-body in pieces of which the last is known to end it: what follows stays with the caller.
+httptools does not report where in its input a message ended. So it gets a head up to the empty line, and a chunked body
+in pieces whose last one is known to end it; the caller keeps the rest.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from .message import Headers
 
 MAX_HEAD = 1 << 16  # bytes
 _END = b"\r\n\r\n"  # of a head, and of a chunked body: https://www.rfc-editor.org/rfc/rfc9112#section-7.1
-_KEPT = len(_END) - 1  # bytes that may be the beginning of an end
+_KEPT = len(_END) - 1  # bytes that may be the beginning of `_END`
 _ABSOLUTE = re.compile(rb"https?://[^/?#]*", re.I)
 _WHO = (b"host", b"origin", b"sec-fetch-site")
 _CHUNKED = b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
 class BadRequestError(Exception):
-    """What came is not a request that can be served: the status of the response, and the reason."""
+    """A request that can't be served: the status of the response, and the reason."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
@@ -37,16 +37,16 @@ class Head(NamedTuple):
     """The head of a request."""
 
     verb: str
-    target: bytes  # in origin form, as it came
+    target: bytes  # in origin form, undecoded
     path: str
     query: str
     headers: Headers
     fields: dict[bytes, bytes]  # the first header of each name
-    who: tuple[tuple[bytes, bytes], ...]  # the headers that tell who asks, and whom
+    who: tuple[tuple[bytes, bytes], ...]  # the headers that name the host and the asking page
     keep_alive: bool
     is_old: bool  # HTTP/1.0, whose clients know neither chunks nor 100 Continue
     length: int | None  # of the body; None if it is chunked
-    waits: bool  # the client sends the body once it is told to: https://www.rfc-editor.org/rfc/rfc9110#section-10.1.1
+    waits: bool  # for 100 Continue, before the body: https://www.rfc-editor.org/rfc/rfc9110#section-10.1.1
 
 
 class HeadReader:
@@ -60,7 +60,7 @@ class HeadReader:
         self._is_whole = self._keep_alive = False
 
     def read(self, data: bytes) -> tuple[Head, int] | None:
-        """Return the head and its size, once it is whole. `data`: all that came since its beginning."""
+        """Return the head and its size; None while it is incomplete. `data`: the input since its beginning."""
         while not self._is_whole and self._fed < len(data):
             end = data.find(_END, max(0, self._fed - _KEPT))
             until = len(data) if end < 0 else end + len(_END)
@@ -90,32 +90,32 @@ class HeadReader:
         self._is_whole = True
         self._keep_alive = self._parser.should_keep_alive()  # known only now
 
-    # -- what the parser leaves to us
+    # -- checks that the parser leaves to us
 
     def _head(self) -> Head:
         version, headers = self._parser.get_http_version(), self._headers
         if version not in ("1.0", "1.1"):
-            raise BadRequestError(505, "only HTTP/1.1 and HTTP/1.0 are spoken here")
+            raise BadRequestError(505, "only HTTP/1.1 and HTTP/1.0 are supported")
         is_old, fields, names = version == "1.0", dict(reversed(headers)), [name for name, _ in headers]
-        # At most one, of digits alone: llhttp has checked it.
+        # llhttp has checked that there is at most one, of digits.
         length: int | None = int(fields.get(b"content-length", 0))
         if b"transfer-encoding" in fields:
             length = None
             if fields[b"transfer-encoding"].lower() != b"chunked" or names.count(b"transfer-encoding") > 1:
-                raise BadRequestError(501, "the only transfer coding that is known here is chunked")
+                raise BadRequestError(501, "the only supported transfer coding is chunked")
         hosts = names.count(b"host")
         if hosts > 1 or (not hosts and not is_old):  # https://www.rfc-editor.org/rfc/rfc9112#section-3.2-6
-            raise BadRequestError(400, "a request has one Host header")
+            raise BadRequestError(400, "a request must have exactly one Host header")
         waits = not is_old and fields.get(b"expect", b"").lower() == b"100-continue"
         verb = self._parser.get_method().decode()
         keep_alive = not is_old and verb != "CONNECT" and self._keep_alive
-        del self._parser  # which knows us: else both would stay until garbage is searched for
+        del self._parser  # it refers to us; without the cycle, both are freed at once
         who = tuple(one for one in headers if one[0] in _WHO)
         return Head(verb, *_place(self._target), headers, fields, who, keep_alive, is_old, length, waits)
 
 
 def whole_head(data: bytes) -> tuple[Head, int] | None:
-    """Return the head that a request begins with, and its size, if it has come as a whole."""
+    """Return the head at the beginning of a request, and its size; None if it is incomplete."""
     end = data.find(_END, 0, MAX_HEAD)
     return None if end < 0 else _whole_head(bytes(data[: end + len(_END)]))
 
@@ -125,7 +125,7 @@ def _whole_head(data: bytes) -> tuple[Head, int] | None:
     return HeadReader().read(data)
 
 
-@lru_cache(64)  # heads that differ mostly ask for the same
+@lru_cache(64)  # different heads mostly have the same target
 def _place(target: bytes) -> tuple[bytes, str, str]:
     """The target in origin form, its path, and its query."""
     own = _origin_form(target)
@@ -156,7 +156,7 @@ class ChunkedReader:
         self.is_whole = False
 
     def read(self, data: bytes) -> tuple[bytes, bytes]:
-        """Return what is in the body of this piece, and what follows the body."""
+        """Return the part of a piece that is in the body, and the rest after the body."""
         while data and not self.is_whole:
             seen = self._before + data
             end = seen.find(_END)
@@ -164,7 +164,7 @@ class ChunkedReader:
             try:
                 self._parser.feed_data(data[:taken])
             except httptools.HttpParserError as error:
-                raise BadRequestError(400, f"the body of the request is not chunked as it should be: {error}") from None
+                raise BadRequestError(400, f"the chunks of the request's body are invalid: {error}") from None
             self._before = (self._before + data[:taken])[-_KEPT:]
             data = data[taken:]
         pieces, self._pieces = self._pieces, []
@@ -177,4 +177,4 @@ class ChunkedReader:
 
     def on_message_complete(self) -> None:
         self.is_whole = True
-        del self._parser  # as above; it is in the middle of its last call
+        del self._parser  # as above; it is still in its last call

@@ -1,8 +1,8 @@
-"""Between a client and an HTTP server: each piece is recorded, then passed on as it came.
+"""The recording HTTP proxy: each piece is recorded, then passed on unchanged.
 
-One request upstream for each request downstream. Nothing of a conversation is buffered: what a slow reader does not
-take is not read from the other side. Requests beside the conversation, such as those of a login, are rewritten where
-they name a server (login.py), so a small body of theirs is passed on once it is whole.
+Each request downstream becomes one request upstream. Messages are not buffered: if the reader is slow, the proxy stops
+reading from the sender. Side requests, such as those of a login, name servers in URLs that are rewritten (login.py), so
+their small bodies are read whole and then passed on.
 """
 
 from __future__ import annotations
@@ -34,16 +34,17 @@ if TYPE_CHECKING:
     from ...wire.frames import Side
     from .message import HttpExchange, Work
 
-_REMEMBERED = 1 << 16  # bytes of a request that are kept until it is answered, to name it in an error
-_SMALL = 1 << 19  # bytes of a body beside the conversation that is looked into, and recorded
-_MOST_NAMES = 16  # of ours, that clients have used
+_REMEMBERED = 1 << 16  # bytes of a request that are kept until its response, to find its id for an error
+_SMALL = 1 << 19  # bytes of the largest body of a side request that is read whole and recorded
+_MOST_NAMES = 16  # names of our address to keep rewriters for
 _FORM, _JSON = "application/x-www-form-urlencoded", "application/json"
 _CHALLENGE = b"www-authenticate"
-_CREDENTIALS = frozenset((b"authorization", b"cookie", b"dpop", b"proxy-authorization"))
+_OF_PAGES = ((b"content-type", TEXT), (b"cache-control", b"no-store"), (b"referrer-policy", b"no-referrer"))
+_CREDENTIALS = frozenset((b"authorization", b"cookie", b"dpop", b"proxy-authorization", b"set-cookie"))
 
 
 class Proxy:
-    """Passes requests on to one server."""
+    """Passes requests on to one server, and those of a login to its authorization servers."""
 
     max_body: int | None = None  # bodies are passed on as they come
 
@@ -55,16 +56,16 @@ class Proxy:
         say: Callable[[str], None],
         sample: Sample | None = None,
     ) -> None:
-        """`sample`: of sessions to be recorded, if not all are."""
+        """`sample`: chooses the sessions to record, if not all are recorded."""
         self._sample = sample
         self._upstream = upstream
         self.origin = origin
         self._recorder = recorder
         self._say = say
         self._said: str | None = None
-        self._paths = {_bare_path(upstream.path)}  # of messages
-        self._rewriters: dict[str, LoginRewriter] = {}  # by our origin, as clients name it
-        self._others: dict[str, Upstream] = {}  # servers that a login leads to, by origin
+        self._paths = {_bare_path(upstream.path)}  # paths for messages
+        self._rewriters: dict[str, LoginRewriter] = {}  # by our origin, as the client names it
+        self._others: dict[str, Upstream] = {}  # authorization servers, by origin
         self._numbers: Counter[str] = Counter()
         self.reached = False
         self.failures = 0
@@ -78,14 +79,14 @@ class Proxy:
         return self.pass_on(request)
 
     def refuse(self, what: str) -> None:
-        """What is refused before it is passed on is the client's to tell."""
+        """Report nothing: the client gets the reason in the response."""
 
     def expects(self, target: str) -> bool:
         is_beside = _bare_path(target.encode("latin-1")) not in self._paths
         return is_beside and any(login.expects(target) for login in self._rewriters.values())
 
     async def pass_on(self, request: HttpExchange, *, is_recorded: bool = True) -> None:
-        """Pass a request on, and its response back."""
+        """Pass a request on, and the response back."""
         tap = self._tap(request, is_recorded)
         body = _Body(request, tap)
         try:
@@ -98,7 +99,7 @@ class Proxy:
                 tap.end("server", event="open")
                 raise
             tap.record_abort("client")
-        except BaseException:  # a bug of ours: the response must not look complete
+        except BaseException:  # a bug in mcp-tape: the response must not look complete
             tap.record_abort("server")
             raise
 
@@ -128,7 +129,7 @@ class Proxy:
         tap.record_response(response.status_code, headers)
         endpoint = self._endpoint(request, headers, tap)
         try:
-            request.begin(response.status_code, self._challenging(request, headers))
+            request.begin(response.status_code, self._rewrite_challenges(request, headers))
             async for piece in response.aiter_raw():
                 tap.record_received(piece)
                 await request.send(endpoint(piece))
@@ -136,14 +137,14 @@ class Proxy:
             request.end()
         except Failed:
             tap.record_abort("server")
-            request.abort()  # an abort downstream, too
+            request.abort()
         finally:
             await response.aclose()
 
     async def _fail(
         self, error: Exception, request: HttpExchange, body: _Body, tap: Tap, server: Upstream | None = None
     ) -> None:
-        """Respond with the reason that there is no response from upstream."""
+        """Respond with the reason why the server sent no response."""
         self.failures += 1
         await body.read_rest()
         reason = hide_secrets(f"cannot reach {(server or self._upstream).shown}: {failure_reason(error)}")
@@ -159,21 +160,18 @@ class Proxy:
         else:
             request.respond(502, [(b"content-type", TEXT)], f"mcp-tape {reason}\n".encode())
 
-    # -- beside the conversation
+    # -- side requests
 
     async def _pass_beside(self, request: HttpExchange, body: _Body) -> None:
-        """Pass on a request for another path: metadata, a step of a login, a server card, an icon."""
-        login, target = self._login(request), request.target.decode("latin-1")
+        """Pass on a request for a path without messages: metadata, a step of a login, a server card, an icon."""
+        login, target = self._rewriter(request), request.target.decode("latin-1")
         place = login.destination(target)
         if place is None:
             await body.read_rest()
-            request.respond(404, [(b"content-type", TEXT)], b"mcp-tape: no server of this login has this address\n")
+            request.respond(404, [(b"content-type", TEXT)], b"mcp-tape: no metadata has named this server\n")
             return
-        self._hide(secrets_in_query(target))
-        onward = login.redirection(place) if request.verb == "GET" else None
-        if onward is not None:
-            self._keep(request, place, 302)
-            request.respond(302, [(b"location", onward.encode("latin-1", "replace"))], b"")
+        self._hide_values(secrets_in_query(target) | _credentials(request.headers))
+        if request.verb == "GET" and self._lead_browser(request, login, place):
             return
         server = self._server(place.origin)
         headers, content = await self._sent_beside(request, body, login, place)
@@ -190,10 +188,28 @@ class Proxy:
         finally:
             await response.aclose()
 
+    def _lead_browser(self, request: HttpExchange, login: LoginRewriter, place: Destination) -> bool:
+        """Send a browser on to the login page, or back to the client; return False for any other request."""
+        page = login.login_page(place)
+        back = login.way_back(place) if page is None else None
+        onward = (page or back or "").encode("latin-1", "replace")
+        if not onward:
+            return False
+        # A redirect still counts as the submission of the login form, whose page may limit where forms lead. A refresh
+        # does not: https://www.w3.org/TR/CSP3/#directive-form-action
+        is_form = back is not None and header(request.headers, b"sec-fetch-mode") == "navigate"
+        status = 200 if is_form else 302
+        self._record_beside(request, place, status)
+        if is_form:
+            request.respond(status, [(b"refresh", b"0;url=" + onward), *_OF_PAGES], b"mcp-tape: back to the client\n")
+        else:
+            request.respond(status, [(b"location", onward)], b"")
+        return True
+
     async def _sent_beside(
         self, request: HttpExchange, body: _Body, login: LoginRewriter, place: Destination
     ) -> tuple[Headers, AsyncIterator[bytes] | None]:
-        """The headers and the body of a request, the body rewritten if it is a form or a registration."""
+        """Return the headers and the body to send: forms and registrations are rewritten."""
         headers, kind = request.headers, header(request.headers, b"content-type") or ""
         if not request.expects_body:
             return headers, None
@@ -201,37 +217,39 @@ class Proxy:
             return headers, body.pieces()
         start, rest = await _beginning(body.pieces())
         if rest is None:
-            self._hide(secrets_in(kind, start))
-            start = login.form(start) if kind.startswith(_FORM) else login.registration(place, start)
+            self._hide_values(secrets_in(kind, start))
+            start = login.rewrite_form(start) if kind.startswith(_FORM) else login.add_callback(place, start)
             headers = [*_without(headers, b"content-length"), (b"content-length", b"%d" % len(start))]
         return headers, _chain_pieces(start, rest)
 
     async def _respond_beside(
         self, request: HttpExchange, login: LoginRewriter, place: Destination, response: Response
     ) -> None:
-        """Respond as the server did; metadata and the answer to a registration are rewritten."""
+        """Pass a response back: metadata and registrations are rewritten."""
         headers, status = self._upstream.headers_of(response), response.status_code
+        kind = header(headers, b"content-type") or ""
+        self._hide_values(_credentials(headers))
         start = b""
         rest: AsyncIterator[bytes] | None = None
         is_metadata = request.verb == "GET" and login.is_metadata(place)
-        if is_event_stream(header(headers, b"content-type")):
+        if is_event_stream(kind):
             rest = response.aiter_raw()
         else:
             start, rest = await _beginning(response.aiter_raw())
         if rest is None:
             plain = _decode_body(headers, start)
-            self._hide(secrets_in(_JSON, plain))
-            self._keep(request, place, status, header(headers, b"content-type") or "", plain)
-            body = login.metadata(plain) if is_metadata else login.strip_callback(plain)
+            self._hide_values(secrets_in(kind, plain))
+            self._record_beside(request, place, status, kind, plain)
+            body = login.rewrite_metadata(plain) if is_metadata else login.strip_callback(plain)
             if body != plain:
                 start = body
                 headers = _without(headers, b"content-length", b"content-encoding", b"transfer-encoding")
                 headers = [*headers, (b"content-length", b"%d" % len(body))]
         else:
-            self._keep(request, place, status)
+            self._record_beside(request, place, status)
         ours = [
             (name, self._location(login, place, value, is_metadata) if name == b"location" else value)
-            for name, value in self._challenging(request, _passed_headers(headers))
+            for name, value in self._rewrite_challenges(request, _passed_headers(headers))
         ]
         request.begin(status, ours)
         async for piece in _chain_pieces(start, rest):
@@ -239,7 +257,7 @@ class Proxy:
         request.end()
 
     def _location(self, login: LoginRewriter, place: Destination, value: bytes, is_metadata: bool) -> bytes:
-        """Return where a redirect leads: past us only where it leaves the server, as a page of a login does."""
+        """Translate the target of a redirect. Only redirects to another server, such as a login page, bypass us."""
         uri = value.decode("latin-1").strip()
         try:
             whole = urljoin(place.url, uri)
@@ -249,10 +267,10 @@ class Proxy:
             return value
         if not (stays or is_metadata) or (is_relative and place.origin == login.server):
             return value
-        return login.ours(whole).encode("latin-1", "replace")
+        return login.local_url(whole).encode("latin-1", "replace")
 
-    def _login(self, request: HttpExchange) -> LoginRewriter:
-        """The rewriter for clients that name us as this one does."""
+    def _rewriter(self, request: HttpExchange) -> LoginRewriter:
+        """The rewriter for the origin that this client uses for us: clients compare it with the metadata."""
         host = header(request.headers, b"host")
         origin = f"http://{host}" if host else self.origin
         found = self._rewriters.get(origin)
@@ -262,13 +280,13 @@ class Proxy:
                 del self._rewriters[next(iter(self._rewriters))]
         return found
 
-    def _challenging(self, request: HttpExchange, headers: Headers) -> Headers:
-        """Rewrite what a challenge says of where to log in. The tape has it as the server said it."""
+    def _rewrite_challenges(self, request: HttpExchange, headers: Headers) -> Headers:
+        """Rewrite the metadata URL in challenges. The tape keeps the server's own."""
         if not header(headers, _CHALLENGE):
             return headers
-        login = self._login(request)
+        login = self._rewriter(request)
         return [
-            (name, login.challenge(value.decode("latin-1")).encode("latin-1") if name == _CHALLENGE else value)
+            (name, login.rewrite_challenge(value.decode("latin-1")).encode("latin-1") if name == _CHALLENGE else value)
             for name, value in headers
         ]
 
@@ -279,16 +297,16 @@ class Proxy:
             self._others[origin] = self._upstream.beside(origin)
         return self._others[origin]
 
-    def _hide(self, secrets: dict[str, str]) -> None:
-        """Have secrets of a login hidden wherever they occur from now on."""
+    def _hide_values(self, secrets: dict[str, str]) -> None:
+        """Redact secrets of a login in everything that is recorded from now on."""
         if secrets:
             self._recorder.control("server", "", event="secret", values=secrets)
 
-    def _keep(
+    def _record_beside(
         self, request: HttpExchange, place: Destination, status: int, kind: str = "", body: bytes | None = None
     ) -> None:
-        """Record a request, and what may be public: the body of a GET that brought no credentials along."""
-        if self._sample is not None:  # which is of sessions
+        """Record a side request. Body and query are kept only if they may be public: of a GET without credentials."""
+        if self._sample is not None:  # a side request belongs to no session that could be chosen
             return
         own = _CREDENTIALS.intersection(name for name, _ in request.headers) or secrets_in_query(place.target)
         is_public = body is not None and request.verb == "GET" and status == 200 and not own
@@ -308,13 +326,13 @@ class Proxy:
     # -- headers
 
     def _headers(self, target: bytes, headers: Headers, tap: Tap) -> Headers:
-        """The headers of a response: a redirect within the server must not lead past us."""
+        """The headers of a response, with redirects within the server translated."""
         headers, location = _passed_headers(headers), header(headers, b"location")
         ours = self._local_uri(location, target, tap) if location else None
         return [(name, ours.encode("latin-1") if ours and name == b"location" else value) for name, value in headers]
 
     def _local_uri(self, uri: str, base: bytes, tap: Tap) -> str | None:
-        """Return a URI of the server as one of ours, to which messages may come; None if it may stay as it is."""
+        """Translate a URI of the server that clients may post messages to; None if it needs no translation."""
         path = self._upstream.path_of(uri, base)
         if path is None:
             return None
@@ -323,7 +341,7 @@ class Proxy:
         return self.origin + path if urlsplit(uri).netloc else None
 
     def _endpoint(self, request: HttpExchange, headers: Headers, tap: Tap) -> Callable[[bytes], bytes]:
-        """Return the function for each piece of a response: only streams of HTTP+SSE are rewritten."""
+        """Return a function that rewrites the pieces of a response. It changes only streams of HTTP+SSE."""
         session = header(request.headers, protocol.SESSION_HEADER.encode())
         is_stream = is_event_stream(header(headers, b"content-type"))
         if request.verb != "GET" or not tap.is_message or session or not is_stream:
@@ -333,16 +351,16 @@ class Proxy:
 
 
 class Tap:
-    """The recording of one request and its response, on a channel; nothing without a recorder.
+    """Records one request and its response on a channel. Without a recorder, it does nothing.
 
-    `is_message`: they may hold messages, recorded or not.
+    `is_message`: the request may hold messages, even if it is not recorded.
     """
 
     def __init__(self, recorder: Taker | None, channel: str, *, is_message: bool = True) -> None:
         self.is_message = is_message
         self._recorder = recorder
         self._channel = channel
-        self._left: int | None = None  # bytes of the body that are still to come, if known
+        self._left: int | None = None  # missing bytes of the body, if known
         self._done = recorder is None
         if recorder is not None:
             self._client, self._server = recorder.stream("client", channel), recorder.stream("server", channel)
@@ -375,7 +393,7 @@ class Tap:
 
     def record_abort(self, side: Side) -> None:
         if self._left == 0:
-            self.record_close()  # everything had arrived: that is no abort
+            self.record_close()  # the whole body had arrived
         self.end(side, event="abort")
 
     def end(self, side: Side, **facts: str) -> None:
@@ -388,7 +406,7 @@ class Tap:
 
 
 class _Body:
-    """A request's body, recorded as it is read."""
+    """The body of a request, recorded while it is read."""
 
     def __init__(self, request: HttpExchange, tap: Tap) -> None:
         self._request = request
@@ -399,7 +417,7 @@ class _Body:
             self._watch_client()
 
     def _watch_client(self) -> None:
-        """From now on, the client ends all work for it when it leaves. Before, to read on says that it has left."""
+        """Cancel the current task when the client leaves. Until the body is read, reading it shows that."""
         task = asyncio.current_task()
         assert task is not None
         self._is_read = True
@@ -417,19 +435,19 @@ class _Body:
         self._watch_client()
 
     async def read_rest(self) -> None:
-        """Read, and so record, the rest."""
+        """Read and record the rest."""
         if not self._is_read:
             async for _ in self.pieces():
                 pass
 
     def request_id(self) -> str:
-        """The id of the request, for an error; null if there is none, or several."""
+        """The id of the request, for an error; null if there is none or more than one."""
         messages = frames.parse(bytes(self._start))[1]
         return (messages[0].rpc_id if len(messages) == 1 else None) or "null"
 
 
 class _EndpointRewriter:
-    """Rewrites the first event of a stream, if that names an endpoint. Only that event is held until it is whole.
+    """Rewrites the `endpoint` event at the start of a stream. Only the first event is buffered.
 
     https://modelcontextprotocol.io/specification/2024-11-05/basic/transports#http-with-sse
     """
@@ -457,7 +475,7 @@ class _EndpointRewriter:
 
 
 def _passed_headers(headers: Headers) -> Headers:
-    """The headers of a response that we pass on.
+    """The headers of a response to pass on.
 
     Transfer-Encoding overrides Content-Length: https://www.rfc-editor.org/rfc/rfc9112#section-6.3-2.3
     """
@@ -469,7 +487,7 @@ def _without(headers: Headers, *names: bytes) -> Headers:
 
 
 async def _beginning(pieces: AsyncIterator[bytes]) -> tuple[bytes, AsyncIterator[bytes] | None]:
-    """Read a small body; of a larger one its beginning, with what follows."""
+    """Read a small body whole. Of a larger one, return the beginning and an iterator of the rest."""
     start = bytearray()
     async for piece in pieces:
         start += piece
@@ -486,7 +504,7 @@ async def _chain_pieces(start: bytes, rest: AsyncIterator[bytes] | None) -> Asyn
 
 
 def _decode_body(headers: Headers, body: bytes) -> bytes:
-    """A body decompressed; as it is if that cannot be done."""
+    """Decompress a body. If that fails, return it unchanged."""
     coding = header(headers, b"content-encoding") or "identity"
     if coding.lower() == "identity":
         return body
@@ -497,13 +515,18 @@ def _decode_body(headers: Headers, body: bytes) -> bytes:
 
 
 def _bare_path(path: bytes) -> bytes:
-    """A path without its query and a slash at its end, which servers redirect to or from."""
+    """A path without its query and trailing slash: servers redirect from one form to the other."""
     return path.partition(b"?")[0].rstrip(b"/") or b"/"
 
 
-@lru_cache(256)  # clients and servers mostly send the same
+def _credentials(headers: Headers) -> dict[str, str]:
+    """The headers that bring credentials, by name."""
+    return {name.decode(): value.decode("latin-1") for name, value in headers if name in _CREDENTIALS}
+
+
+@lru_cache(256)  # most requests have the same headers
 def _kept_name(key: bytes) -> str | None:
-    """The name of a header that is recorded; None for others."""
+    """The lower-case name of a header to record; None for one that is not recorded."""
     name = key.decode("latin-1").lower()
     return name if protocol.is_kept_header(name) else None
 

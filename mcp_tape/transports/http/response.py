@@ -1,4 +1,4 @@
-"""One HTTP response of a replay: JSON or events, as it was recorded."""
+"""One HTTP response of a replay: JSON or events, as recorded."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from .listen import HttpRequest
 
 JSON = b"application/json"
-_READING = 0.01  # seconds for a client to read, which nothing shows over HTTP
+_READING = 0.01  # seconds for a client to read: over HTTP nothing shows when it has
 _EVENTS: Headers = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-cache, no-transform")]
-_ENDED = "mcp-tape: the session was ended before the answer"
+_ENDED = "mcp-tape: the session ended before the answer"
 _MESSAGE = b"event: message\n"
 
 
 class Response:
-    """Sends the actions of one stream as they come, until its end."""
+    """Sends the actions of one stream until its end."""
 
     def __init__(
         self,
@@ -37,8 +37,9 @@ class Response:
         when_closed: Callable[[], object] = lambda: None,
         challenge: Callable[[HttpRequest, Challenge], None] = lambda request, fault: None,
     ) -> None:
-        """`hang_up` ends the server with an exit code; `fail` answers a request that failed, `challenge` one that needs
-        another token."""
+        """`hang_up` ends the server with an exit code. `fail` answers a request that failed, `challenge` one that needs
+        another token.
+        """
         self._challenge = challenge
         self._conversation = conversation
         self._stream = stream
@@ -46,11 +47,11 @@ class Response:
         self._hang_up = hang_up
         self._fail = fail
         self._when_closed = when_closed
-        self._begun: set[ClientCall] = set()  # unanswered calls that something was sent for
-        self._is_reading = False  # the client is given time to read
+        self._begun: set[ClientCall] = set()  # unanswered calls with messages already sent
+        self._is_reading = False  # waiting for the client to read
 
     def run(self, opening: bytes = b"") -> None:
-        """Send what is there, and from now on what comes. `opening` goes first."""
+        """Send the stream's actions, now and as they are queued. `opening` goes first."""
         stream, request = self._stream, self._request
         request.when_left = self._leave
         request.when_writable = self.go_on
@@ -100,8 +101,9 @@ class Response:
             if request.has_begun:
                 request.abort()
             else:
-                content = item.content_type.encode("latin-1", "replace")
-                request.respond(item.status, [(b"content-type", content)] if item.body else [], item.body)
+                about = {b"content-type": item.content_type if item.body else "", b"www-authenticate": item.challenge}
+                headers = [(name, value.encode("latin-1", "replace")) for name, value in about.items() if value]
+                request.respond(item.status, headers, item.body)
         elif isinstance(item, Challenge):
             if request.has_begun:
                 request.abort()
@@ -117,7 +119,7 @@ class Response:
             request.abort()
 
     def _begin_as_recorded(self, call: ClientCall) -> None:
-        """Begin a response that gets no answer, if the recorded one had begun."""
+        """Begin a response without an answer, if the recorded one had begun."""
         selection, recorded = self._conversation.selection, call.recorded
         channel = selection.facts(recorded).channel if recorded else None
         if recorded and channel and not self._request.has_begun:
@@ -143,16 +145,15 @@ class Response:
             self._request.end()
 
     def _send_whole(self, sends: list[Send], is_cut: bool) -> None:
-        """Send answers that are the whole response; those of a batch in one array.
+        """Send answers as the whole response, those of a batch in one array, unless other messages come with them.
 
-        Unless something comes between or behind them. Where others of the batch have no answer yet, and perhaps never
-        will, those that are there do not wait.
+        Answers do not wait for others of the batch that are missing and may never come.
         """
         texts = [_text(self._conversation, send) for send in sends]
         body = texts[0] if len(texts) == 1 else b"[" + b",".join(map(_elements, texts)) + b"]"
         status, content = _recorded_status(self._conversation, sends[0])
         headers = [*([(b"content-type", content)] if content else []), *session_header(self._conversation)]
-        if is_cut:  # the length says more than comes
+        if is_cut:  # the content-length is larger than the body
             self._request.begin(status, headers, len(body) + 1)
             self._request.put(body)
         else:
@@ -161,7 +162,7 @@ class Response:
     def _lets_read(self, send: Send) -> bool:
         """Let the client read the messages of a call before its answer follows on the one stream of HTTP+SSE.
 
-        TypeScript clients forget a call's progress when its answer comes in the same read.
+        TypeScript clients lose a call's progress if its answer comes in the same read.
         """
         if self._stream is not self._conversation.everything or send.call is None:
             return False
@@ -180,7 +181,7 @@ class Response:
         self.go_on()
 
     def _end(self) -> None:
-        """End a stream before its answer; if nothing was sent, the client has ended the session that still waits."""
+        """End a stream before its answer, with an error if nothing was sent: the client has ended the session."""
         if self._request.has_begun:
             self._request.end()
             return
@@ -195,7 +196,7 @@ class Response:
 
 
 def encode_event(send: Send) -> bytes:
-    """A message as an event."""
+    """Return a message as an event."""
     recorded, text = send.recorded, send.text.rstrip(b"\r\n")
     if recorded is None or recorded.head is None:
         return framing.encode(_MESSAGE, text, b"\n")
@@ -203,7 +204,7 @@ def encode_event(send: Send) -> bytes:
 
 
 def _elements(text: bytes) -> bytes:
-    """An answer, or those of a batch, as they stand within an array."""
+    """The answer, or the answers of a batch, without the brackets of an array."""
     text = text.strip()
     return text[1:-1] if text.startswith(b"[") else text
 
@@ -215,7 +216,7 @@ def _text(conversation: Conversation, send: Send) -> bytes:
 
 
 def _recorded_status(conversation: Conversation, send: Send) -> tuple[int, bytes]:
-    """Status and content type, as recorded; if that was not over HTTP, as the era has it."""
+    """Status and content type: as recorded, or as usual in the era if the recording was not made over HTTP."""
     recorded = send.recorded
     if recorded is not None and recorded.status not in ("error", "refused"):
         return 200, JSON

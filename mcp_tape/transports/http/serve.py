@@ -15,7 +15,7 @@ from ...values import size_text
 from ...wire import frames, framing, jsontext, protocol, rewrite
 from ...wire.channels import SSE, http_channel
 from ...wire.protocol import PATH, SSE_PATH
-from .message import TEXT, Headers, header
+from .message import TEXT, Headers, Work, header
 from .response import JSON, Response, session_header
 from .streams import Conversation, Stream
 
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 MESSAGES_PATH = "/messages"
 MAX_BODY = 64_000_000  # bytes
-_HOLDING = 0.01  # seconds that SQLite's read lock is held, for all requests that come meanwhile
-_NAME = "tape"  # of sessions whose recording has no id
+_HOLDING = 0.01  # seconds that SQLite's read lock is held, for all requests of that time
+_NAME = "tape"  # the id of sessions that were recorded without one
 _MOST_SESSIONS = 10**6  # of a worker
 _LOGIN = re.compile(r"/\.well-known/(oauth-|openid-)")
-# A page from a cassette must not act in the name of this address.
+# A page from a cassette must not get the rights of this origin.
 _OF_STRANGERS = ((b"content-security-policy", b"sandbox"), (b"x-content-type-options", b"nosniff"))
 _COUNTED = re.compile("[1-9][0-9]{0,17}")
 _SESSION, _VERSION = protocol.SESSION_HEADER.encode(), protocol.VERSION_HEADER.encode()
@@ -54,21 +54,21 @@ _NOT_JSON = _Refusal(400, "the body is not a JSON-RPC message", protocol.NOT_JSO
 
 
 class SessionIds:
-    """The ids of sessions: the first is the recorded one, others that with a number.
+    """The ids of sessions: first the recorded id, then the same with a number.
 
-    None is given twice: a client that has left may come back with its own, and a recorder knows sessions by them. Of
-    several workers each has numbers of its own, so that an id says whose its session is.
+    No id is given twice: a client that has left may come back with its id, and a recorder tells sessions apart by id.
+    Each of several workers has its own numbers, so that an id shows which worker has the session.
     """
 
     def __init__(self, recorded: str | None, worker: int = 0, workers: int = 1, earlier: int = 0) -> None:
-        """`earlier`: workers that were in the place of this one. Their sessions ended with them, and so did the ids."""
+        """`earlier`: how many workers had this one's place before. Their sessions and ids ended with them."""
         self.recorded = recorded
         self.worker = worker
         self._workers = workers
         self._next = worker + 1 + workers * earlier * _MOST_SESSIONS
 
     def take(self, others: Iterable[SessionIds] = ()) -> str:
-        """The next id, which no session had before. `others` may have given one that looks like one of ours."""
+        """Return a new id. `others` may have given ids of the same form, which are skipped."""
         while True:
             number, self._next = self._next, self._next + self._workers
             one = self.recorded if self.recorded and number == 1 else f"{self.recorded or _NAME}-{number}"
@@ -76,12 +76,12 @@ class SessionIds:
                 return one
 
     def has_given(self, session: str) -> bool:
-        """Return whether a session has this id, or had it."""
+        """Return whether a session has or had this id."""
         number = self._number(session)
         return number is not None and number < self._next and self.owner(session) == self.worker
 
     def owner(self, session: str) -> int | None:
-        """The worker whose session this may be; None if it can be nobody's."""
+        """The worker that may have a session; None if no worker can have it."""
         number = self._number(session)
         return None if number is None else (number - 1) % self._workers
 
@@ -93,7 +93,7 @@ class SessionIds:
 
 
 class ReplayServer:
-    """A deck for each session of the legacy era, one for all of the modern."""
+    """A deck for each session of the legacy era, and one for all clients of the modern era."""
 
     def __init__(
         self,
@@ -103,13 +103,13 @@ class ReplayServer:
         max_body: int = MAX_BODY,
         ids: SessionIds | None = None,
     ) -> None:
-        """`aliases`: other paths, each with the one that it stands for. `max_body`: bytes that a request may have.
+        """`aliases`: other paths, each with its target. `max_body`: most bytes of a request body.
 
-        `ids`: those for this worker, where there are several.
+        `ids`: this worker's, if there are several workers.
         """
         jsontext.load_orjson()
         self._shared_ids = ids
-        self._ids = {} if ids is None else {ids.recorded: ids}  # by what they are made of
+        self._ids = {} if ids is None else {ids.recorded: ids}  # by the recorded id
         self._aliases = aliases or {}
         self.max_body: int | None = max_body
         self._stage = stage
@@ -122,15 +122,15 @@ class ReplayServer:
             paths = (*self._aliases, PATH, SSE_PATH, MESSAGES_PATH)
             self._login = AuthorizationServer(stage, stage.login_seed, paths)
             stage.covers = self._login.covers
-        self._side_responses: dict[str, SideResponse] | None = None  # once one is asked for
+        self._side_responses: dict[str, SideResponse] | None = None  # loaded on the first request for one
         self._numbers = count(1)
         self._conversations: dict[str, Conversation] = {}
         self._modern: Conversation | None = None
-        self._nameless: Conversation | None = None  # that plays to clients who name no session
+        self._nameless: Conversation | None = None  # of clients without a session id
         self.code: int | None = None
-        self.failure: CassetteError | None = None  # why the tape could not be played
+        self.failure: CassetteError | None = None  # if the tape can't be played
 
-    def __call__(self, request: HttpRequest) -> None:
+    def __call__(self, request: HttpRequest) -> Work | None:
         if not self._lock.is_held:
             loop = asyncio.get_running_loop()
             self._lock.hold(loop.time())
@@ -138,12 +138,13 @@ class ReplayServer:
                 loop.call_later(_HOLDING, self._lock.release)
         try:
             if self._login is None or not self._login.answer(request):
-                self._route(request)
+                return self._route(request)
         except CassetteError as failure:
             self._end_with(failure)
             raise
+        return None
 
-    def _route(self, request: HttpRequest) -> None:
+    def _route(self, request: HttpRequest) -> Work | None:
         path = request.path.rstrip("/")
         route = (request.verb, self._aliases.get(path, path))
         if request.body is None:
@@ -162,17 +163,22 @@ class ReplayServer:
         elif route[1] in (PATH, SSE_PATH, MESSAGES_PATH):
             self._decline(request, 405, "method not allowed")
         else:
-            self._beside(request)
+            return self._answer_side_request(request)
+        return None
 
-    def _beside(self, request: HttpRequest) -> None:
-        """Serve what the recorded server did at another path, such as an icon; but not where to log in."""
+    def _answer_side_request(self, request: HttpRequest) -> Work | None:
+        """Serve a recorded side response, such as an icon. Login metadata is left out: a replay needs no login."""
         if self._side_responses is None:
             self._side_responses = self._stage.chosen.controls.side_responses()
         found = self._side_responses.get(request.target.decode("latin-1"))
         if found is None or request.verb not in ("GET", "HEAD") or _LOGIN.search(request.path):
-            self._decline(request, 404, f"nothing is served here; see {PATH} and {SSE_PATH}")
-        else:
-            request.respond(200, [(b"content-type", found.content_type.encode("latin-1")), *_OF_STRANGERS], found.body)
+            return self._miss_side_request(request)
+        request.respond(200, [(b"content-type", found.content_type.encode("latin-1")), *_OF_STRANGERS], found.body)
+        return None
+
+    def _miss_side_request(self, request: HttpRequest) -> Work | None:
+        self._decline(request, 404, f"nothing is served here; see {PATH} and {SSE_PATH}")
+        return None
 
     def _refuse(self, request: HttpRequest, refusal: _Refusal) -> None:
         """Refuse a request with an error that clients can read."""
@@ -181,7 +187,7 @@ class ReplayServer:
         request.respond(refusal.status, [(b"content-type", JSON)], error)
 
     def _decline(self, request: HttpRequest, status: int, reason: str) -> None:
-        """Refuse what is not a request of ours."""
+        """Refuse a request that is not MCP."""
         self._report(request, status, reason)
         request.respond(status, [(b"content-type", TEXT)], f"mcp-tape: {reason}\n".encode())
 
@@ -218,7 +224,7 @@ class ReplayServer:
         self._respond(conversation, stream, request)
 
     def _parse_body(self, request: HttpRequest) -> frames.Parsed | None:
-        """The messages of a body; None if the request is refused for what it holds."""
+        """Return the messages of a body; None if the request was refused because of them."""
         parsed = frames.parse(request.body or b"")
         if not parsed[1]:
             self._refuse(request, _NOT_JSON)
@@ -262,7 +268,7 @@ class ReplayServer:
         return self._nameless_conversation() or _SESSION_WANTED
 
     def _nameless_conversation(self) -> Conversation | None:
-        """The conversation of clients that name no session; None if the recorded server gave them an id to name."""
+        """The conversation of clients without a session id; None if the recorded server gave session ids."""
         if self._nameless is None and self._stage.needs_no_id():
             self._nameless = self._begin()
         return self._nameless
@@ -336,10 +342,10 @@ class ReplayServer:
             request.respond(202, [(b"content-type", TEXT)], b"Accepted")
             self._take(conversation, request, parsed, SSE)
 
-    # -- where there are other workers
+    # -- other workers
 
     def find_other_worker(self, target: str, headers: Headers) -> int | None:
-        """The other worker that a request is for, by its session; None if it is for us, or for nobody."""
+        """The other worker that has a request's session; None if it is ours or unknown."""
         path, _, query = target.partition("?")
         number = _session_of_query(query) if path.rstrip("/").endswith(MESSAGES_PATH) else header(headers, _SESSION)
         if number is None or self._shared_ids is None:
@@ -347,23 +353,23 @@ class ReplayServer:
         owner = self._shared_ids.owner(number)
         return None if owner == self._shared_ids.worker else owner
 
-    # -- where a live server may step in
+    # -- overridden for a live server
 
     def _pass_on(self, call: ClientCall) -> bool:
         return False
 
     def _take(self, conversation: Conversation, request: HttpRequest, parsed: frames.Parsed, channel: str) -> None:
-        """Take in what a client posted."""
+        """Process the messages of a POST."""
         self._play(conversation, request, request.body or b"", parsed, channel)
 
     def _play(
         self, conversation: Conversation, request: HttpRequest, body: bytes, parsed: frames.Parsed, channel: str
     ) -> None:
-        """Give the deck a message."""
+        """Pass a message to the deck."""
         conversation.receive(body, channel, parsed, partial(_mcp_headers, request.fields))
 
     def rewind(self) -> None:
-        """Rewind the tape for the next client of the modern era; those of the legacy era have decks of their own."""
+        """Rewind the tape for the next client of the modern era. Legacy clients have their own decks."""
         self._modern = None
 
     def _fail(self, request: HttpRequest, error: Exception) -> None:
@@ -372,7 +378,7 @@ class ReplayServer:
         request.fail(error)
 
     def _end_with(self, error: CassetteError) -> None:
-        """End as on stdio: a broken tape is never replaced by something made up."""
+        """End the replay, as on stdio: nothing made up replaces a broken tape."""
         self.failure = self.failure or error
         self._stop()
 
@@ -382,10 +388,10 @@ class ReplayServer:
 
 
 def _mcp_headers(fields: dict[bytes, bytes]) -> dict[str, str]:
-    """The headers that repeat what a message says."""
+    """The headers that repeat a message."""
     return {n.decode("latin-1"): v.decode("latin-1") for n, v in fields.items() if n.startswith(b"mcp-")}
 
 
 def _session_of_query(query: str) -> str | None:
-    """The session that an address of HTTP+SSE names."""
+    """The session id in the query of an HTTP+SSE URL."""
     return next(iter(parse_qs(query).get("sessionId", ())), None)

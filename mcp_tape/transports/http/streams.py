@@ -1,7 +1,7 @@
-"""One HTTP client's deck, and which of its open streams gets which message.
+"""One HTTP client's deck, and the choice of the stream for each message.
 
-An answer goes to the stream of its POST, a message of no call to a GET stream, all of HTTP+SSE to its one stream.
-Events with ids are kept for clients that resume a stream.
+An answer goes to the stream of its POST, a message without a call to a GET stream, and everything of HTTP+SSE to its
+one stream. Events with ids are kept for clients that resume a stream.
 https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#multiple-connections
 """
 
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
     from ...replay.sends import Headers, Player
 
     class Sender(Protocol):
-        """The response that a stream is sent as."""
+        """The HTTP response that sends a stream."""
 
         def go_on(self) -> None:
-            """Send what has come."""
+            """Send the queued actions."""
 
         def fail(self, error: Exception) -> None: ...
 
         def stop(self) -> None:
-            """End without a word: another response takes its place."""
+            """End without sending anything: another response takes its place."""
 
 
-_MOST_EVENTS = 10_000  # kept for clients that resume
+_MOST_EVENTS = 10_000  # kept for clients that resume a stream
 _MOST_BYTES = 64 << 20  # of them
 
 
@@ -45,30 +45,33 @@ class Stream:
 
     resumed: str | None = None  # the id of the event after which it resumes
     left = False
-    lingers_until = float("-inf")  # behind its last answer, for what comes by the clock
+    lingers_until = float("-inf")  # after its last answer, for delayed messages
     sender: Sender | None = None  # once its response may begin
 
     def __init__(self, channel: str, asked: Sequence[str] = (), *, listens: bool = False) -> None:
-        """`asked`: the ids of the requests that it answers; a GET has none, and stays open."""
+        """`asked`: the ids of the requests to answer. A GET has none, and stays open."""
         self.channel = channel
         self.asked = asked
         self.unanswered = len(asked)
         self.waits_for_ever = not asked
-        self.is_held = listens or self.waits_for_ever  # opened at once, though there may be nothing to send yet
-        self.is_get = self.waits_for_ever  # which cannot be answered with JSON
+        self.is_held = listens or self.waits_for_ever  # opened at once, even with nothing to send
+        self.is_get = self.waits_for_ever  # can't be answered with JSON
         self.when_left: Callable[[], object] = lambda: None
-        self.items: deque[Action | None] = deque()  # that are not sent yet
+        self.items: deque[Action | None] = deque()  # not sent yet
 
     def leave(self) -> None:
         self.left = True
         self.when_left()
 
     def put(self, item: Action | None) -> None:
-        """Queue an action; None ends the stream. It is sent once all that is due is queued: what follows it counts."""
+        """Queue an action; None ends the stream.
+
+        The response sends nothing until all due actions are queued, as its form depends on those that follow.
+        """
         self.items.append(item)
 
     def put_back(self, send: Send) -> None:
-        """Put back what was taken last."""
+        """Put the last taken action back."""
         self.items.appendleft(send)
         self.unanswered += answers_in(send)
 
@@ -79,7 +82,7 @@ class Stream:
         return item
 
     def take_answers(self) -> list[Send]:
-        """Take the answers that come next, until all requests are answered."""
+        """Take the answers at the front of the queue, until all requests are answered."""
         found: list[Send] = []
         while self.unanswered > 0 and isinstance(item := self.peek(), Send) and item.answers:
             self.take()
@@ -90,23 +93,23 @@ class Stream:
         return self.items[0] if self.items else None
 
     def unsent_messages(self) -> list[Send]:
-        """The messages that were not sent."""
+        """The queued messages."""
         return [item for item in self.items if isinstance(item, Send)]
 
 
 class Conversation:
-    """A deck and the streams of one client; in the modern era of all clients, without a session id as `number`."""
+    """A deck and the streams of one client; in the modern era of all clients, with an empty `number`."""
 
     def __init__(self, player: Player, deck: Deck | Opening, number: str) -> None:
         self._player = player
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
-        self._now = float("-inf")  # until when what is due was handed out
+        self._now = float("-inf")  # the time up to which due actions were handed out
         self._streams: dict[str, Stream] = {}
-        self._unsent: list[tuple[str | None, Send]] = []  # with the event after which its stream resumes
+        self._unsent: list[tuple[str | None, Send]] = []  # each with the event after which its stream resumes
         self._sent = SentEvents()
-        self._left_out: set[str] = set()  # methods of messages that no stream is for
-        self._lost: set[str] = set()  # the channels that a client may come back to
+        self._left_out: set[str] = set()  # methods of messages without a possible stream
+        self._lost: set[str] = set()  # channels that the client may resume
         self.deck = deck
         self.selection = deck.selection
         self.number = number
@@ -123,13 +126,13 @@ class Conversation:
         return stream
 
     def listen(self, channel: str) -> Stream:
-        """Open the stream of a GET, which takes what waited for one."""
+        """Open the stream of a GET, and give it the messages that waited for one."""
         stream = self._streams[channel] = Stream(channel)
         self.flush()
         return stream
 
     def resume(self, channel: str, event: str) -> Stream | None:
-        """Open the stream of a GET that resumes after an event; None if the event is not known."""
+        """Open the stream of a GET that resumes after an event; None if the event is unknown."""
         found = self._sent.events_after(event)
         goes_on = any(event == resumed for resumed, _ in self._unsent)
         if found is None or (goes_on and found.is_over):
@@ -141,18 +144,18 @@ class Conversation:
         return self._go_on(stream, event)
 
     def _resume_ended(self, channel: str, event: str, goes_on: bool) -> Stream | None:
-        """Resume after an answer, the last event of its stream, which may not have been kept; or after no event."""
+        """Resume a stream whose last event was its answer and may be forgotten, or that had no event."""
         stream = Stream(channel)
-        if goes_on:  # the recorded server had something to say there
+        if goes_on:  # the recorded server sent more there
             return self._go_on(stream, event)
         if not self.selection.controls.is_answer(self.selection.sessions, event):
-            self.deck.note(f"a client resumes after event {event!r}, which it was never sent; it gets an error")
+            self.deck.note(f"a client wants to resume after event {event!r}, which was never sent; it gets an error")
             return None
         stream.put(None)
         return stream
 
     def _go_on(self, stream: Stream, event: str) -> Stream:
-        """Put a stream in the place of the one that it resumes."""
+        """Replace a stream by the one that resumes it."""
         stream.resumed, stream.is_held, stream.is_get = event, True, True
         if not stream.waits_for_ever and stream.unanswered <= 0:
             stream.put(None)
@@ -160,7 +163,7 @@ class Conversation:
         before = self._streams.pop(stream.channel, None)
         if before is not None:
             before.leave()
-            if before.sender is not None:  # the client has left it, which we have not noticed yet
+            if before.sender is not None:  # the client has left it, unnoticed so far
                 before.sender.stop()
         self._streams[stream.channel] = stream
         self.flush()
@@ -171,14 +174,14 @@ class Conversation:
         self.flush()
 
     def flush(self) -> None:
-        """Hand out what is due, and come back when more is."""
+        """Hand out due actions, and schedule the next call."""
         try:
             self._now = self._loop.time()
             for action in self._player.due(self._now):
                 self._hand_out(action)
             if self._unsent:
                 self._hand_on()
-        except Exception as error:  # what was due is lost, for any stream
+        except Exception as error:  # the due actions are lost, whichever stream they were for
             self.fail(error)
             raise
         self._send()
@@ -188,7 +191,7 @@ class Conversation:
         self._timer = None if due is None else self._loop.call_at(due, self.flush)
 
     def fail(self, error: Exception) -> None:
-        """Fail all streams: the error may be about any of them."""
+        """Fail all streams: the error may concern any of them."""
         senders = [stream.sender for stream in self._streams.values() if stream.sender is not None]
         for sender in senders:
             sender.fail(error)
@@ -196,9 +199,9 @@ class Conversation:
             raise error
 
     def goes_on(self, stream: Stream, send: Send) -> bool:
-        """Return whether more comes for a POST whose requests are answered, behind what was sent last.
+        """Return whether more follows on the stream of a POST whose requests are answered, as in the recording.
 
-        As recorded. But what came on the one stream for everything comes on that of a GET, if there is one: some
+        Messages recorded on the one stream of HTTP+SSE or stdio go to a GET stream instead, if there is one: some
         clients read no further than the answer.
         """
         if not stream.items:
@@ -210,7 +213,7 @@ class Conversation:
         return recorded is None or not self.selection.controls.is_shared(recorded.session) or not self._is_heard()
 
     def _comes_later(self, send: Send) -> bool:
-        """Return whether more comes by the clock on the stream of an answered call."""
+        """Return whether delayed messages will follow on the stream of an answered call."""
         request = send.call.recorded if send.call else None
         if request is None or send.recorded is None or self._player.next_at() is None:
             return False
@@ -220,11 +223,11 @@ class Conversation:
         return last is not None and last > send.recorded.seq
 
     def _is_heard(self) -> bool:
-        """Return whether the client has opened the stream of a GET."""
+        """Return whether the client has opened a GET stream."""
         return any(stream.waits_for_ever and not stream.left for stream in self._streams.values())
 
     def _send(self) -> None:
-        """Send what was put."""
+        """Let the responses send their queued actions."""
         for stream in list(self._streams.values()):
             if float("-inf") < stream.lingers_until <= self._now and not stream.items:
                 stream.put(None)
@@ -232,15 +235,15 @@ class Conversation:
                 stream.sender.go_on()
 
     def close(self, stream: Stream) -> None:
-        """Take back the stream of a response that has ended."""
+        """Close the stream of a response that has ended, and keep its unsent messages."""
         if self._streams.get(stream.channel) is stream:
             del self._streams[stream.channel]
         if not self.number:
             if stream.left:
-                self._player.abandon(stream.channel)  # how modern clients cancel
+                self._player.abandon(stream.channel)  # modern clients cancel by disconnecting
         elif stream.left and self._sent.has(stream.channel):
             self._lost.add(stream.channel)
-        elif stream.items:  # what was not sent, or comes after the answer, goes to the stream for all else
+        elif stream.items:  # unsent messages, and later ones, go to the stream for all others
             self._unsent += [(stream.resumed, send) for send in stream.unsent_messages()]
             self._hand_on()
             self._send()
@@ -263,7 +266,7 @@ class Conversation:
         if self.everything is not None:
             self.everything.put(Send(error + b"\n", call.channel, call, True))
         elif call.channel in self._streams:
-            is_message = bool(frames.parse(refusal.body)[1])  # which may not name the call
+            is_message = bool(frames.parse(refusal.body)[1])  # perhaps without the id of the call
             self._streams[call.channel].put(refusal._replace(body=error) if is_message else refusal)
         self._send()
 
@@ -279,7 +282,7 @@ class Conversation:
     def _hand_out(self, action: Action) -> None:
         if not isinstance(action, Send):
             stream = self.everything or (self._streams.get(action.call.channel) if action.call is not None else None)
-            if action.call is None:  # the end of everything: any connection will do
+            if action.call is None:  # the end of the whole replay: any connection will do
                 stream = stream or next(iter(self._streams.values()), None)
             if stream is not None:
                 stream.put(action)
@@ -288,7 +291,7 @@ class Conversation:
             return
         recorded = action.recorded
         if recorded is not None and recorded.kind == "noise" and recorded.channel == STDIO:
-            return  # HTTP has no place for a line that is not a message
+            return  # HTTP can't carry a line that is not a message
         if self.everything is not None:
             if recorded is None or recorded.kind != "noise":
                 self.everything.put(action)
@@ -303,7 +306,7 @@ class Conversation:
             self._to_listener(self._resume_point(recorded), action)
 
     def _put(self, channel: str, send: Send) -> None:
-        """Send on a stream that is open, or that the client may resume."""
+        """Queue a message for an open stream, or keep it for one that the client may resume."""
         stream = self._streams.get(channel)
         if stream is not None:
             stream.put(send)
@@ -311,13 +314,13 @@ class Conversation:
             self._sent.add(channel, send, stream.asked if stream is not None else self._sent.requests_of(channel))
 
     def _keep_lost(self, send: Send) -> None:
-        """Keep a message that a broken connection took the place of: the client may resume."""
+        """Keep a message that was replaced by a broken connection: the client may resume the stream."""
         if self._sent.has(send.channel):
             self._lost.add(send.channel)
             self._sent.add(send.channel, send, self._sent.requests_of(send.channel))
 
     def _was_elsewhere(self, recorded: RecordedMessage | None) -> bool:
-        """Return whether a message came on a GET stream although it belongs to a request. The modern era has none."""
+        """Return whether a request's message was recorded on a GET stream. The modern era has none."""
         if recorded is None or not self.number or not is_listen_stream(recorded.channel or ""):
             return False
         return not self.selection.controls.is_shared(recorded.session)
@@ -328,7 +331,7 @@ class Conversation:
         return self.selection.controls.resumed_event(recorded.session, recorded.channel or "")
 
     def _end_early(self, stream: Stream, send: Send) -> None:
-        """End the stream of a POST before its answer where the recorded server did, for the client to resume it."""
+        """End the stream of a POST before its answer, as the recorded server did: the client then resumes it."""
         request = send.call.recorded if send.call else None
         if send.answers or request is None or send.recorded is None or send.recorded.head is None:
             return
@@ -356,23 +359,23 @@ class Conversation:
             self._leave_out(send)
 
     def _leave_out(self, send: Send) -> None:
-        """Report a message that no client of the modern era can get, once for all that are like it."""
+        """Report, once for each method, a message that no client of the modern era can get."""
         message = next(iter(frames.parse(send.text)[1]), None)
         method = (message and message.method) or "a message"
         if method not in self._left_out:
             self._left_out.add(method)
-            self.deck.note(f"{method} belongs to no call, and the newest era has no stream for it; it is left out")
+            self.deck.note(f"{method} belongs to no call, and the modern era has no stream for it; it is left out")
 
 
 def _takes(stream: Stream, resumed: str | None, send: Send) -> bool:
-    """Return whether a message without a stream of its own may come on this one."""
+    """Return whether a message without its own stream may go on this one."""
     if resumed is None:
         return stream.waits_for_ever
     return stream.resumed is not None and (stream.resumed == resumed or stream.channel == send.channel)
 
 
 class StreamRemainder(NamedTuple):
-    """The events of a stream after one of them, the stream's requests, and the number of answers before."""
+    """The events of a stream after a given one, the stream's requests, and the number of earlier answers."""
 
     channel: str
     asked: Sequence[str]
@@ -381,20 +384,20 @@ class StreamRemainder(NamedTuple):
 
     @property
     def is_over(self) -> bool:
-        """True if the event was the last answer that the stream was there for."""
+        """True if the given event was the stream's last answer."""
         return not self.sends and 0 < len(self.asked) <= self.answered
 
 
 class SentEvents:
-    """The last events of all streams of one client, which may lose its connection and resume after one of them.
+    """The latest events of a client's streams: it may lose a connection and resume after any of them.
 
-    Nothing is kept of streams whose events have no ids.
+    Streams whose events have no ids are not kept.
     https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#resumability-and-redelivery
     """
 
     def __init__(self) -> None:
         self._events: deque[tuple[str, str | None, Send]] = deque()
-        self._channels: dict[str, tuple[int, Sequence[str]]] = {}  # the number of events of each, and its requests
+        self._channels: dict[str, tuple[int, Sequence[str]]] = {}  # the number of events and the requests of each
         self._size = 0
 
     def has(self, channel: str) -> bool:
@@ -402,7 +405,7 @@ class SentEvents:
         return channel in self._channels
 
     def add(self, channel: str, send: Send, asked: Sequence[str]) -> None:
-        """`asked`: the ids of the requests that came on this channel."""
+        """Keep an event. `asked`: the ids of the requests that came on this channel."""
         head = send.recorded.head if send.recorded is not None else None
         number = framing.field(head, b"id") if head else None
         if number is None and not self.has(channel):
@@ -414,7 +417,7 @@ class SentEvents:
             self._drop()
 
     def events_after(self, number: str) -> StreamRemainder | None:
-        """Return what follows the event with this id; None if there is no such event."""
+        """Return the rest of a stream after an event; None if there is no such event."""
         events = list(self._events)
         at = next((place for place in reversed(range(len(events))) if events[place][1] == number), None)
         if at is None:
@@ -436,7 +439,7 @@ class SentEvents:
 
 
 def answers_in(send: Send) -> int:
-    """The number of requests that a message answers: those of a batch may come in one array."""
+    """The number of requests that a message answers; several for a batch in one array."""
     if not send.text.lstrip().startswith(b"["):
         return int(send.answers)
     return sum(message.kind == "response" for message in frames.parse(send.text)[1])

@@ -1,4 +1,4 @@
-"""The server at the other end of HTTP: requests sent on to it, and its responses read."""
+"""The HTTP client of the proxy: sends requests to the real server and reads its responses."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from ...wire.framing import Event, Events, Line, WholeBody, is_event_stream
 from .message import Headers, header
 
 Failed = httpx2.HTTPError
-_CONNECT = 30.0  # seconds; reading may take for ever
-_IDLE = 2.0  # seconds that a connection is kept: less than servers keep theirs, so that none is closed under us
+_CONNECT = 30.0  # seconds; reading has no limit
+_IDLE = 2.0  # seconds to keep an idle connection: servers keep theirs longer, so they do not close one in use
 _AS_CAME = "mcp_tape.headers"
-_REDIRECTS = (307, 308)  # those that keep the method and the body
-# Headers about one connection only.
+_REDIRECTS = (307, 308)  # they keep the method and the body
+# Headers that concern a single connection.
 _HOP_BY_HOP = frozenset(
     b"connection keep-alive proxy-authenticate proxy-authorization proxy-connection te trailer transfer-encoding "
     b"upgrade expect".split()
@@ -29,11 +29,11 @@ _HOP_BY_HOP = frozenset(
 
 
 class Upstream:
-    """Sends requests on. `headers` replace the client's own in each of them."""
+    """Sends requests to one server. `headers` replace headers of the same name in each request."""
 
     def __init__(self, url: str, headers: Sequence[tuple[str, str]] = (), cacert: str | None = None) -> None:
         self.url = httpx2.URL(url)
-        self.shown = str(self.url.copy_with(userinfo=b"", query=None))  # without what may be secret
+        self.shown = str(self.url.copy_with(userinfo=b"", query=None))  # without the parts that may be secret
         self._cacert = cacert
         self._given = [(name.lower().encode(), value.encode()) for name, value in headers]
         self._client = httpx2.AsyncClient(
@@ -45,7 +45,7 @@ class Upstream:
         )
 
     def beside(self, origin: str) -> Upstream:
-        """The way to another server: it gets none of the headers that are meant for this one."""
+        """An upstream for another server, which gets none of this server's `headers`."""
         return Upstream(origin, (), self._cacert)
 
     @property
@@ -55,23 +55,23 @@ class Upstream:
     async def send(
         self, verb: str, target: bytes, headers: Headers, body: AsyncIterator[bytes] | None
     ) -> httpx2.Response:
-        """Send a request and return the response, its body still to be read. `target`: a path, perhaps with a query."""
+        """Send a request and return the response with its body unread. `target`: a path with an optional query."""
         if target == self.path and self.url.query:
             target = self.url.raw_path
         request = httpx2.Request(verb, self.url, headers=self._forwarded_headers(verb, headers), content=body)
-        request.extensions["target"] = target  # as it came: a URL would be put into other words
+        request.extensions["target"] = target  # byte for byte: a URL would be normalized
         return await self._client.send(request, stream=True)
 
     @staticmethod
     def headers_of(response: httpx2.Response) -> Headers:
-        """The headers of a response as they came."""
+        """The headers of a response, unchanged."""
         return [(name.lower(), value) for name, value in response.extensions[_AS_CAME]]
 
     async def close(self) -> None:
         await self._client.aclose()
 
     def path_of(self, url: str, base: bytes) -> str | None:
-        """Path and query of a URL, if it is of this server; it may be relative to a path."""
+        """The path and query of a URL, resolved against a path; None if it leads to another server."""
         found = resolve_within(str(self.url), url.strip(), base.decode("latin-1"))
         return found and path_and_query(found)
 
@@ -79,19 +79,19 @@ class Upstream:
         dropped = {b"host", b"accept-encoding", *(name for name, _ in self._given)}
         kept = end_to_end(headers, dropped)
         asked = next((value for name, value in headers if name == b"accept-encoding"), b"").decode("latin-1")
-        # Of a stream each event is to be seen as it comes, and an endpoint in it to be rewritten.
+        # Events are passed on one by one, and an `endpoint` event is rewritten, so streams are not compressed.
         coding = "identity" if verb == "GET" else readable_codings(asked)
         return [*kept, (b"accept-encoding", coding.encode()), *self._given]
 
 
 async def _hide_location(response: httpx2.Response) -> None:
-    """Hide a redirect from httpx2, which reads it although it is not to follow: not every one is a URL."""
+    """Hide `Location` from httpx2: it parses the header even if it does not follow it, and fails on invalid URLs."""
     response.extensions[_AS_CAME] = response.headers.raw
     response.headers.pop("location", None)
 
 
 def end_to_end(headers: Headers, without: set[bytes] | frozenset[bytes] = frozenset()) -> Headers:
-    """The headers to pass on: https://www.rfc-editor.org/rfc/rfc9110#section-7.6.1."""
+    """Headers without those of the connection: https://www.rfc-editor.org/rfc/rfc9110#section-7.6.1."""
     named = {
         token.strip().lower() for key, value in headers if key.lower() == b"connection" for token in value.split(b",")
     }
@@ -100,14 +100,14 @@ def end_to_end(headers: Headers, without: set[bytes] | frozenset[bytes] = frozen
 
 
 class ReceivedMessage(NamedTuple):
-    """A message, or other data, and the name of the event that it came in."""
+    """A message or other data, and the name of its event."""
 
     text: bytes
     event: str | None = None
 
 
 class ResumeMark:
-    """The last event of a stream, and the time to wait before it is resumed.
+    """The last event of a stream, and the seconds to wait before resuming it.
 
     https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#resumability-and-redelivery
     """
@@ -118,19 +118,19 @@ class ResumeMark:
 
     def update(self, number: str | None, retry: str | None) -> None:
         self.last = number or self.last
-        # "If the field value consists of only ASCII digits"; eight of them would be hours.
+        # "If the field value consists of only ASCII digits". Eight digits would be hours.
         # https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation
         self.retry = int(retry) / 1000 if retry and re.fullmatch("[0-9]{1,7}", retry) else self.retry
 
 
 class IncomingResponse:
-    """A response of a server, read piece by piece: a JSON body, an event stream, an error, or a redirect.
+    """A response that is read in pieces: a JSON body, an event stream, an error, or a redirect.
 
     https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#sending-messages-to-the-server
     """
 
     def __init__(self, status: int, headers: Headers, mark: ResumeMark | None = None) -> None:
-        """`mark`: of the stream that this response resumes."""
+        """`mark`: where the stream that this response resumes was cut off."""
         headers = [(name.lower(), value) for name, value in headers]
         self.status = status
         self.content_type = header(headers, b"content-type") or ""
@@ -148,11 +148,11 @@ class IncomingResponse:
 
     @property
     def error(self) -> bytes:
-        """The body of an error, as far as it was read."""
+        """The body of an error, as far as it has been read."""
         return bytes(self._error)
 
     def feed(self, data: bytes) -> Iterator[ReceivedMessage]:
-        """Return the messages that this piece of the body completes."""
+        """Yield the messages that this piece of the body completes."""
         for piece in self._decompress(data):
             if self.is_error:
                 self._error += piece
@@ -160,8 +160,8 @@ class IncomingResponse:
                 yield from self._messages_of(self._framing.feed(piece))
 
     def close(self) -> Iterator[ReceivedMessage]:
-        """Return the messages that the end of the body completes."""
-        # Of events, "once the end of the file is reached, any pending data must be discarded".
+        """Yield the messages that the end of the body completes."""
+        # For events, "once the end of the file is reached, any pending data must be discarded".
         # https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation
         if isinstance(self._framing, WholeBody) and self.location is None:
             yield from self._messages_of(self._framing.close())
@@ -176,7 +176,7 @@ class IncomingResponse:
                 yield ReceivedMessage(unit.text, unit.field(b"event"))
 
     def _decompress(self, data: bytes) -> list[bytes]:
-        """The data decompressed; as it is if that cannot be done, nothing if it is too much."""
+        """Decompress data. It is returned unchanged if that fails, and dropped if it is too large."""
         if self._decoder is None:
             return [data]
         try:
@@ -189,7 +189,7 @@ class IncomingResponse:
 
 
 def failure_reason(error: Exception) -> str:
-    """The reason of a failure, in words."""
+    """The reason for a failure, in words."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ssl.SSLCertVerificationError):
@@ -203,10 +203,13 @@ def failure_reason(error: Exception) -> str:
 
 
 def trusted_certificates(url: str, cacert: str | None) -> ssl.SSLContext | bool:
-    """The certificates to trust: the system's, or those in a file. Without TLS there are none, as requests stay with
-    the server of the URL: to load the system's takes longer than a whole session."""
+    """The certificates to trust: the system's, or those in a file.
+
+    For an http URL it trusts none. Requests stay with that server, and loading the system's certificates takes longer
+    than a whole session.
+    """
     if cacert is None:
-        return urlsplit(url).scheme != "http" or ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # which trusts nobody
+        return urlsplit(url).scheme != "http" or ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # trusts no certificate
     try:
         return ssl.create_default_context(cafile=cacert)
     except (OSError, ssl.SSLError) as error:
@@ -214,12 +217,12 @@ def trusted_certificates(url: str, cacert: str | None) -> ssl.SSLContext | bool:
 
 
 def resolve_within(server: str, url: str, base: str = "") -> str | None:
-    """Resolve a URL against a path of a server, or its own URL; None if it leads to another server."""
+    """Resolve a URL against the URL of a server, or a path there; None if it leads to another server."""
     try:
         whole = urljoin(server, urljoin(base, url))
         return whole if origin_of(whole) == origin_of(server) else None
     except ValueError:
-        return None  # no URL
+        return None  # not a URL
 
 
 def path_and_query(url: str) -> str:
@@ -228,10 +231,10 @@ def path_and_query(url: str) -> str:
 
 
 def origin_of(url: str) -> tuple[str, str | None, int | None]:
-    """Scheme, host and port, which all count: https://www.rfc-editor.org/rfc/rfc6454#section-4."""
+    """Scheme, host and port: https://www.rfc-editor.org/rfc/rfc6454#section-4."""
     parts = urlsplit(url)
     try:
         port = parts.port
     except ValueError:
-        port = -1  # that of nobody
+        port = -1  # equal to no valid port
     return parts.scheme, parts.hostname, port or {"http": 80, "https": 443}.get(parts.scheme)

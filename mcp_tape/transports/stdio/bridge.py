@@ -1,4 +1,4 @@
-"""A program that joins its stdin and stdout to the Unix socket at a given path.
+"""A program that joins its stdin and stdout to the local address that it is given.
 
 Started for each test, so it imports as little as it can, not even its own package.
 """
@@ -7,11 +7,17 @@ from __future__ import annotations
 
 import _socket  # the public modules load more, which takes longer than everything else here
 import _thread
-import fcntl
 import os
-import select
 import sys
-import termios
+from time import sleep
+
+try:
+    import fcntl
+    import termios
+
+    QUESTIONS: tuple[int, ...] = (termios.TIOCOUTQ, termios.FIONREAD)  # of a socket, of a pipe
+except ImportError:  # Windows has no such question
+    QUESTIONS = ()
 
 PID_BYTES = 4  # sent first; a file named after the process id holds the exit code
 _CHUNK = 1 << 16
@@ -19,9 +25,8 @@ _LOOKS, _PAUSE = 1000, 0.0005  # seconds; waits at most half a second for a clie
 
 
 def main(path: str) -> int:
-    server = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     try:
-        server.connect(path)
+        server = _connect(path)
     except OSError as error:
         sys.stderr.write(f"mcp-tape: the tape is no longer in use ({error.strerror}); start this within the test\n")
         return 4
@@ -29,6 +34,23 @@ def main(path: str) -> int:
     _thread.start_new_thread(_pass_to_server, (0, server))
     _pass_to_client(server, 1)
     return _exit_code(os.path.dirname(path))
+
+
+def _connect(path: str) -> _socket.socket:
+    """Connect to a Unix socket; on Windows, to the port in a file, with the secret beside it.
+
+    A copy of `connect_locally` in `system`: with `-I -S` this program can't import the package, and that would be slow.
+    """
+    if hasattr(_socket, "AF_UNIX"):
+        server = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+        server.connect(path)
+        return server
+    with open(path, "rb") as file:
+        port, secret = file.read().split()
+    server = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
+    server.connect(("127.0.0.1", int(port)))
+    server.sendall(secret)
+    return server
 
 
 def _pass_to_server(source: int, server: _socket.socket) -> None:
@@ -54,16 +76,16 @@ def _pass_to_client(server: _socket.socket, target: int) -> None:
         looks = _LOOKS if reads else 1
         while _unread(target) and looks:
             looks -= 1
-            select.select([], [], [], _PAUSE)
+            sleep(_PAUSE)
         reads = looks > 0
 
 
 def _unread(target: int) -> int:
     """The number of bytes that the client has not read yet; 0 if the system does not report it.
 
-    A copy of `unread` in serve.py: with `-I -S` this program can't import the package, and that would be too slow.
+    A copy of `unread` in `system`, for the same reason.
     """
-    for question in (termios.TIOCOUTQ, termios.FIONREAD):  # of a socket, of a pipe
+    for question in QUESTIONS:
         try:
             return int.from_bytes(fcntl.ioctl(target, question, bytes(4)), sys.byteorder)
         except OSError:

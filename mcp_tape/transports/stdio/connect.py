@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import queue
-import select
 import subprocess
 import threading
 from collections import deque
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...errors import ServerError
 from ...redaction.diagnostics import DiagnosticRedactor, Rules
+from ...system import calls
 from ...wire import frames, jsontext, protocol, rewrite
 from ...wire.framing import Lines
 from ..process import AS_WE_ARE, Around
@@ -199,10 +199,8 @@ class StdioConnection:
 
     def _pieces(self, descriptor: int) -> Iterator[bytes]:
         """Yield the data of a pipe until its end. Don't wait for a grandchild that holds the pipe open."""
-        ready = select.poll()
-        ready.register(descriptor, select.POLLIN)
         while True:
-            if ready.poll(_LAST_WORDS * 1000):
+            if calls.wait(descriptor, calls.POLLIN, round(_LAST_WORDS * 1000)):
                 data = os.read(descriptor, relay.CHUNK)
                 if not data:
                     return

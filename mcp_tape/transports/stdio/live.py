@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import select
 import subprocess
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -12,6 +10,7 @@ from typing import TYPE_CHECKING
 from ...errors import ServerError
 from ...replay.live import Episodes
 from ...replay.sends import NO_HEADERS
+from ...system import calls
 from ...wire import frames
 from ...wire.channels import STDERR, STDIO
 from ...wire.framing import Lines
@@ -157,7 +156,7 @@ class LivePlayer:
 
     def _read_output(self) -> None:
         assert self._process and self._process.stdout
-        data = os.read(self._process.stdout.fileno(), relay.CHUNK)
+        data = calls.read(self._process.stdout.fileno(), relay.CHUNK)
         if not (data and self.episodes.is_catching_up):
             self._from_server(data)
         for text, eol in self._lines.feed(data) if data else self._lines.close():
@@ -169,7 +168,7 @@ class LivePlayer:
     def _read_stderr(self) -> None:
         assert self._process and self._process.stderr
         descriptor = self._process.stderr.fileno()
-        data = os.read(descriptor, relay.CHUNK)
+        data = calls.read(descriptor, relay.CHUNK)
         self._stderr(data)
         if not data:
             self._forget_descriptor(descriptor)
@@ -196,8 +195,8 @@ class _Outlet:
         self._unsent = unsent
         self._pieces: deque[tuple[bytes, Callable[[bytes], None] | None]] = deque()
         self._rest = memoryview(b"")  # the unwritten rest of the current piece
-        self._room = select.poll()
-        self._room.register(descriptor, select.POLLOUT)
+        self._room = calls.poll()
+        self._room.register(descriptor, calls.POLLOUT)
         self.when_sent: Callable[[], object] = _do_nothing  # once
 
     @property
@@ -219,7 +218,7 @@ class _Outlet:
         try:
             while self.is_waiting and self._room.poll(0):
                 self._begin()
-                self._rest = self._rest[os.write(self._descriptor, self._rest[: select.PIPE_BUF]) :]
+                self._rest = self._rest[calls.write(self._descriptor, self._rest[: calls.PIPE_BYTES]) :]
         except OSError:
             self.forget()  # the reader is gone; if it is the server, its output ends, too
         if self.is_waiting:

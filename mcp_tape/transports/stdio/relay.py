@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import errno
 import os
-import select
-import sys
 import threading
 from time import monotonic, sleep
 
 from ...light import deque
+from ...system import calls, processes
 from ...wire.channels import STDERR, STDIO
-from ..process import Child, GroupWatch, ServerProcess, point_at_null
+from ..process import ServerProcess
 from ..signals import OTHERS, SIGNALS, signal
 
 TYPE_CHECKING = False  # as in the package's __init__
@@ -40,14 +39,20 @@ def relay(server: ServerProcess, recorder: Recorder, warn: Callable[[str], None]
 
 
 class _Relay:
-    def __init__(self, server: Child, group: GroupWatch, recorder: Recorder, warn: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        server: processes.Child,
+        group: processes.GroupWatch,
+        recorder: Recorder,
+        warn: Callable[[str], None],
+    ) -> None:
         self._server = server
         self._group = group
         self._recorder = recorder
         self._events = _Events()
         from_client, to_server = recorder.stream("client", STDIO), server.stdin
         self._outputs = {
-            _Pump(server.stdout, 1, recorder.stream("server", STDIO), lambda: point_at_null(1), self._events, warn),
+            _Pump(server.stdout, 1, recorder.stream("server", STDIO), _end_output, self._events, warn),
             _Pump(server.stderr, 2, recorder.stream("server", STDERR), None, self._events, warn),
         }
         self._input = _Pump(0, to_server, from_client, lambda: os.close(to_server), self._events, warn)
@@ -77,7 +82,7 @@ class _Relay:
 
     def _take_signals(self) -> None:
         while True:
-            number, is_from_terminal = _next_signal()
+            number, is_from_terminal = processes.next_signal({*SIGNALS, *OTHERS})
             if signal.getsignal(number) is signal.SIG_IGN:  # nohup stays nohup
                 continue
             if number in OTHERS:
@@ -156,13 +161,8 @@ class _Relay:
         return max(ended, *(pump.quiet_since() for pump in self._outputs)) + SILENCE
 
 
-def _next_signal() -> tuple[int, bool]:
-    """Wait for a signal; return it, and whether the terminal sent it (a key, or a resize), if known."""
-    wanted = {*SIGNALS, *OTHERS}
-    if sys.platform == "darwin":  # has no sigwaitinfo
-        return signal.sigwait(wanted), False
-    info = signal.sigwaitinfo(wanted)
-    return info.si_signo, info.si_code > 0  # the kernel's own, see sigaction(2)
+def _end_output() -> None:
+    calls.point_at_null(1)
 
 
 class _Events:
@@ -221,7 +221,7 @@ class _Pump(threading.Thread):
 
     def quiet_since(self) -> float:
         """The time of the last transfer; now, if data is waiting at either end."""
-        return monotonic() if self._busy or _wait(self._source, select.POLLIN, 0) else self._since
+        return monotonic() if self._busy or calls.wait(self._source, calls.POLLIN, 0) else self._since
 
     def stop(self) -> None:
         """Pass nothing more on: it could no longer be recorded."""
@@ -233,7 +233,7 @@ class _Pump(threading.Thread):
             self._move()
         except OSError:
             # The reader is gone: let the writer of our source see a broken pipe, as without us.
-            point_at_null(self._source)
+            calls.point_at_null(self._source)
         finally:
             if self._at_end:
                 try:
@@ -270,7 +270,7 @@ class _Pump(threading.Thread):
 
 def has_room(target: int) -> bool:
     """Return whether a line can be written soon: waits half a second for the reader."""
-    return _wait(target, select.POLLOUT, 500)
+    return calls.wait(target, calls.POLLOUT, 500)
 
 
 def _read(source: int) -> bytes:
@@ -278,7 +278,7 @@ def _read(source: int) -> bytes:
         try:
             return os.read(source, CHUNK)
         except BlockingIOError:  # another process made it non-blocking
-            _wait(source, select.POLLIN)
+            calls.wait(source, calls.POLLIN)
         except OSError:
             return b""  # a closed terminal
 
@@ -289,10 +289,4 @@ def write_all(target: int, data: bytes) -> None:
         try:
             rest = rest[os.write(target, rest) :]
         except BlockingIOError:
-            _wait(target, select.POLLOUT)
-
-
-def _wait(descriptor: int, event: int, milliseconds: int | None = None) -> bool:
-    ready = select.poll()
-    ready.register(descriptor, event)
-    return bool(ready.poll(milliseconds))
+            calls.wait(target, calls.POLLOUT)

@@ -5,15 +5,13 @@ A client may send a thousand requests before it reads one answer, so we read eve
 
 from __future__ import annotations
 
-import os
-import select
-import sys
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from time import monotonic
+from time import monotonic, sleep
 
 from ...cassette.file import ReadLock
 from ...replay.sends import Action, Hangup, Send, Silence
+from ...system import calls
 from ...wire.channels import STDIO
 from ...wire.framing import Lines
 from ...wire.rewrite import single_line
@@ -27,7 +25,6 @@ CHUNK = 1 << 16
 _SILENCE = 10  # milliseconds without a request, after which other processes may write to the cassette
 _READING = 0.5  # most seconds to wait for a client to read; a busy machine needs some of it
 _LOOK_AGAIN, _LOOK_SELDOM = 0.0002, 0.01  # seconds; the pause grows from the first to the second
-_PIPE_BUF = 4096  # bytes that a writable pipe takes without blocking
 _Watched = Mapping[int, Callable[[], None]]
 _NONE: _Watched = {}
 
@@ -72,10 +69,10 @@ class _Session:
         self._begun: set[ClientCall] = set()  # unanswered calls with messages already sent
         self._open: RecordedMessage | None = None  # the last send, if it was noise without a line end
         self._room = 0  # bytes that can be written without blocking, however many writes they take
-        self._arrivals = select.poll()  # select() takes no descriptor above 1023
-        self._arrivals.register(source, select.POLLIN)
-        self._writable = select.poll()
-        self._writable.register(target, select.POLLOUT)
+        self._arrivals = calls.poll()
+        self._arrivals.register(source, calls.POLLIN)
+        self._writable = calls.poll()
+        self._writable.register(target, calls.POLLOUT)
 
     def run(self) -> int | None:
         code = self._send(self._player.due(monotonic()))
@@ -89,11 +86,11 @@ class _Session:
         if due is None and self._ended and not also and not unsent:
             return False
         if self._ended or also or unsent:
-            arrivals = select.poll()
+            arrivals = calls.poll()
             for one in [*also] if self._ended else [self._source, *also]:
-                arrivals.register(one, select.POLLIN)
+                arrivals.register(one, calls.POLLIN)
             for one in unsent:
-                arrivals.register(one, select.POLLOUT)
+                arrivals.register(one, calls.POLLOUT)
         patience = None if due is None else max(0.0, due - monotonic()) * 1000
         if self._lock.is_held:
             patience = _SILENCE if patience is None else min(_SILENCE, patience)
@@ -127,7 +124,7 @@ class _Session:
     def _read(self) -> None:
         """Read from the client; no data means that it has left."""
         try:
-            data = os.read(self._source, CHUNK)
+            data = calls.read(self._source, CHUNK)
         except BlockingIOError:
             return  # another process has read it
         except OSError:
@@ -177,49 +174,36 @@ class _Session:
 
         TypeScript clients lose a call's progress if its answer comes in the same read.
         """
-        self._reads = self._reads or not unread(self._target)  # a slow client may have caught up
+        self._reads = self._reads or not calls.unread(self._target)  # a slow client may have caught up
         self._write(data)
         give_up, pause = monotonic() + _READING, _LOOK_AGAIN
-        while self._reads and unread(self._target):
+        while self._reads and calls.unread(self._target):
             self._lock.release()
             self._reads = monotonic() < give_up  # after that, don't wait for it until it reads again
-            select.select([], [], [], pause)
+            sleep(pause)
             pause = min(2 * pause, _LOOK_SELDOM)
 
     def _write(self, data: bytes) -> None:
-        if len(data) > self._room and len(data) <= _PIPE_BUF and self._writable.poll(0):
-            self._room = _PIPE_BUF
+        if len(data) > self._room and len(data) <= calls.PIPE_BYTES and self._writable.poll(0):
+            self._room = calls.PIPE_BYTES
         if len(data) <= self._room:
             self._room -= len(data)
-            os.write(self._target, data)
+            calls.write(self._target, data)
         elif data:
             self._send_slowly(memoryview(data))
 
     def _send_slowly(self, rest: memoryview) -> None:
         self._room = 0
         self._lock.release()
-        both = select.poll()
-        both.register(self._target, select.POLLOUT)
+        both = calls.poll()
+        both.register(self._target, calls.POLLOUT)
         if not self._ended:
-            both.register(self._source, select.POLLIN)
+            both.register(self._source, calls.POLLIN)
         while rest:
             for descriptor, _ in both.poll():
                 if descriptor == self._target:
-                    rest = rest[os.write(self._target, rest[:_PIPE_BUF]) :]
+                    rest = rest[calls.write(self._target, rest[: calls.PIPE_BYTES]) :]
                 else:
                     self._read()
                     if self._ended:
                         both.unregister(self._source)
-
-
-def unread(target: int) -> int:
-    """The number of unread bytes in a pipe or socket that we write to; 0 if the system does not report it."""
-    import fcntl
-    import termios
-
-    for question in (termios.TIOCOUTQ, termios.FIONREAD):  # of a socket, of a pipe
-        try:
-            return int.from_bytes(fcntl.ioctl(target, question, bytes(4)), sys.byteorder)
-        except OSError:
-            continue
-    return 0

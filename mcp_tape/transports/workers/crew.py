@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from ...errors import ServerError, TapeError
 from ...redaction.diagnostics import hide_secrets
-from ..process import die_with_parent, point_at_null
+from ...system import calls, processes
 from ..signals import SIGNALS
 
 _READY = b"+"
@@ -119,7 +119,7 @@ class Crew:
 
     def _start(self, number: int, earlier: int) -> None:
         ours, theirs = socket.socketpair()
-        die_with_us = die_with_parent()
+        die_with_us = processes.die_with_parent()
         process = os.fork()
         if process == 0:
             self._selector.close()
@@ -194,7 +194,7 @@ def _work(place: WorkerPlace, work: Work, say: Say, die_with_us: Callable[[], No
         signal.set_wakeup_fd(-1)
         for number in SIGNALS:
             signal.signal(number, signal.SIG_IGN)
-        point_at_null(1)  # only the parent prints to stdout
+        calls.point_at_null(1)  # only the parent prints to stdout
         place.line.sendall(_run_work(place, work))
         code = 0
     except BrokenPipeError:
@@ -232,7 +232,7 @@ def _allow_many_connections() -> None:
 
 def peak() -> int:
     """The peak memory of this process, in bytes. Linux counts kilobytes, see getrusage(2)."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * processes.RSS_UNIT
 
 
 @contextlib.contextmanager

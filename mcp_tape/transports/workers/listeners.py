@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import socket
-import sys
 from typing import NamedTuple
 
 from ...errors import ServerError
+from ...system import calls
 
 BACKLOG = 1024
 
@@ -23,7 +23,7 @@ def listeners(address: Address, number: int = 1) -> list[socket.socket]:
     to accept gets the connection.
     """
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-    ends = number if sys.platform == "linux" else 1
+    ends = number if calls.SHARES_PORTS else 1
     # Without an explicit protocol, asyncio leaves Nagle's algorithm on, which costs 40 ms a response.
     found = [socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP) for _ in range(ends)]
     try:
@@ -41,7 +41,7 @@ def listeners(address: Address, number: int = 1) -> list[socket.socket]:
 def _bind(found: list[socket.socket], address: Address) -> None:
     first, *others = found
     for one in found:
-        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        one.setsockopt(socket.SOL_SOCKET, *calls.REBIND)
     first.bind(address)  # without SO_REUSEPORT, so that it fails if the address is in use
     for one in found if others else ():
         one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)

@@ -25,7 +25,7 @@ def execute(path: Path, sql: str) -> None:
 
 
 @pytest.mark.parametrize("make", MAKERS)
-def test_what_is_made_anew_is_what_was_recorded(tmp_path: Path, make: Callable[[Path], Path]) -> None:
+def test_rebuilt_rows_equal_the_recorded_ones(tmp_path: Path, make: Callable[[Path], Path]) -> None:
     path = make(tmp_path / "tape.db")
     before = everything(path)
     rebuild_cassette(str(path))
@@ -51,7 +51,7 @@ def test_only_the_sessions_asked_for_are_made_anew(tmp_path: Path) -> None:
     assert everything(path)["messages"] == [row for row in before if row[3] == 1]
 
 
-def test_keys_of_what_was_hidden_can_be_made_anew_too(tmp_path: Path) -> None:
+def test_keys_of_redacted_requests_can_be_rebuilt_too(tmp_path: Path) -> None:
     path = hidden(tmp_path / "tape.db")
     before = table(path, "messages")
     execute(path, "UPDATE sessions SET key_version = 0")

@@ -49,7 +49,7 @@ def redact(tape: Path, *words: str) -> dict[str, Any]:
     return found
 
 
-def test_no_byte_of_the_file_or_beside_it_holds_what_was_hidden(tape: Path) -> None:
+def test_no_byte_of_the_file_or_its_journals_holds_a_hidden_value(tape: Path) -> None:
     assert PASSWORD.encode() in tape.read_bytes() and TOKEN.encode() in tape.read_bytes()
     redact(tape)
     assert os.listdir(tape.parent) == ["tape.db"]
@@ -75,7 +75,7 @@ def test_it_is_hidden_as_recording_hides_it(tmp_path: Path) -> None:
     assert derived("later.db") == derived("then.db")
 
 
-def test_nothing_else_changes(tape: Path) -> None:
+def test_all_other_data_stays(tape: Path) -> None:
     before = [[frame._replace(head=None) for frame in frames(tape, session)] for session in (1, 2)]
     redact(tape)
     for session, old in enumerate(before, 1):
@@ -86,7 +86,7 @@ def test_nothing_else_changes(tape: Path) -> None:
             assert other._replace(text=one.text, redactions=0, head=None) == one
 
 
-def test_what_was_hidden_is_counted_by_kind(tape: Path) -> None:
+def test_hidden_values_are_counted_by_kind(tape: Path) -> None:
     told = redact(tape)
     assert told["hidden"] == {
         "key:password": 4, "shape:github": 4, "key:token": 4, "key:api-key": 2, "key:api_key": 2,
@@ -96,7 +96,7 @@ def test_what_was_hidden_is_counted_by_kind(tape: Path) -> None:
     assert (again["hidden"], again["frames"], again["findings"]) == ({}, 0, [])
 
 
-def test_people_are_told_the_same(tape: Path) -> None:
+def test_people_see_the_same_counts(tape: Path) -> None:
     result = invoke("redact", tape)
     assert "      4  [redacted:key:password]\n" in result.stdout
     assert result.stderr == f"mcp-tape: 16 values hidden in {tape}, in 12 frames\n"
@@ -118,7 +118,7 @@ def test_the_derived_rows_and_the_session_are_those_of_the_new_texts(tape: Path)
     "path",
     ["$.params._meta", "$.result.isError", "$.result.serverInfo.name", "$.params.clientInfo", "$.params.requestId"],
 )
-def test_what_follows_from_a_text_follows_from_the_new_one(tmp_path: Path, path: str) -> None:
+def test_derived_values_follow_the_new_text(tmp_path: Path, path: str) -> None:
     names = {"client_name": "the client", "server_name": "the server"}
     tape = make(tmp_path / "tape.db", told_in_places(), **names)
     redact(tape, "--redact-path", path)
@@ -131,7 +131,7 @@ def test_what_follows_from_a_text_follows_from_the_new_one(tmp_path: Path, path:
 
 
 def told_in_places() -> Frames:
-    """Texts that decide where a message belongs and what a session is called."""
+    """Texts that decide the place of a message and the facts of a session."""
     talked = Frames().client(message(id=0, method="initialize", params={"clientInfo": {"name": "the client"}}))
     talked.server(message(id=0, result={"serverInfo": {"name": "the server"}}))
     for number in (1, 2):
@@ -198,14 +198,14 @@ def test_a_dry_run_changes_nothing(tape: Path) -> None:
     assert "16 values would be hidden" in invoke("redact", tape, "--dry-run").stderr
 
 
-def test_nothing_to_hide_leaves_the_file_as_it_is(tmp_path: Path) -> None:
+def test_with_nothing_to_hide_the_file_stays_unchanged(tmp_path: Path) -> None:
     tape = make(tmp_path / "tape.db", Frames().client(call(1, "plain")))
     before = os.stat(tape).st_ino, tape.read_bytes()
     assert redact(tape)["hidden"] == {}
     assert (os.stat(tape).st_ino, tape.read_bytes()) == before
 
 
-def test_what_goes_wrong_leaves_the_cassette_whole(tape: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_leaves_the_cassette_whole(tape: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = tape.read_bytes()
 
     def full(descriptor: int) -> None:
@@ -228,14 +228,14 @@ def test_a_link_stays_one_and_the_mode_is_kept(tape: Path) -> None:
     assert os.stat(tape).st_mode & 0o777 == 0o640
 
 
-def test_what_was_deleted_before_is_gone_too(tape: Path) -> None:
+def test_data_deleted_earlier_is_gone_too(tape: Path) -> None:
     shutil.copy(tape, tape.parent / "copy.db")
     alter(tape, "PRAGMA secure_delete = OFF", "DELETE FROM facts WHERE id = (1 << 32) + 9")
     hide(str(tape), Redactor({}))
     assert tape.read_bytes().count(b"nothing to hide") == 1
 
 
-def test_what_a_killed_recorder_left_in_its_journal_is_hidden_too(tape: Path) -> None:
+def test_secrets_in_the_journal_of_a_killed_recorder_are_hidden_too(tape: Path) -> None:
     place = tape.parent / "left"
     place.mkdir()
     recording = Recording(tape)
@@ -252,7 +252,7 @@ def test_what_a_killed_recorder_left_in_its_journal_is_hidden_too(tape: Path) ->
     assert PASSWORD.encode() not in left.read_bytes()
 
 
-def test_what_one_that_was_killed_left_beside_it_is_removed_by_the_next(tape: Path) -> None:
+def test_leftovers_of_a_killed_command_are_removed_by_the_next(tape: Path) -> None:
     left = tape.with_name(f".{tape.name}.0123abcd.part")
     left.mkdir()
     for ending in ("", "-journal"):
@@ -286,6 +286,6 @@ def test_a_private_key_that_was_cut_off_hides_nothing_of_other_sessions_or_befor
     assert texts == [[b"hello from the start", hidden, hidden], [b"session two begins", b"ok"]]
 
 
-def test_bytes_that_are_no_utf8_stay_beside_what_is_hidden() -> None:
+def test_bytes_that_are_not_utf8_stay_beside_hidden_values() -> None:
     redacted = Redactor({}, values=["C-[0-9]+"]).redact(b'{"a":"caf\xe9 C-17","b":"\\udce9 C-18"}')
     assert redacted.text == b'{"a":"caf\xe9 [redacted:value]","b":"\\udce9 [redacted:value]"}'

@@ -36,7 +36,7 @@ def test_servers_may_begin_in_any_order_and_the_sessions_of_each_may_not(tmp_pat
 
 
 @pytest.mark.parametrize("more", [{"server": ANSWER % 2}, {"stderr": b"more\n"}, {"note": "other"}, {"label": "git"}])
-def test_whatever_was_said_counts(tmp_path: Path, more: dict[str, object]) -> None:
+def test_every_message_counts(tmp_path: Path, more: dict[str, object]) -> None:
     said: dict[str, object] = {"client": ASKS, "server": ANSWER % 1}
     old = recorded(tmp_path / "old.db", **said)  # type: ignore[arg-type]
     later = recorded(tmp_path / "later.db", **said, started_at="2030-01-01T00:00:00Z", run="r-2")  # type: ignore[arg-type]
@@ -46,7 +46,8 @@ def test_whatever_was_said_counts(tmp_path: Path, more: dict[str, object]) -> No
 
 
 @pytest.mark.parametrize("name", ["tape.db", "tape.jsonl"])
-def test_a_rewrite_leaves_what_says_the_same_byte_for_byte(tmp_path: Path, name: str) -> None:
+@pytest.mark.slow
+def test_a_rewrite_with_the_same_content_leaves_the_file_byte_for_byte(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
 
     def rewrite(value: int, *options: str) -> bytes:

@@ -36,7 +36,7 @@ def test_a_cassette_that_a_recorder_opens_just_before_it_is_locked_is_in_use(tmp
     assert [frame.text for frame in frames(path)] == [b"recorded meanwhile"]
 
 
-def test_nobody_else_writes_to_a_cassette_that_is_held(tmp_path: Path) -> None:
+def test_no_other_process_writes_to_a_held_cassette(tmp_path: Path) -> None:
     path = written(tmp_path / "tape.db")
     with closing(connect(str(path))) as db, closing(sqlite3.connect(path, timeout=0)) as other:
         hold(db, str(path))

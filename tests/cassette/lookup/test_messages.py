@@ -1,4 +1,4 @@
-"""What is kept of a file that other processes may write."""
+"""The cache of a file that other processes may write."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.decks import make_cassette
 from tests.support.messages import call, result
 
 
-def test_what_was_read_is_kept_until_another_process_writes(tmp_path: Path) -> None:
+def test_a_text_is_cached_until_another_process_writes(tmp_path: Path) -> None:
     path = make_cassette(tmp_path / "tape.db", [("client", call(1)), ("server", result(1))])
     with Cassette(path) as tape, closing(sqlite3.connect(path)) as other:
         cache, one, two = Cache(tape), object(), object()

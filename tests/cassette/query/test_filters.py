@@ -52,6 +52,7 @@ def test_the_command_line_points_at_the_place(tape: Path, command: str) -> None:
     assert pointer == " " * 14 + "^"  # 日 and 本 are two columns wide each
 
 
+@pytest.mark.slow
 def test_thousands_of_words_are_no_limit(tape: Path) -> None:
     nowhere = [f"-w{number}" for number in range(1500)]
     assert kept(tape, " ".join(["bern", *nowhere])) == kept(tape, "bern")
@@ -196,7 +197,7 @@ TERMS = st.tuples(
 
 
 @given(st.lists(TERMS, max_size=4), st.sampled_from(GOLDEN))
-def test_sql_keeps_what_plain_python_keeps(terms: list[tuple[str, tuple[str, str]]], tape: Path) -> None:
+def test_sql_keeps_the_same_rows_as_plain_python(terms: list[tuple[str, tuple[str, str]]], tape: Path) -> None:
     text = " ".join(f"{minus}{field}{':' * bool(field)}{value}" for minus, (field, value) in terms)
     with Cassette(tape) as cassette:
         session = cassette.session().id

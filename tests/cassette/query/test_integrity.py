@@ -39,7 +39,7 @@ def findings(*words: object, code: int = 1) -> list[dict[str, Any]]:
 def test_a_whole_cassette_has_no_findings(tape: Path) -> None:
     result = invoke("check", tape)
     assert (result.exit_code, result.stdout) == (0, "")
-    assert result.stderr == f"mcp-tape: {tape}: nothing was found\n"
+    assert result.stderr == f"mcp-tape: {tape}: no problems were found\n"
 
 
 def test_the_golden_cassettes_are_whole_and_hold_no_secrets() -> None:
@@ -49,23 +49,23 @@ def test_the_golden_cassettes_are_whole_and_hold_no_secrets() -> None:
 @pytest.mark.parametrize(
     ("statement", "said"),
     [
-        ("DROP INDEX derived_key", "the index derived_key is not there"),
-        ("DROP VIEW stderr", "the view stderr is not there"),
+        ("DROP INDEX derived_key", "the index derived_key is missing"),
+        ("DROP VIEW stderr", "the view stderr is missing"),
         ("CREATE TABLE extra (a)", "the table extra does not belong to a cassette"),
         ("CREATE VIEW extra AS SELECT 1", "the view extra does not belong to a cassette"),
-        ("ALTER TABLE facts ADD COLUMN extra", "the table facts is not as it should be"),
+        ("ALTER TABLE facts ADD COLUMN extra", "the table facts differs from a cassette's"),
         ("DELETE FROM sessions", "4 rows of frames belong to no row of sessions"),
         ("UPDATE sessions SET extends = 9", "1 rows of sessions belong to no row of sessions"),
     ],
 )
-def test_a_schema_that_is_not_ours_is_told(tape: Path, statement: str, said: str) -> None:
+def test_a_foreign_schema_is_reported(tape: Path, statement: str, said: str) -> None:
     alter(tape, statement)
     assert [(found["what"], found["message"]) for found in findings(tape)] == [("schema", said)]
 
 
-def test_a_view_that_is_not_as_it_should_be_is_told(tape: Path) -> None:
+def test_a_changed_view_is_reported(tape: Path) -> None:
     alter(tape, "DROP VIEW stderr", "CREATE VIEW stderr AS SELECT 1")
-    assert [found["message"] for found in findings(tape)] == ["the view stderr is not as it should be"]
+    assert [found["message"] for found in findings(tape)] == ["the view stderr differs from a cassette's"]
 
 
 @pytest.mark.parametrize(
@@ -82,13 +82,13 @@ def test_a_view_that_is_not_as_it_should_be_is_told(tape: Path) -> None:
         "UPDATE facts SET kind = 'noise' WHERE id & 4294967295 = 3",
     ],
 )
-def test_derived_rows_that_do_not_fit_the_frames_are_told(tape: Path, statement: str) -> None:
+def test_derived_rows_that_do_not_match_the_frames_are_reported(tape: Path, statement: str) -> None:
     alter(tape, statement)
     found = [(row["what"], row["session"], row["seq"]) for row in findings(tape)]
     assert ("messages", 1, 3) in found
 
 
-def test_very_many_such_rows_are_counted(tmp_path: Path) -> None:
+def test_many_wrong_rows_are_counted(tmp_path: Path) -> None:
     frames = Frames()
     for number in range(30):
         frames.client(call(number, "x"))
@@ -107,7 +107,7 @@ def test_keys_that_cannot_be_made_anew_are_not_held_against_a_cassette(tape: Pat
     assert findings(tape, code=0) == []
 
 
-def test_open_and_incomplete_sessions_are_told(tmp_path: Path) -> None:
+def test_open_and_incomplete_sessions_are_reported(tmp_path: Path) -> None:
     tape = make(tmp_path / "tape.db", talk())
     alter(tape, "UPDATE sessions SET incomplete = 'for a reason'")
     recording = Recording(tape)
@@ -120,7 +120,7 @@ def test_open_and_incomplete_sessions_are_told(tmp_path: Path) -> None:
     assert second["session"] == 2 and second["message"].startswith("is open: never closed")
 
 
-def test_a_secret_is_told_by_its_place_and_never_by_its_value(tmp_path: Path) -> None:
+def test_a_secret_is_reported_by_its_place_and_never_by_its_value(tmp_path: Path) -> None:
     frames = talk().client(call(3, "login", password="hunter2-hunter2", deep=[{"note": f"use {TOKEN} now"}]))
     frames.stderr("password=hunter2-hunter2")
     tape = make(tmp_path / "tape.db", frames, note=f"with {TOKEN}")
@@ -143,7 +143,7 @@ def test_values_of_this_environment_and_own_rules_count(tape: Path, monkeypatch:
     assert [found["message"] for found in findings(secret)] == ["looks like a secret (env:SOME_TOKEN)"]
 
 
-def test_damage_is_told_and_nothing_more_is_looked_at(tmp_path: Path) -> None:
+def test_damage_is_reported_and_ends_the_check(tmp_path: Path) -> None:
     tape = make(tmp_path / "tape.db", Frames().client(call(9, "x", text="y" * 20000)))
     data = bytearray(tape.read_bytes())
     at = data.rindex(b"y" * (schema.PAGE_SIZE - 4))
@@ -174,7 +174,8 @@ def test_names_in_a_strangers_file_are_printed_harmlessly(tape: Path) -> None:
 
 
 @pytest.mark.parametrize(("first", "code"), [("odd", 1), ("missing", 3)])
-def test_what_was_found_counts_although_nobody_reads_it(tape: Path, first: str, code: int) -> None:
+@pytest.mark.slow
+def test_findings_count_even_if_the_reader_of_stdout_has_gone(tape: Path, first: str, code: int) -> None:
     alter(tape, "CREATE TABLE extra (a)")
     odd = [*[tape.with_name("missing.db")] * (first == "missing"), tape, tape]
     reader, writer = os.pipe()

@@ -80,7 +80,7 @@ def test_the_server_s_own_messages_are_found(cassette: Cassette) -> None:
     assert recorded_requests.unasked_answers(cassette, 1) == 1
 
 
-def test_what_the_client_gave_up_is_found(cassette: Cassette) -> None:
+def test_abandoned_requests_are_found(cassette: Cassette) -> None:
     (slow,) = [one for one in recorded_requests.requests(cassette, 1) if one.name == "slow"]
     assert recorded_requests.cancelled_requests(cassette, 1) == {(1, slow.seq)}
 

@@ -79,7 +79,7 @@ def test_json_is_one_array_and_nl_one_object_a_line(tape: Path) -> None:
     assert key["$base64"] is True and len(base64.b64decode(key["encoded"])) == 16
 
 
-def test_columns_of_one_name_are_told_apart_in_json(tape: Path) -> None:
+def test_columns_with_the_same_name_are_distinct_in_json(tape: Path) -> None:
     assert lines("query", tape, "SELECT 1 AS a, 2 AS a, 3 AS a", "--nl") == ['{"a":1,"a_2":2,"a_3":3}']
 
 
@@ -95,7 +95,7 @@ def test_line_breaks_in_csv_are_within_quotes(tape: Path) -> None:
     assert invoke("query", tape, sql, "--csv").stdout_bytes == b'c,d\n"l1\nl2","x\ry"\n'
 
 
-def test_bytes_and_what_a_terminal_would_act_on_are_shown_harmlessly(tape: Path) -> None:
+def test_bytes_and_control_characters_are_shown_harmlessly(tape: Path) -> None:
     sql = "SELECT data, char(27) || 'x' || char(155) AS c FROM frames WHERE kind = 'noise'"
     assert lines("query", tape, sql)[2] == "<2 bytes>  ·x·"
     for form in ("--json", "--nl"):
@@ -154,7 +154,7 @@ def test_the_query_may_come_from_stdin(tape: Path) -> None:
         ("/* only a remark */", "gives no rows"),
     ],
 )
-def test_what_does_not_only_read_or_cannot_be_run_is_refused(tape: Path, tmp_path: Path, sql: str, hint: str) -> None:
+def test_statements_that_write_or_cannot_run_are_refused(tape: Path, tmp_path: Path, sql: str, hint: str) -> None:
     before = tape.read_bytes()
     result = invoke("query", tape, sql.format(out=tmp_path / "out.db"))
     assert (result.exit_code, result.stdout) == (2, "")
@@ -170,7 +170,7 @@ def test_the_schema_can_be_asked_for(tape: Path, sql: str) -> None:
 
 
 @pytest.mark.parametrize("sql", SQL)
-def test_the_documented_queries_give_what_the_plain_database_gives(tape: Path, sql: str) -> None:
+def test_the_documented_queries_give_the_same_as_the_plain_database(tape: Path, sql: str) -> None:
     with contextlib.closing(sqlite3.connect(tape)) as db, Cassette(tape) as cassette:
         assert list(ask(cassette.database, cassette.path, sql).rows) == db.execute(sql).fetchall()
 
@@ -205,6 +205,7 @@ def test_our_own_views_are_all_made_for_the_connection(tape: Path) -> None:
     assert schema.SCHEMA.count("CREATE VIEW") == len(views)
 
 
+@pytest.mark.slow
 def test_a_reader_that_has_seen_enough_ends_an_endless_query(tape: Path) -> None:
     command = [*MCP_TAPE, "query", str(tape), f"{ENDLESS} SELECT i FROM n", "--nl"]
     with started(command) as process:
@@ -215,6 +216,7 @@ def test_a_reader_that_has_seen_enough_ends_an_endless_query(tape: Path) -> None
         assert process.stderr.read() == b""
 
 
+@pytest.mark.slow
 def test_an_endless_query_can_be_interrupted(tape: Path) -> None:
     sql = f"{ENDLESS} SELECT 1 AS a UNION ALL SELECT 2 UNION ALL SELECT count(*) FROM n"
     command = [*MCP_TAPE, "query", str(tape), sql, "--nl"]
@@ -230,7 +232,7 @@ def test_an_endless_query_can_be_interrupted(tape: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "number"), [(["tables", "--counts"], 3), (["views"], 6), (["query", "SELECT * FROM tool_calls"], 2)]
 )
-def test_sqlite_utils_works_on_a_cassette_as_it_is(tape: Path, words: list[str], number: int) -> None:
+def test_sqlite_utils_works_on_an_unchanged_cassette(tape: Path, words: list[str], number: int) -> None:
     command = [sys.executable, "-m", "sqlite_utils", words[0], str(tape), *words[1:]]
     done = subprocess.run(command, capture_output=True, timeout=WAIT, check=True)
     assert len(json.loads(done.stdout)) == number
@@ -247,7 +249,7 @@ def test_sqlite_utils_works_on_a_cassette_as_it_is(tape: Path, words: list[str],
     ],
     ids=lambda value: value.partition("?")[0],
 )
-def test_datasette_works_on_a_cassette_as_it_is(tmp_path: Path, place: str, shown: str) -> None:
+def test_datasette_works_on_an_unchanged_cassette(tmp_path: Path, place: str, shown: str) -> None:
     shutil.copy(ROOT / "cassettes" / "demo.db", tmp_path / "tape.db")
     datasette = [str(provision.venv("datasette>=0.64,<1", "setuptools<81")), "-W", "ignore", "-m", "datasette"]
     done = run([*datasette, "tape.db", "--get", place], cwd=tmp_path)

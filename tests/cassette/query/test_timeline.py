@@ -1,4 +1,4 @@
-"""Rows for people: which events of HTTP tell nothing new."""
+"""Rows for people: which HTTP events add no information."""
 
 from __future__ import annotations
 
@@ -31,5 +31,5 @@ def test_a_post_its_success_and_its_end_tell_nothing(facts: dict[str, Any], is_l
     assert is_plumbing(ROW, facts) is is_left_out
 
 
-def test_the_end_of_a_process_is_told() -> None:
+def test_the_end_of_a_process_is_shown() -> None:
     assert not is_plumbing(ROW._replace(channel="stdio"), {"event": "close"})

@@ -77,14 +77,14 @@ def test_an_encoding_without_blocks_gets_plain_marks(tape: Path) -> None:
     assert b"10 ms - 20 ms  ######################################## 10" in done.stdout
 
 
-def test_no_calls_are_told(tape: Path, tmp_path: Path) -> None:
+def test_a_session_without_calls_is_reported(tape: Path, tmp_path: Path) -> None:
     for words in ([tape, "--filter", "tool:none"], [make(tmp_path / "tape.db", Frames())]):
         result = invoke("stats", *words)
         assert (result.exit_code, result.stdout) == (0, "")
         assert "there are no calls" in result.stderr
 
 
-def test_a_session_that_is_not_there_is_told(tape: Path) -> None:
+def test_a_missing_session_is_reported(tape: Path) -> None:
     assert invoke("stats", tape, "--session", 7).exit_code == 3
 
 

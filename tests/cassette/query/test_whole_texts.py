@@ -14,7 +14,7 @@ from tests.support.messages import call, result
 
 
 @pytest.mark.parametrize("tape", GOLDEN, ids=lambda path: path.stem)
-def test_messages_are_all_that_was_said_and_happened(tape: Path) -> None:
+def test_messages_are_all_messages_and_all_other_frames(tape: Path) -> None:
     with Cassette(tape) as cassette:
         for session in cassette.sessions():
             found = [row for page in whole_texts.messages(cassette, session.id) for row in page]
@@ -37,7 +37,8 @@ def test_calls_are_all_requests_with_their_answers(tape: Path) -> None:
             assert all((row.answer is None) == (row.microseconds is None) for row in found)
 
 
-def test_a_page_ends_when_its_texts_are_large_whoever_sent_them(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_a_page_ends_when_its_texts_are_large_from_either_side(tmp_path: Path) -> None:
     large = "x" * (3 << 20)
     asked = [said for n in range(4) for said in (("client", call(n, text=large)), ("server", result(n)))]
     told = [said for n in range(4, 8) for said in (("client", call(n)), ("server", result(n, large)))]

@@ -83,7 +83,7 @@ def test_a_line_is_as_in_show_with_the_hit_marked(tape: Path) -> None:
     assert '"city": "«Bern»"' in weather
 
 
-def test_of_a_batch_the_message_that_has_the_words_is_told(tape: Path) -> None:
+def test_in_a_batch_the_message_with_the_words_is_shown(tape: Path) -> None:
     batch = next(hit for hit in objects("search", tape, "needle") if hit["seq"] == 5)
     assert (batch["part"], batch["name"]) == (1, "batched")
 
@@ -100,7 +100,7 @@ def test_a_session_and_a_limit_can_be_given(tape: Path) -> None:
     assert [invoke("search", tape, "needle", "--session", n).exit_code for n in (9, 0, 1 << 70)] == [3, 3, 3]
 
 
-def test_nothing_found_is_said_and_is_no_error(tape: Path) -> None:
+def test_finding_nothing_is_reported_and_is_not_an_error(tape: Path) -> None:
     result = invoke("search", tape, "no such word")
     assert (result.exit_code, result.stdout) == (0, "")
     assert "nothing in" in result.stderr
@@ -145,6 +145,7 @@ def test_searching_leaves_the_cassette_and_its_directory_alone(tape: Path) -> No
     assert os.listdir(tape.parent) == ["tape.db"]
 
 
+@pytest.mark.slow
 def test_a_terminal_gets_bold_hits_and_lines_of_its_width(tape: Path) -> None:
     output = on_terminal([*MCP_TAPE, "search", str(tape), "needle"], COLUMNS="80", NO_COLOR="", TERM="xterm").decode()
     assert "\x1b[1mneedle\x1b[0m" in output
@@ -185,7 +186,8 @@ def test_without_fts5_the_same_is_found(texts: list[str], words: list[str], pref
     db.close()
 
 
-def test_a_long_text_full_of_hits_is_told_by_its_first(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_a_long_text_full_of_hits_is_shown_by_its_first_hit(tmp_path: Path) -> None:
     text = "x " * 100_000 + "rain and rain " * 500_000
     tape = make(tmp_path / "tape.db", Frames().client(call(1, "sky")).server(said(1, text)))
     (hit,) = objects("search", tape, "rain")

@@ -21,7 +21,7 @@ def test_a_text_reads_as_the_database_that_it_was_made_of(tmp_path: Path, golden
 
 
 @pytest.mark.parametrize("golden", GOLDEN, ids=lambda path: path.stem)
-def test_a_golden_text_is_what_its_cassette_is_written_as(golden: Path) -> None:
+def test_a_golden_text_equals_its_written_cassette(golden: Path) -> None:
     text = golden.parent / "text" / f"{golden.stem}.jsonl"
     assert text in TEXTS
     assert text.read_bytes() == tape("convert", golden, "--session", "all").stdout_bytes

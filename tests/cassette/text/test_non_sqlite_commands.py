@@ -47,7 +47,7 @@ def test_a_command_says_the_same_of_a_text(
 
 
 @pytest.mark.parametrize("make", [odd, hidden, over_http])
-def test_what_is_hard_to_write_down_converts_there_and_back(tmp_path: Path, make: object) -> None:
+def test_texts_that_are_hard_to_write_convert_there_and_back(tmp_path: Path, make: object) -> None:
     path = make(tmp_path / "tape.db")  # type: ignore[operator]
     tape("convert", path, tmp_path / "tape.jsonl")
     tape("convert", tmp_path / "tape.jsonl", tmp_path / "again.db")

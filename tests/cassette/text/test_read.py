@@ -84,7 +84,7 @@ def clear(path: Path) -> None:
 @pytest.mark.slow
 @examples(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(FRAMES, st.fixed_dictionaries({}, optional=SAID), st.fixed_dictionaries({}, optional=ENDED))
-def test_whatever_was_recorded_comes_back(
+def test_every_recording_comes_back(
     tmp_path: Path, said: list[Any], facts: dict[str, Any], ended: dict[str, Any]
 ) -> None:
     for name in ("any.db", "any.jsonl", "again.db", "again.jsonl", "loaded.db"):
@@ -129,7 +129,7 @@ def test_one_session_of_several_keeps_its_number(tmp_path: Path) -> None:
     assert frames(tmp_path / "loaded.db") == frames(path, 2)
 
 
-def test_a_session_that_extends_one_that_is_not_here_is_told_of(tmp_path: Path) -> None:
+def test_a_session_that_extends_a_missing_one_is_reported(tmp_path: Path) -> None:
     out = tape("convert", several(tmp_path / "tape.db"), "--session", 3).stdout_bytes
     told = tape("convert", "-", tmp_path / "new.db", stdin=out).stderr
     assert "session 3 extends session 1, which is not here" in told
@@ -154,7 +154,7 @@ def test_lines_by_hand_need_a_sender_and_a_text_only(tmp_path: Path) -> None:
     assert is_one_file(path)
 
 
-def test_what_was_made_by_hand_replays(tmp_path: Path) -> None:
+def test_handwritten_lines_replay(tmp_path: Path) -> None:
     data = lines({"sender": "client", "text": CALL % 1}, {"sender": "server", "text": ANSWER})
     done = run([*MCP_TAPE, "replay", str(loaded(tmp_path, data))], (CALL % 1).encode() + b"\n")
     assert (done.returncode, done.stdout.decode()) == (0, ANSWER + "\n")
@@ -206,7 +206,7 @@ def test_an_edited_text_counts_in_all_that_follows_from_it(tmp_path: Path) -> No
     assert not {row[column["key"]] for row in before if row[12]} & {row[column["key"]] for row in after}
 
 
-def test_what_the_frames_tell_of_a_session_wins_over_its_line(tmp_path: Path) -> None:
+def test_facts_in_frames_override_the_session_line(tmp_path: Path) -> None:
     out = tape("convert", odd(tmp_path / "tape.db")).stdout_bytes
     (session,) = sessions(loaded(tmp_path, out.replace(b'\\"name\\":\\"odd\\"', b'\\"name\\":\\"even\\"')))
     assert session.server_name == "even"
@@ -291,7 +291,7 @@ def test_a_file_without_a_frame_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "hint"), [("no.jsonl", "there is no cassette"), (".", "is a directory")])
-def test_what_cannot_be_read_is_said(tmp_path: Path, name: str, hint: str) -> None:
+def test_an_unreadable_source_is_reported(tmp_path: Path, name: str, hint: str) -> None:
     assert hint in tape("convert", tmp_path / name, tmp_path / "new.db", code=3).stderr
     assert not list(tmp_path.iterdir())
 
@@ -321,7 +321,7 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path, name: str, hint
     assert not list(tmp_path.iterdir())
 
 
-def test_what_was_made_is_told_as_json(tmp_path: Path) -> None:
+def test_the_result_is_reported_as_json(tmp_path: Path) -> None:
     out = tape("convert", several(tmp_path / "tape.db"), "--session", "all").stdout_bytes
     told = json.loads(tape("convert", "-", tmp_path / "new.db", "--json", stdin=out).stdout)
     assert told["sessions"] == 4

@@ -24,7 +24,7 @@ def text(tmp_path: Path) -> Path:
     lambda data: data.replace(b"\n", b"\r\n"), lambda data: b"\xef\xbb\xbf" + data, lambda data: data.rstrip(b"\n"),
     lambda data: data.replace(b"\n", b"\n\n"), lambda data: data + b"\n \n",
 ], ids=["CRLF", "BOM", "no last newline", "empty lines", "spaces"])  # fmt: skip
-def test_what_is_harmless_changes_nothing(text: Path, change: object) -> None:
+def test_harmless_variations_change_nothing(text: Path, change: object) -> None:
     before = everything(text)
     text.write_bytes(change(text.read_bytes()))  # type: ignore[operator]
     assert everything(text) == before
@@ -43,7 +43,7 @@ def test_what_is_harmless_changes_nothing(text: Path, change: object) -> None:
     (LINE + LINE.replace(b"{", b'{"at":%d,' % 2**63, 1), 2, "at is not a whole number"),
     (LINE + b"\xff\xfe\n", 2, "not UTF-8"),
 ])  # fmt: skip
-def test_what_is_wrong_names_its_line(tmp_path: Path, data: bytes, line: int, said: str) -> None:
+def test_an_error_names_its_line(tmp_path: Path, data: bytes, line: int, said: str) -> None:
     path = tmp_path / "tape.jsonl"
     path.write_bytes(data)
     with pytest.raises(CassetteError, match=rf"tape\.jsonl, line {line}: .*{said}"):

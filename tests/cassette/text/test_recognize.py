@@ -26,7 +26,7 @@ def test_the_first_bytes_decide_and_then_the_name(
     assert recorder_database(str(path)) == (f"{path}.db" if expected else str(path))
 
 
-def test_a_database_is_one_whatever_its_name(tmp_path: Path) -> None:
+def test_a_database_is_recognized_whatever_its_name(tmp_path: Path) -> None:
     path = tmp_path / "tape.jsonl"
     path.write_bytes(GOLDEN[0].read_bytes())
     assert not is_text(str(path))

@@ -118,7 +118,7 @@ def test_of_two_random_ids_hardly_any_is_taken_for_data(alphabet: str) -> None:
     assert len(compared([gave(old)], [gave(new)]).changes) <= 10  # of 200
 
 
-def test_an_id_of_digits_alone_stands_for_one_with_letters() -> None:
+def test_an_id_of_digits_corresponds_to_one_with_letters() -> None:
     assert rules([wrote("made job_86462588")], [wrote("made job_18239b3f")]) == []
     assert rules([wrote("made job_86462588")], [wrote("made job_86462589")]) == ["call-text-changed"]
 
@@ -133,7 +133,7 @@ def test_an_id_of_digits_alone_stands_for_one_with_letters() -> None:
         ("east/job_277f2f28", "west/job_18239b3f"),
     ],
 )
-def test_data_that_has_numbers_in_it_is_told(old: str, new: str) -> None:
+def test_data_with_numbers_is_reported(old: str, new: str) -> None:
     found = compared([gave({"a": old}), wrote(old, n=1)], [gave({"a": new}), wrote(new, n=1)], JudgingSettings("model"))
     assert {one.rule: one.level for one in found.changes} == {
         "call-structured-value-changed": "warn",
@@ -254,7 +254,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("case", CASES, ids=name_of)
-def test_an_answer_that_is_none_is_told(case: Case) -> None:
+def test_an_invalid_answer_is_reported(case: Case) -> None:
     expect(case)
 
 
@@ -271,7 +271,7 @@ def test_a_failure_of_another_call_is_another_change() -> None:
     assert len({mark({"x": 1}, {"x": 1}), mark({"x": 2}, {"x": 2}), mark({}, {}), mark({"x": [1]}, {"x": [1]})}) == 4
 
 
-def test_what_the_server_made_up_does_not_tell_calls_apart() -> None:
+def test_made_up_values_do_not_distinguish_calls() -> None:
     assert mark({"of": 17, "y": 1}, {"of": 40, "y": 1}) == mark({"of": 18, "y": 1}, {"of": 41, "y": 1})
     assert mark({"of": 17, "y": 1}, {"of": 40, "y": 1}) != mark({"of": 17, "y": 2}, {"of": 40, "y": 2})
     assert mark({"of": [17, 1]}, {"of": [40, 1]}) != mark({"of": [17, 2]}, {"of": [40, 2]})
@@ -291,7 +291,7 @@ def test_a_failure_that_was_accepted_hides_no_other(bad: Step) -> None:
     assert [change.fingerprint for change in found.ignored] == [one.fingerprint]
 
 
-def test_what_is_made_up_in_a_text_is_no_part_of_its_fingerprint() -> None:
+def test_made_up_parts_of_a_text_are_not_in_its_fingerprint() -> None:
     def total(number: int) -> list[Step]:
         return [wrote(f"job {uuid4()}: total {number}")]
 

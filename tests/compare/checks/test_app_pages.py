@@ -1,4 +1,4 @@
-"""MCP Apps: rules for what a page may do and who sees a tool, each both ways; and the audit of a page."""
+"""MCP Apps: rules for the rights of pages and the visibility of tools, each both ways; and the audit of a page."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.compare.judging import JudgingSettings
 from mcp_tape.contracts.audit import audit
-from mcp_tape.model.pages import origin_of, read_page
+from mcp_tape.model.pages import allows, origin_of, read_page
 from tests.support.diffs import Case, Talk, exchange, expect, hello, listing, name_of, rules, taped, tool, tools
 
 URI = "ui://cart/view.html"
@@ -66,7 +66,7 @@ def test_a_rule_finds_its_change_and_no_other(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.expected], ids=name_of)
-def test_what_a_page_may_newly_do_is_of_category_security(case: Case) -> None:
+def test_new_rights_of_a_page_are_in_category_security(case: Case) -> None:
     found = rules(case.old, case.new, JudgingSettings(category="security"))
     assert (case.rule in found) is (
         case.rule not in ("page-restricted", "tool-hidden-from-model", "tool-hidden-from-page")
@@ -104,6 +104,23 @@ def test_the_origin_of_a_url(url: str, origin: str) -> None:
     assert origin_of(url) == origin
 
 
+@pytest.mark.parametrize(
+    ("source", "origin", "expected"),
+    [
+        ("https://A.example/lib/", "https://a.example", True),
+        ("https://*.a.example", "https://b.a.example", True),
+        ("https://*.a.example", "https://a.example", False),
+        ("https://*.a.example", "https://evil-a.example", False),
+        ("a.example", "https://a.example", True),
+        ("*", "https://a.example", True),
+        ("http://a.example", "https://a.example", False),
+        ("https://a.example:8", "https://a.example", False),
+    ],
+)
+def test_a_source_of_a_policy_allows_an_origin(source: str, origin: str, expected: bool) -> None:
+    assert allows(source, origin) is expected
+
+
 EVIL = '<script src="https://evil.example/x.js"></script>'
 
 
@@ -113,6 +130,10 @@ EVIL = '<script src="https://evil.example/x.js"></script>'
         (page(EVIL), ["page-loads-foreign-code"]),
         (page("<form action='https://evil.example/'>"), ["page-loads-foreign-code"]),
         (page(EVIL, csp=csp("https://evil.example")), []),
+        (page(EVIL, csp=csp("https://*.example")), []),
+        (page(EVIL, csp=csp("https://*.other.example")), ["page-loads-foreign-code"]),
+        ([*listed(csp=csp("https://evil.example")), page(EVIL)[-1]], []),
+        ([*listed(csp=csp("https://evil.example")), page(EVIL, csp=csp())[-1]], ["page-loads-foreign-code"]),
         (page(PLAIN, permissions={"camera": {}}), ["page-asks-for-permission"]),
         (page("<script>1</script><script src='/app.js'></script><form action='/pay'></form>"), []),
     ],

@@ -89,7 +89,7 @@ def test_an_optional_member_that_a_later_call_used_must_not_leave_the_output_sch
         ({**IDS, "properties": {"id": {"type": "integer"}}}, "output-type-changed"),
     ],
 )
-def test_an_error_says_that_a_later_call_used_what_has_changed(schema: Schema, rule: str) -> None:
+def test_an_error_notes_that_a_later_call_used_the_changed_part(schema: Schema, rule: str) -> None:
     for given, used in (("ord-77", True), ("ord-78", False)):
         old, new = (followed(one, gave(ORDER), order=given) for one in (schema, IDS))
         (found,) = changes(old, new, rule)
@@ -106,13 +106,13 @@ def test_an_error_says_that_a_later_call_used_what_has_changed(schema: Schema, r
         ("Order ord-77 of 5", "info"),  # not JSON: no program relies on its structure
     ],
 )
-def test_a_text_of_json_has_lost_what_a_later_call_used(text: str, level: str) -> None:
+def test_a_text_of_json_lost_a_part_that_a_later_call_used(text: str, level: str) -> None:
     old, new = (followed(None, wrote(one), order="ord-77") for one in ('{"id": "ord-77", "total": 5}', text))
     (found,) = changes(old, new, "call-text-changed")
     assert (found.level, "a later call used it" in found.note) == (level, level == "error")
 
 
-def test_what_the_client_knew_before_was_not_read_from_a_result() -> None:
+def test_values_that_the_client_knew_before_are_not_from_a_result() -> None:
     old, new = (
         [
             hello(),

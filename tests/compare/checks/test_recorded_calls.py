@@ -268,7 +268,7 @@ CASES = [*OUTCOMES, *RESULTS, *BESIDE]
 
 
 @pytest.mark.parametrize("case", CASES, ids=name_of)
-def test_a_rule_finds_what_it_is_for_and_nothing_else(case: Case) -> None:
+def test_a_rule_finds_its_case_and_no_other(case: Case) -> None:
     expect(case)
 
 
@@ -296,7 +296,7 @@ def test_some_rules_have_a_second_level(rule: str, old: Step, new: Step, level: 
     assert [change.level for change in changes([old], [new], rule)] == [level]
 
 
-def test_a_change_of_shape_is_not_told_again_as_a_change_of_values() -> None:
+def test_a_change_of_shape_is_not_repeated_as_a_change_of_values() -> None:
     old, new = gave({"a": [{"b": 1, "c": 1}, {"b": 2, "c": 2}]}), gave({"a": [{"b": "1", "c": 1}, {"b": "2", "c": 3}]})
     found = compared([old], [new]).changes
     assert [(change.rule, change.path) for change in found] == [
@@ -305,17 +305,17 @@ def test_a_change_of_shape_is_not_told_again_as_a_change_of_values() -> None:
     ]
 
 
-def test_what_comes_in_the_place_of_a_result_is_not_compared_with_it() -> None:
+def test_another_kind_of_result_is_not_compared_with_the_result_it_replaces() -> None:
     old, new = call(), call(result={"resultType": "input_required", "inputRequests": {"a": {}}, "requestState": "s"})
     assert rules([old], [new]) == ["call-result-type-changed"]
 
 
-def test_progress_that_does_not_come_is_told_of_its_call_alone() -> None:
+def test_missing_progress_is_reported_for_its_call_alone() -> None:
     (change,) = compared([moved(progress(1))], [moved()]).changes
     assert (change.rule, str(change.subject)) == ("notification-missing", "call tools/call t")
 
 
-def test_a_change_tells_where_it_is_and_what_was_before_and_after() -> None:
+def test_a_change_has_its_place_and_the_values_before_and_after() -> None:
     (change,) = compared([gave({"a": {"b c": [1, 2]}})], [gave({"a": {"b c": [1, 3]}})]).changes
     assert (str(change.subject), change.path) == ("call tools/call t", "$.result.structuredContent.a['b c'][1]")
     assert (change.before, change.after) == (2, 3)

@@ -63,7 +63,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("case", CASES, ids=name_of)
-def test_a_rule_finds_what_it_is_for_and_nothing_else(case: Case) -> None:
+def test_a_rule_finds_its_case_and_no_other(case: Case) -> None:
     expect(case)
 
 

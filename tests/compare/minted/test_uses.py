@@ -96,7 +96,7 @@ def test_a_value_is_read_where_it_stood(then: Any, now: Any, used: Any, expected
     ids=["a word", "a count in text", "a count", "still there", "fewer of them", "others", "a list in text",
          "no such text", "more of them", "another type", "no number"],
 )  # fmt: skip
-def test_what_is_not_certain_goes_out_as_recorded(then: Any, now: Any, arguments: Any) -> None:
+def test_uncertain_values_go_out_as_recorded(then: Any, now: Any, arguments: Any) -> None:
     tape = Tape().ask("make").answer(then, now).ask("tools/call", **call(**arguments))
     assert tape.last()["arguments"] == arguments
 
@@ -130,12 +130,12 @@ def test_a_text_of_nothing_but_punctuation_takes_no_time() -> None:
     assert tape.last()["arguments"] == {"id": "ab12"}
 
 
-def test_what_the_client_said_first_was_not_made_up_by_the_server() -> None:
+def test_values_that_the_client_sent_first_were_not_made_up_by_the_server() -> None:
     tape = Tape().ask("make", note="call it ab12").answer({"id": "ab12"}, {"id": LIVE})
     assert tape.ask("tools/call", **call(id="ab12")).last()["arguments"] == {"id": "ab12"}
 
 
-def test_the_element_of_a_list_is_found_by_what_else_it_holds() -> None:
+def test_a_list_element_is_found_by_its_other_members() -> None:
     then = {"items": [{"name": "a", "id": "aa11"}, {"name": "b", "id": "bb22"}]}
     now = {"items": [{"name": "new", "id": "nn00"}, {"name": "b", "id": "bb99"}, {"name": "a", "id": "aa99"}]}
     tape = Tape().ask("make").answer(then, now).ask("tools/call", **call(id="bb22"))
@@ -151,7 +151,7 @@ def test_the_element_of_a_list_is_found_by_what_else_it_holds() -> None:
         ("tmp-1.txt", "important-2.txt", False),
     ],
 )
-def test_what_writes_is_given_only_what_looks_made_up_in_the_same_way(then: str, now: str, is_bound: bool) -> None:
+def test_calls_that_write_get_only_values_that_look_alike(then: str, now: str, is_bound: bool) -> None:
     tape = Tape().ask("make").answer({"id": then}, {"id": now}).ask("tools/call", **call(id=then))
     assert tape.last()["arguments"] == {"id": now}
     assert tape.last(careful=True)["arguments"] == {"id": now if is_bound else then}
@@ -175,7 +175,7 @@ def test_a_value_that_is_not_there_yet_is_found_where_it_comes_next() -> None:
         ("tasks/get", "taskId", "taskId"),
     ],
 )
-def test_what_the_protocol_calls_opaque_is_always_the_servers(method: str, given: str, used: str) -> None:
+def test_values_opaque_by_the_protocol_are_always_the_servers(method: str, given: str, used: str) -> None:
     """Even a plain word that the client used before; the newest value counts."""
     tape = Tape().ask(method, **{used: "next"}).answer({given: "next"}, {given: "old"})
     tape.ask(method, **{used: "next"}).answer({given: "next"}, {given: "new", "text": "next"})

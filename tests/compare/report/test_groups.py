@@ -33,7 +33,7 @@ OTHER = required("other", ("inputSchema", "properties", "q"))
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_equal_changes_of_several_tools_are_told_once_with_all_fingerprints(form: str) -> None:
+def test_equal_changes_of_several_tools_are_reported_once_with_all_fingerprints(form: str) -> None:
     text = shown(form, *SAME, OTHER)
     assert text.count("new required property") == (4 if form == "junit" else 2)  # JUnit repeats it as a message
     for one in (*SAME, OTHER):
@@ -50,7 +50,7 @@ def test_a_text_in_full_has_no_groups() -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_what_stands_elsewhere_is_told_with_its_place(form: str) -> None:
+def test_a_change_elsewhere_is_reported_with_its_place(form: str) -> None:
     deeper = required("tool_c", ("inputSchema", "properties", "all", "items", "properties", "pageId"))
     assert f"tool tool_c $.inputSchema.properties.all.items.properties.pageId {deeper.fingerprint}" in shown(
         form, *SAME[:2], deeper

@@ -75,6 +75,15 @@ RICH = Comparison(
     (found("tool old", "tool-removed"), found("tool older", "tool-removed")),
     ("tool-removed tool x", HOSTILE),
     {"tools": 3, "resources": 0, "calls": 1},
+    definitions={
+        Subject("tool", "search_issues"): (
+            {"description": "Search issues by their title.", "inputSchema": {"properties": {"limit": {"maximum": 100}}},
+             **{f"member {number}": number for number in range(12)}},
+            {"description": "Search issues by their text.", "inputSchema": {"properties": {"limit": {"maximum": 50}}},
+             **{f"member {number}": number for number in range(12)}, HOSTILE: HOSTILE},
+        ),
+        Subject("tool", "create_issue"): ({"description": "same"}, {"description": "same"}),
+    },
 )  # fmt: skip
 NOTHING = Comparison("time 1.0", "time 1.1", "call", (), compared={"tools": 3, "calls": 12})
 ALL = {"rich": RICH, "nothing": NOTHING}
@@ -95,7 +104,7 @@ def test_colours_are_those_of_the_golden_file() -> None:
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_no_form_holds_what_a_terminal_would_act_on(form: str) -> None:
+def test_no_format_contains_control_characters(form: str) -> None:
     text = made("rich", form).decode()
     assert {c for c in text if not c.isprintable()} <= {"\n"}
 
@@ -135,7 +144,7 @@ def test_many_lines_show_some_of_both_sides_and_say_how_many_more() -> None:
      ("::error::x", r"\x3a:error::x"), ("  ::add-mask::x", r"  \x3a:add-mask::x"), ("a::b", "a::b"), (":", ":"),
      ("x ##[error]y", r"x \x23#[error]y"), ("###[group]", r"#\x23#[group]"), ("## [a]", "## [a]")],
 )  # fmt: skip
-def test_what_hides_or_acts_is_shown_as_an_escape(text: str, shown: str) -> None:
+def test_control_and_hidden_characters_are_escaped(text: str, shown: str) -> None:
     assert visible(text) == shown
 
 
@@ -163,7 +172,7 @@ def test_no_form_says_no_changes_where_something_is_unknown(form: str) -> None:
     assert "OLD has no tools/list" in text
 
 
-def test_what_stayed_the_same_is_said_by_the_note_alone() -> None:
+def test_an_unchanged_value_is_described_by_the_note_alone() -> None:
     same = found("server", "server-version-not-bumped", ("version",), "1.0", "1.0", note="still 1.0")
     assert render(NOTHING._replace(changes=(same,)), "text").splitlines()[1:] == [
         f"info  [server-version-not-bumped]  server  {same.fingerprint}",
@@ -175,7 +184,7 @@ def test_the_text_points_at_the_ignore_file_that_counts() -> None:
     assert ">> '../my file'\n" in render(RICH, "text", ignore_file="../my file")
 
 
-def test_only_what_is_worth_accepting_gets_the_hint() -> None:
+def test_only_changes_worth_accepting_get_the_hint() -> None:
     only_info = RICH._replace(changes=tuple(one for one in RICH.changes if one.level == "info"))
     assert "Accept one" not in render(only_info, "text")
 
@@ -219,6 +228,16 @@ def test_the_page_is_whole_and_asks_for_nothing() -> None:
     assert not [found for _, found in tags.seen if any(name.startswith("on") or name == "style" for name in found)]
 
 
+def test_a_definition_is_whole_on_both_sides_with_the_words_marked_that_differ() -> None:
+    page = made("rich", "html").decode()
+    (definition,) = re.findall(r'<details id="([^"]+)" class="definition error" open>(.+?)</details>', page, re.S)
+    assert f'<a href="#{definition[0]}">the whole definition</a>' in page
+    rows = re.findall(r"<tr.*?>(.*?)</tr>", definition[1])
+    assert rows[1].count("<td>") == 2 and "<mark>title</mark>" in rows[1] and "<mark>text</mark>" in rows[1]
+    assert '<td colspan="2">… 6 equal lines</td>' in rows
+    assert "3 errors" in definition[1]
+
+
 @pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
 def test_the_page_has_enough_contrast(scheme: int) -> None:
     colours = dict(re.findall(r"--(\w+): (#\w+)", made("rich", "html").decode().split(":root {")[1 + scheme]))
@@ -255,7 +274,7 @@ def test_junit_names_the_rule_of_each_failure() -> None:
     ]
 
 
-def test_junit_has_what_was_left_out_as_skipped_and_what_says_nothing_as_an_error() -> None:
+def test_junit_shows_omitted_changes_as_skipped_and_unknown_parts_as_errors() -> None:
     left_out = (OmittedRequest("tools/call say", "the tool is <not> read-only"),)
     told = Comparison("a 1", "a 1", "call", (), (UnknownPart("calls", "NEW: nothing", True),), skipped=left_out)
     suites = ElementTree.fromstring(render(told, "junit"))
@@ -293,7 +312,7 @@ def test_github_gets_one_command_a_line_the_worst_first() -> None:
     assert "12 changes" in first and "2 changes ignored" in first
 
 
-def test_github_escapes_what_would_end_a_command() -> None:
+def test_github_escapes_text_that_would_end_a_command() -> None:
     one = found("tool a:b,c", "tool-removed", note="100%\r\n::error::x")
     line = render(NOTHING._replace(changes=(one,)), "github").splitlines()[0]
     assert line.startswith("::error title=tool-removed%3A tool a%3Ab%2Cc::100%25\\r\\n::error::x%0AAccept it: echo")
@@ -308,7 +327,7 @@ def test_markdown_shows_a_strangers_words_only_as_code() -> None:
         assert trick in text and trick not in bare
 
 
-def test_markdown_fits_into_a_comment_and_says_what_does_not() -> None:
+def test_markdown_fits_into_a_comment_and_counts_the_rest() -> None:
     many = tuple(found(f"tool t{n}", "tool-description-changed", (), "a b" * 100, f"{n} c" * 100) for n in range(500))
     text = render(RICH._replace(changes=RICH.changes[:6] + many), "markdown")
     assert len(text) < 65_536

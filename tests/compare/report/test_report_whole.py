@@ -34,17 +34,17 @@ def described(text: str) -> Change:
 
 @pytest.mark.parametrize("form", WHOLE)
 @pytest.mark.parametrize("hiding", [name for name in HIDING if name != "between"])
-def test_what_is_hidden_behind_a_long_text_is_seen(form: str, hiding: str) -> None:
+def test_a_difference_next_to_a_long_text_is_visible(form: str, hiding: str) -> None:
     assert "id_rsa first." in shown(form, described(HIDING[hiding]))
 
 
 @pytest.mark.parametrize("form", [form for form in WHOLE if form != "markdown"])
-def test_what_is_hidden_in_a_long_text_is_seen(form: str) -> None:
+def test_a_difference_in_a_long_text_is_visible(form: str) -> None:
     assert "id_rsa first." in shown(form, described(HIDING["between"]))
 
 
 @pytest.mark.parametrize("hiding", HIDING)
-def test_the_text_shows_the_end_and_says_what_it_leaves_out_and_in_full_leaves_out_nothing(hiding: str) -> None:
+def test_long_text_is_cut_in_the_middle_and_complete_with_full(hiding: str) -> None:
     brief, full = shown("text", described(HIDING[hiding])), shown("text", described(HIDING[hiding]), full=True)
     assert ("id_rsa first." in brief) is (hiding != "between")
     assert " more" in brief
@@ -66,14 +66,14 @@ def test_a_new_argument_is_shown_with_its_description() -> None:
     assert "+" not in shown("text", plain) + shown("text", titled)
 
 
-def test_what_came_is_shown_with_all_that_is_told_of_it() -> None:
+def test_an_added_thing_is_shown_with_its_details() -> None:
     tool = {"description": f"Adds.\n{POISON}", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": True}}
     found = change(TOOL, Difference("tool-added", (), ABSENT, tool))
     for form in ("text", *WHOLE, "json"):
         assert POISON in shown(form, found) and "readOnlyHint" in shown(form, found)
 
 
-def test_what_went_is_shown_as_it_was_described() -> None:
+def test_a_removed_thing_is_shown_with_its_description() -> None:
     gone = change(TOOL, Difference("tool-removed", (), {"description": "Adds."}, marks=NOTHING))
     assert "- description: Adds." in shown("text", gone)
     assert gone.fingerprint == change(TOOL, Difference("tool-removed")).fingerprint
@@ -132,7 +132,7 @@ def test_a_name_that_looks_like_another_is_spelled(form: str) -> None:
         assert (json.dumps(name)[1:-1] if form == "sarif" else name) in shown(form, one)
 
 
-def test_sarif_has_a_rule_for_each_result_and_suppresses_what_was_accepted() -> None:
+def test_sarif_has_a_rule_for_each_result_and_suppresses_accepted_changes() -> None:
     accepted, found = described("Accepted."), change(TOOL, Difference("tool-removed"))
     unknown = (UnknownPart("calls", "NEW: it hung", True),)
     comparison = Comparison("s 1", "s 2", "call", (found,), unknown, (accepted,), cassette="tapes/a b.db#3")

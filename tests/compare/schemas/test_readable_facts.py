@@ -46,13 +46,13 @@ def test_a_description_that_moves_into_an_alternative_or_out_of_it_is_the_same(o
 
 
 @pytest.mark.parametrize(("one", "other"), MOVED)
-def test_one_that_changes_on_the_way_is_told(one: Schema, other: Schema) -> None:
+def test_a_description_that_changes_while_it_moves_is_reported(one: Schema, other: Schema) -> None:
     changed = {**one, "description": "Another"}
     assert "input-property-description-changed" in [found.rule for found in compare_input(of(changed), of(other))]
     assert "input-property-description-changed" in [found.rule for found in compare_input(of(other), of(changed))]
 
 
-def test_a_description_that_moves_to_another_argument_is_told() -> None:
+def test_a_description_that_moves_to_another_argument_is_reported() -> None:
     found = list(compare_input(an({"a": {**STRING, **SAID}, "b": STRING}), an({"a": STRING, "b": {**STRING, **SAID}})))
     assert [one.path for one in found] == [("properties", "a", "description"), ("properties", "b", "description")]
 
@@ -70,13 +70,13 @@ def using(*names: str, **definitions: Schema) -> Schema:
     return defined(an({name: {"$ref": "#/$defs/point"} for name in names}), **definitions)
 
 
-def test_what_is_new_is_shown_with_the_definition_that_it_refers_to() -> None:
+def test_a_new_part_is_shown_with_the_definition_that_it_refers_to() -> None:
     new = using("a", point=POINT)
     changes = compared(tools(tool(inputSchema=an({}))), tools(tool(inputSchema=new))).changes
     assert [(one.rule, one.after) for one in changes] == [("input-optional-property-added", POINT)]
 
 
-def test_what_is_beside_a_reference_stays_and_what_refers_to_itself_is_shown_once() -> None:
+def test_siblings_of_a_reference_stay_and_recursion_is_shown_once() -> None:
     tree = an({"left": {"$ref": "#/$defs/point"}, "right": {"$ref": "#/$defs/elsewhere"}})
     old, new = an({}), defined(an({"a": {"$ref": "#/$defs/point", "description": "Mine."}}), point=tree)
     (found,) = compare_input(old, new)
@@ -91,14 +91,14 @@ def test_many_references_are_written_out_in_bounded_size() -> None:
     assert 500 < len(str(found.after)) < 5_000
 
 
-def test_a_text_that_is_written_once_is_told_once_wherever_it_is_used() -> None:
+def test_a_text_written_once_is_reported_once_wherever_it_is_used() -> None:
     old, new = (using(*"abc", point=point) for point in (an({"x": INTEGER}), POINT))
     found = sorted((one.after, one.note) for one in compare_input(old, new))
     note = "the description differs, in 3 places"
     assert found == [("A point.", note), ("Across.", note)]
 
 
-def test_a_text_that_is_written_in_several_places_is_told_for_each() -> None:
+def test_a_text_written_in_several_places_is_reported_for_each() -> None:
     old, new = (an(dict.fromkeys("ab", point)) for point in (an({"x": INTEGER}), {**an({"x": INTEGER}), **SAID}))
     assert [one.path[1] for one in compare_input(old, new)] == ["a", "b"]
 
@@ -144,21 +144,21 @@ def test_alternatives_of_one_type_are_lost_and_gained() -> None:
          ("input-any-of-removed", "info"), ("output-type-narrowed", "info")),
     ],
 )  # fmt: skip
-def test_alternatives_are_told_though_nothing_breaks_without_them(
+def test_alternatives_are_reported_even_if_nothing_breaks_without_them(
     old: Schema, new: Schema, of_arguments: tuple[str, str], of_results: tuple[str, str]
 ) -> None:
     assert of_arguments in map(judged, compare_input(of(old), of(new)))
     assert of_results in map(judged, compare_output(of(old), of(new)))
 
 
-def test_their_texts_are_told_with_them() -> None:
+def test_their_texts_are_reported_with_them() -> None:
     old, new = of(either(CAT, DOG)), of(an({"cat": STRING, "dog": STRING}))
     changes = compared(tools(tool(inputSchema=old)), tools(tool(inputSchema=new))).changes
     assert [one.before for one in changes if one.rule == "input-any-of-removed"] == [DOG]
     assert "schema-text-changed" not in [one.rule for one in changes]
 
 
-def test_alternatives_that_say_nothing_of_their_own_are_not_told() -> None:
+def test_alternatives_without_own_texts_are_not_reported() -> None:
     silent = ({keyword: value for keyword, value in one.items() if keyword != "description"} for one in (CAT, DOG))
     found = list(compare_input(of(either(*silent)), of(an({"cat": STRING, "dog": STRING}))))
     assert "input-any-of-removed" not in [one.rule for one in found]

@@ -243,7 +243,7 @@ def test_every_rule_of_schemas_has_a_case(expected: bool) -> None:
         ("output-property-added", closed({"a": STRING}), of(STRING), "warn"),
     ],
 )
-def test_the_level_depends_on_what_is_allowed_besides(rule: str, old: Schema, new: Schema, level: str | None) -> None:
+def test_the_level_depends_on_other_allowed_members(rule: str, old: Schema, new: Schema, level: str | None) -> None:
     assert [found.level for found in compared(rule, old, new) if found.rule == rule] == [level]
 
 
@@ -283,7 +283,7 @@ def test_one_change_is_one_finding_at_its_place(old: Schema, new: Schema, expect
     assert list(compare_input(old, new)) == [expected]
 
 
-def test_what_two_members_refer_to_has_changed_for_both() -> None:
+def test_a_changed_definition_counts_for_both_members_that_refer_to_it() -> None:
     old = {**an({"a": {"$ref": "#/$defs/P"}, "b": {"$ref": "#/$defs/P"}}), "$defs": {"P": STRING}}
     new = {**old, "$defs": {"P": INTEGER}}
     assert [found.path[1] for found in compare_input(old, new)] == ["a", "b"]

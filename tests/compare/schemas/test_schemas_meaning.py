@@ -119,7 +119,7 @@ def test_the_same_meaning_written_differently_is_no_change(old: Schema, new: Sch
         (ZOD, changed(ZOD, ("properties", "query", "description"), "Words"), {"input-property-description-changed"}),
     ],
 )  # fmt: skip
-def test_changes_of_real_looking_schemas_are_told_once(old: Schema, new: Schema, rules: set[str]) -> None:
+def test_changes_of_realistic_schemas_are_reported_once(old: Schema, new: Schema, rules: set[str]) -> None:
     found = list(compare_input(old, new))
     assert {one.rule for one in found} == rules
     assert len({(one.rule, one.path) for one in found}) == len(found)
@@ -179,7 +179,7 @@ def crowded(leaf: Schema) -> Schema:
     ],
     ids=["deep", "wide", "crowded"],
 )
-def test_what_is_too_deep_or_too_large_is_changed_or_told_once(make: Any, rules: set[str]) -> None:
+def test_schemas_too_deep_or_too_large_are_reported_once(make: Any, rules: set[str]) -> None:
     assert {one.rule for one in compare_input(make(STRING), make(INTEGER))} == rules
     assert list(compare_input(make(STRING), make(STRING))) == []
 
@@ -201,7 +201,7 @@ def garbage() -> Iterator[Schema]:
 
 @pytest.mark.slow(quick=8)
 @pytest.mark.parametrize("schema", list(garbage()))
-def test_what_is_no_schema_is_the_same_or_not(schema: Schema) -> None:
+def test_an_invalid_schema_is_equal_or_not(schema: Schema) -> None:
     assert list(compare_input(schema, schema)) == []
     for other in (True, {}, STRING, an(AB, "a"), {**an(AB), "anyOf": [CAT, DOG]}, linked("n", STRING), *garbage()):
         assert all(found.rule in RULES for found in compare_input(schema, other))
@@ -209,7 +209,7 @@ def test_what_is_no_schema_is_the_same_or_not(schema: Schema) -> None:
 
 
 @pytest.mark.parametrize("schema", [[], "x", {"properties": 7}, {"$ref": 5}, {"type": "text"}, {"required": True}])
-def test_what_is_no_schema_differs_from_one_in_an_unknown_way(schema: Schema) -> None:
+def test_an_invalid_schema_differs_in_an_unknown_way(schema: Schema) -> None:
     assert "input-schema-changed" in {found.rule for found in compare_input(schema, {})}
     assert "output-schema-changed" in {found.rule for found in compare_output({}, schema)}
 
@@ -290,7 +290,7 @@ def test_a_condition_with_no_consequence_but_the_other_one_counts() -> None:
     assert [found.rule for found in compare_input(an({}), alone)] == ["input-if-then-added"]
 
 
-def test_one_condition_is_shown_as_it_is_and_several_as_a_list() -> None:
+def test_one_condition_is_shown_alone_and_several_as_a_list() -> None:
     one, other = {"minLength": 1}, {"maxLength": 5}
     (found,) = compare_input(of(STRING), of({**STRING, "not": one}))
     assert found.after == one

@@ -68,7 +68,7 @@ def test_the_same_schema_written_in_another_way_has_not_changed(schema: Any, dat
 
 @pytest.mark.slow(quick=5)
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
-def test_what_is_narrower_one_way_is_wider_the_other_way(family: Family) -> None:
+def test_narrower_one_way_is_wider_the_other_way(family: Family) -> None:
     @settings(steady, max_examples=10)
     @given(placed(family))
     def check(pair: tuple[Any, Any]) -> None:
@@ -85,7 +85,7 @@ def test_what_is_narrower_one_way_is_wider_the_other_way(family: Family) -> None
 
 @pytest.mark.slow(quick=4)
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
-def test_what_no_longer_fits_is_found_at_the_level_of_its_rule(family: Family) -> None:
+def test_values_that_no_longer_fit_are_found_at_the_level_of_the_rule(family: Family) -> None:
     broken = {"input": 0, "output": 0}
 
     @settings(steady, max_examples=25)
@@ -112,14 +112,14 @@ def _output_level(family: Family) -> Level:
 @pytest.mark.slow
 @examples(120, steady)
 @given(ROOTS, ROOTS, st.data())
-def test_what_no_longer_fits_is_found_between_any_two_schemas(old: Any, new: Any, data: st.DataObject) -> None:
+def test_values_that_no_longer_fit_are_found_between_any_two_schemas(old: Any, new: Any, data: st.DataObject) -> None:
     _check(old, new, data)
 
 
 @pytest.mark.slow
 @examples(200, steady)
 @given(SCHEMAS, st.data())
-def test_what_no_longer_fits_is_found_where_one_part_has_changed(old: Any, data: st.DataObject) -> None:
+def test_values_that_no_longer_fit_are_found_if_one_part_changed(old: Any, data: st.DataObject) -> None:
     new = data.draw(altered(old))
     _check(old, new, data)
     _check(new, old, data)

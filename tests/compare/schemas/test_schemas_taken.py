@@ -44,7 +44,7 @@ def grave(found: Iterable[Difference]) -> list[tuple[str, str]]:
         (either(an({"v": NUMBER}, "v"), OBJECT), either(OBJECT, an({"v": INTEGER}, "v"))),
     ],
 )
-def test_what_another_alternative_takes_is_told_and_no_break(old: Schema, new: Schema) -> None:
+def test_values_that_another_alternative_accepts_are_reported_without_a_break(old: Schema, new: Schema) -> None:
     assert grave(compare_input(of(old), of(new))) == []
     assert "; another alternative takes it" in str([found.note for found in compare_input(of(old), of(new))])
     without = {"anyOf": [part for part in new["anyOf"] if part != OBJECT]}
@@ -76,7 +76,7 @@ def test_a_value_that_no_alternative_takes_is_gone() -> None:
     assert grave(compare_output(new, old)) == [("output-one-of-added", "error")]
 
 
-def test_what_only_one_of_the_divided_needs_is_found() -> None:
+def test_requirements_of_one_divided_alternative_are_found() -> None:
     new = one(kind("a"), an({"k": {"const": "b"}, "x": STRING}, "k", "x"))
     assert grave(compare_input(of(kind("a", "b", x=STRING)), of(new))) == [
         ("input-property-removed", "warn"),
@@ -112,7 +112,7 @@ def test_a_tool_without_arguments_does_not_take_those_it_knew() -> None:
     assert grave(compare_input(old, {**OBJECT, "additionalProperties": True})) == []
 
 
-def test_what_nothing_could_fit_cannot_be_lost() -> None:
+def test_an_impossible_value_cannot_be_lost() -> None:
     """Closed alternatives next to a member that they refuse."""
     impossible = {"allOf": [an({"name": STRING}, "name"), either(kind("a"), closed("b"))]}
     impossible["allOf"][1]["anyOf"][0]["additionalProperties"] = False

@@ -52,7 +52,7 @@ BREAKING = ["input-required-property-added", "call-ok-to-error", "server-major-n
 
 
 @pytest.mark.slow
-def test_a_breaking_change_is_found_and_told_by_the_exit_code(desk: Path) -> None:
+def test_a_breaking_change_is_reported_by_the_exit_code(desk: Path) -> None:
     shown = mcp_tape(desk, "diff", "old.db", "new.db", code=1)
     assert shown.startswith("3 changes: 2 error, 1 info        demo-weather 1.0 → 1.1")
     assert "error [input-required-property-added]  tool forecast" in shown
@@ -61,6 +61,7 @@ def test_a_breaking_change_is_found_and_told_by_the_exit_code(desk: Path) -> Non
     assert gate.endswith("Not shown: 1 info; to see them: --level info\nIt can break clients: 2 errors\n")
 
 
+@pytest.mark.slow
 def test_the_same_server_twice_has_no_changes(desk: Path) -> None:
     assert mcp_tape(desk, "breaking", "old.db", "both.db#1").startswith("no changes")
 
@@ -85,11 +86,11 @@ def test_surface_and_calls_can_be_compared_alone(desk: Path) -> None:
 
 @pytest.mark.slow(quick=2)
 @pytest.mark.parametrize(("level", "code"), [("error", 1), ("warn", 1), ("info", 1), ("never", 0)])
-def test_fail_on_chooses_what_the_exit_code_tells(desk: Path, level: str, code: int) -> None:
+def test_fail_on_decides_the_exit_code(desk: Path, level: str, code: int) -> None:
     rules(desk, "old.db", "new.db", "--fail-on", level, code=code)
 
 
-def test_a_warning_fails_only_who_asks_for_it(tmp_path: Path) -> None:
+def test_a_warning_fails_only_if_asked_for(tmp_path: Path) -> None:
     # A removed argument, where any are allowed: the server's reaction is unknown.
     taped(tmp_path / "old.db", tools(tool(inputSchema=an(AB))))
     taped(tmp_path / "new.db", tools(tool(inputSchema=of(STRING))))
@@ -102,6 +103,7 @@ def test_a_path_that_is_ignored_does_not_count(desk: Path) -> None:
     assert rules(desk, "old.db", "new.db", *ignored) == []
 
 
+@pytest.mark.slow
 def test_a_parameter_that_is_ignored_does_not_keep_calls_apart(desk: Path, tmp_path: Path) -> None:
     client.play(record(tmp_path / "basel.db", DEMO, "-q"), None, client.ELSEWHERE)
     old = str(desk / "old.db")
@@ -125,7 +127,7 @@ def test_a_project_settles_levels_and_accepts_changes(desk: Path, tmp_path: Path
     assert "1 change ignored" in shown
 
 
-def test_an_ignore_line_that_fits_nothing_is_told(desk: Path, tmp_path: Path) -> None:
+def test_an_unused_ignore_line_is_reported(desk: Path, tmp_path: Path) -> None:
     (tmp_path / ".mcp-tape-ignore").write_text("tool-removed tool nowcast\n")
     assert "tool-removed tool nowcast" in mcp_tape(tmp_path, "diff", str(desk / "old.db"), str(desk / "old.db"))
 
@@ -138,7 +140,7 @@ def test_a_line_that_means_nothing_is_wrong_usage(desk: Path, tmp_path: Path) ->
 # -- unknown parts
 
 
-def test_the_gate_does_not_pass_what_it_cannot_know(desk: Path) -> None:
+def test_the_gate_fails_if_a_part_is_unknown(desk: Path) -> None:
     no_list = str(TAPES / "cancelled.db")  # its client never asked for the tools
     assert "UNKNOWN tools" in mcp_tape(desk, "breaking", no_list, no_list, code=1)
     assert "UNKNOWN tools" in mcp_tape(desk, "diff", no_list, no_list)
@@ -162,6 +164,7 @@ def repository(desk: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
+@pytest.mark.slow
 def test_a_cassette_is_read_from_a_revision(repository: Path) -> None:
     assert rules(repository, "git:HEAD~1:tapes/demo.db", "tapes/demo.db", code=1) == BREAKING
     assert rules(repository / "tapes", "git:HEAD~1:demo.db", "demo.db#1", code=1) == BREAKING
@@ -191,7 +194,7 @@ def test_a_cassette_is_read_from_a_revision(repository: Path) -> None:
         ("git:HEAD:pointer.db", "try: git lfs fetch origin HEAD"),
     ],
 )
-def test_what_cannot_be_read_is_told(repository: Path, reference: str, said: str) -> None:
+def test_an_unreadable_cassette_is_reported(repository: Path, reference: str, said: str) -> None:
     assert said in mcp_tape(repository, "diff", reference, "tapes/demo.db", code=3)
 
 
@@ -202,7 +205,8 @@ def test_a_url_can_only_be_the_new_side(desk: Path) -> None:
     assert "a URL can only be NEW" in mcp_tape(desk, "breaking", "https://example.com/mcp", "old.db", code=2)
 
 
-def test_a_server_that_is_started_is_asked_what_it_offers(desk: Path) -> None:
+@pytest.mark.slow
+def test_a_started_server_is_asked_for_its_lists(desk: Path) -> None:
     before = (desk / "old.db").read_bytes()
     assert rules(desk, "old.db", "--", *DEMO) == []
     assert rules(desk, "old.db", "--", *DEMO, "next", code=1) == [BREAKING[0], BREAKING[2]]
@@ -211,7 +215,7 @@ def test_a_server_that_is_started_is_asked_what_it_offers(desk: Path) -> None:
 
 
 @pytest.mark.parametrize("tape", ["time.db", "time-modern.db", "git.db"])
-def test_a_server_at_a_url_is_asked_what_it_offers_in_its_era(tape: str) -> None:
+def test_a_server_at_a_url_is_asked_for_its_lists_in_its_era(tape: str) -> None:
     with replaying(TAPES / tape, "-q", code=1) as server:  # the tape lacks lists that the server declares
         found = comparison(mcp_tape(TAPES, "diff", tape, server.url, "--json"))
     assert found["changes"] == []
@@ -232,11 +236,11 @@ def test_a_legacy_server_is_asked_although_the_recording_is_modern() -> None:
         (python("import sys; sys.stdin.read()"), 0.2, "did not answer initialize within 0.2 s"),
     ],
 )
-def test_a_server_that_does_not_answer_is_told(desk: Path, server: list[str], timeout: float, said: str) -> None:
+def test_a_server_that_does_not_answer_is_reported(desk: Path, server: list[str], timeout: float, said: str) -> None:
     assert said in mcp_tape(desk, "diff", "old.db", "--timeout", str(timeout), "--", *server, code=4)
 
 
-def test_a_url_where_nobody_listens_is_told(desk: Path) -> None:
+def test_a_url_without_a_server_is_reported(desk: Path) -> None:
     assert "cannot reach http://127.0.0.1:9/mcp" in mcp_tape(desk, "diff", "old.db", "http://127.0.0.1:9/mcp", code=4)
 
 
@@ -249,13 +253,14 @@ def test_a_url_where_nobody_listens_is_told(desk: Path) -> None:
         (["old.db", "new.db", "--", "server"], "either with new.db or with the command server, not both"),
     ],
 )
-def test_what_to_compare_with_must_be_given_once(desk: Path, words: list[str], why: str) -> None:
+def test_exactly_one_new_side_must_be_given(desk: Path, words: list[str], why: str) -> None:
     assert why in mcp_tape(desk, "diff", *words, code=2)
 
 
 # -- formats and rules
 
 
+@pytest.mark.slow
 def test_each_format_is_printed(desk: Path) -> None:
     starts = {"markdown": "##", "html": "<!doctype html>", "junit": "<?xml", "github": "::error"}
     for form, start in starts.items():
@@ -264,7 +269,7 @@ def test_each_format_is_printed(desk: Path) -> None:
         assert "forecast" in shown
 
 
-def test_nothing_is_coloured_where_nobody_sees_it(desk: Path) -> None:
+def test_there_are_no_colours_without_a_terminal(desk: Path) -> None:
     assert "\x1b" not in mcp_tape(desk, "diff", "old.db", "new.db", code=1)
 
 
@@ -280,7 +285,8 @@ def test_rules_lists_the_table_for_people_and_programs(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no full disk to write to")
-def test_an_output_that_cannot_be_written_is_told(desk: Path) -> None:
+@pytest.mark.slow
+def test_an_unwritable_output_is_reported(desk: Path) -> None:
     with open("/dev/full", "wb") as full:
         done = subprocess.run(
             [*MCP_TAPE, "diff", "old.db", "new.db"], cwd=desk, stdout=full, stderr=subprocess.PIPE, timeout=WAIT

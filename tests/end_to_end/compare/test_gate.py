@@ -53,6 +53,36 @@ def old(tmp_path: Path) -> str:
     return taped(tmp_path / "old.db", FEW).name
 
 
+# Several reports of one run --------------------------------------------------------------------------------
+
+
+def test_one_run_writes_several_reports(tmp_path: Path, old: str) -> None:
+    new = taped(tmp_path / "new.db", [hello(), listing("tools/list"), call()]).name
+    asked = ["json=rows.jsonl", "markdown=report.md", "junit=report.xml", "sarif=report.sarif", "html=report.html"]
+    (tmp_path / "report.md").write_text("older")
+    words = [word for one in asked for word in ("--also", one)]
+    printed = mcp_tape(tmp_path, "breaking", old, new, "--format", "github", *words, code=1)
+    assert printed.startswith("::error title=tool-removed")
+    (row,) = map(json.loads, (tmp_path / "rows.jsonl").read_text().splitlines())
+    assert row["counts"]["error"] == 1
+    sarif = json.loads((tmp_path / "report.sarif").read_text())
+    assert sarif["runs"][0]["results"][0]["ruleId"] == "tool-removed"
+    for form, name in (("markdown", "report.md"), ("html", "report.html")):
+        assert (tmp_path / name).read_text("utf-8") == mcp_tape(
+            tmp_path, "breaking", old, new, "--format", form, code=1
+        )
+    assert 'name="mcp-tape.code" value="1"' in (tmp_path / "report.xml").read_text("utf-8")
+
+
+@pytest.mark.parametrize("wrong", ["text=a", "markdown", "markdown=", "=a"])
+def test_a_further_report_needs_a_format_and_a_file(tmp_path: Path, old: str, wrong: str) -> None:
+    done = run([*MCP_TAPE, "diff", old, old, "--also", wrong], cwd=tmp_path)
+    assert done.returncode == 2
+    assert (
+        f"{wrong!r} is not FORMAT=FILE; the formats: json, markdown, github, html, junit, sarif" in done.stderr.decode()
+    )
+
+
 # Additions -------------------------------------------------------------------------------------------------
 
 
@@ -69,6 +99,7 @@ def test_a_live_server_is_asked_for_every_list_that_it_declares_to_its_end(tmp_p
     assert {"a:1", "a:2", "greet"} <= come
 
 
+@pytest.mark.slow
 def test_never_means_never_unless_nothing_was_compared(tmp_path: Path, old: str) -> None:
     broken: Talk = [hello(capabilities={}), call(error={"code": -32602, "message": "gone"})]
     never = ("verify", old, "--allow-writes", "--fail-on", "never")
@@ -103,6 +134,7 @@ ERAS = {
 
 @pytest.mark.parametrize("form", ["db", "lock"])
 @pytest.mark.parametrize("era", ERAS)
+@pytest.mark.slow
 def test_a_live_server_is_asked_as_the_recorded_client_asked(tmp_path: Path, era: str, form: str) -> None:
     server = [sys.executable, "-c", WARY, era]
     requests = [*ERAS[era], ("tools/list", ERAS[era][0][1])]
@@ -130,6 +162,7 @@ for line in sys.stdin:
 """
 
 
+@pytest.mark.slow
 def test_a_live_server_that_asks_its_client_before_it_answers_is_compared(tmp_path: Path) -> None:
     client: dict[str, Any] = {"roots": {}, "sampling": {}, "elicitation": {}}
     lists = [listing("tools/list"), listing("prompts/list")]
@@ -153,7 +186,8 @@ def broken(tmp_path: Path) -> list[str]:
     return ["old.db", "new.db"]
 
 
-def test_breaking_shows_what_counts_and_its_verdict_last(tmp_path: Path, broken: list[str]) -> None:
+@pytest.mark.slow
+def test_breaking_shows_the_changes_that_count_and_its_verdict_last(tmp_path: Path, broken: list[str]) -> None:
     lines = mcp_tape(tmp_path, "breaking", *broken, code=1).splitlines()
     assert "tool-added" not in "".join(lines)
     assert lines[-2:] == ["Not shown: 2 info; to see them: --level info", "It can break clients: 6 errors"]
@@ -161,6 +195,7 @@ def test_breaking_shows_what_counts_and_its_verdict_last(tmp_path: Path, broken:
     assert mcp_tape(tmp_path, "breaking", "old.db", "old.db").splitlines()[-1] == "It breaks no client"
 
 
+@pytest.mark.slow
 def test_the_same_change_of_many_tools_is_one_group(tmp_path: Path, broken: list[str]) -> None:
     shown = mcp_tape(tmp_path, "breaking", *broken, code=1)
     assert shown.count("new required property") == 1
@@ -168,6 +203,7 @@ def test_the_same_change_of_many_tools_is_one_group(tmp_path: Path, broken: list
     assert mcp_tape(tmp_path, "breaking", *broken, "--full", code=1).count("new required property") == 6
 
 
+@pytest.mark.slow
 def test_only_one_rule_is_looked_for(tmp_path: Path, broken: list[str]) -> None:
     only = ("--only", "tool-added")
     assert {one["rule"] for one in found(tmp_path, *broken, *only)} == {"tool-added"}
@@ -175,18 +211,20 @@ def test_only_one_rule_is_looked_for(tmp_path: Path, broken: list[str]) -> None:
     assert "there is no rule" in run([*MCP_TAPE, "diff", *broken, "--only", "nonsense"], cwd=tmp_path).stderr.decode()
 
 
+@pytest.mark.slow
 def test_a_level_hides_lesser_changes_and_keeps_the_exit_code(tmp_path: Path, broken: list[str]) -> None:
     levels = {one["level"] for one in found(tmp_path, *broken, "--level", "error")}
     assert levels == {"error"}
     mcp_tape(tmp_path, "diff", *broken, "--level", "error", "--fail-on", "info", code=1)
 
 
-def test_lines_that_are_unused_here_are_told_in_one(tmp_path: Path, broken: list[str]) -> None:
+def test_unused_lines_are_reported_in_one_sentence(tmp_path: Path, broken: list[str]) -> None:
     (tmp_path / ".mcp-tape-ignore").write_text("".join(f"tool-removed tool gone{n}\n" for n in range(9)))
     shown = mcp_tape(tmp_path, "diff", *broken, code=1)
     assert shown.count("unused here") == 1 and "9 lines of .mcp-tape-ignore unused here: " in shown
 
 
+@pytest.mark.slow
 def test_a_line_that_one_of_several_cassettes_uses_is_not_called_unused(tmp_path: Path, broken: list[str]) -> None:
     taped(tmp_path / "same.db", FEW)
     ignored = [f"capability-added {name}\n" for name in ("server", "tool nobody")]
@@ -224,7 +262,8 @@ def based(place: Path, *words: str, code: int = 0) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("paths", [["tapes"], ["tapes/a.db", "tapes/b.db"], ["."]], ids=" ".join)
-def test_every_cassette_is_compared_with_what_it_was(repository: Path, paths: list[str]) -> None:
+@pytest.mark.slow
+def test_every_cassette_is_compared_with_its_old_version(repository: Path, paths: list[str]) -> None:
     out, _ = based(repository, *paths)
     assert out.count("no changes") == 2 and "tapes/a.db: " in out
     (repository / "tapes" / "b.db").unlink()
@@ -233,6 +272,7 @@ def test_every_cassette_is_compared_with_what_it_was(repository: Path, paths: li
     assert "tool-removed" in out and out.count("no changes") == 1
 
 
+@pytest.mark.slow
 def test_the_verdict_on_several_is_not_that_on_the_last(repository: Path) -> None:
     out, err = based(repository, "tapes")
     assert out.endswith("It breaks no client\n") and err == "mcp-tape: 2 cassettes: 2 passed\n"
@@ -260,11 +300,11 @@ def test_cassettes_that_are_new_or_renamed_are_named(repository: Path) -> None:
 def test_a_cassette_that_is_gone_fails_unless_that_is_meant(repository: Path) -> None:
     (repository / "tapes" / "b.db").unlink()
     out, _ = based(repository, "tapes", code=1)
-    assert "UNKNOWN the cassette: NEW: it is gone" in out
-    assert "it is gone, and was there at main, as --allow-gone allows" in based(repository, "tapes", "--allow-gone")[0]
+    assert "UNKNOWN the cassette: NEW: it was removed after main" in out
+    assert "it was removed after main, as --allow-gone allows" in based(repository, "tapes", "--allow-gone")[0]
 
 
-def test_what_compared_nothing_fails(repository: Path) -> None:
+def test_a_comparison_of_nothing_fails(repository: Path) -> None:
     taped(repository / "new.db", FEW)
     _, err = based(repository, "new.db", code=1)
     assert "nothing was compared" in err
@@ -308,6 +348,7 @@ def test_a_server_that_cannot_be_asked_is_in_the_document(tmp_path: Path, old: s
         assert found["what"] == "server" and "no-such-server" in found["message"]
 
 
+@pytest.mark.slow
 def test_two_directories_are_compared_by_name(tmp_path: Path) -> None:
     for name in ("old", "new"):
         (tmp_path / name).mkdir()
@@ -321,7 +362,7 @@ def test_two_directories_are_compared_by_name(tmp_path: Path) -> None:
     assert mcp_tape(tmp_path, "breaking", "old/", *server(tmp_path, FEW)).count("It breaks no client") == 2
 
 
-def test_a_shallow_clone_fails_and_says_what_to_do(repository: Path, tmp_path: Path) -> None:
+def test_a_shallow_clone_fails_with_a_remedy(repository: Path, tmp_path: Path) -> None:
     clone = tmp_path / "clone"
     url = f"file://{repository}"
     subprocess.run([*GIT, "switch", "-q", "-c", "work"], cwd=repository, check=True)
@@ -330,6 +371,7 @@ def test_a_shallow_clone_fails_and_says_what_to_do(repository: Path, tmp_path: P
     assert (done.returncode, b"fetch-depth: 0" in done.stderr) == (3, True), done.stderr
 
 
+@pytest.mark.slow
 def test_an_annotation_names_a_file_from_the_top_of_the_repository(repository: Path) -> None:
     (repository / "tapes" / "b.db").unlink()
     taped(repository / "tapes" / "b.db", GONE)
@@ -339,6 +381,7 @@ def test_an_annotation_names_a_file_from_the_top_of_the_repository(repository: P
     assert b",file=tapes/b.db::" in run([*MCP_TAPE, *words], cwd=repository / "tapes").stdout
 
 
+@pytest.mark.slow
 def test_the_page_of_the_gate_is_that_of_diff(tmp_path: Path, old: str) -> None:
     new = taped(tmp_path / "new.db", MORE).name
     page = mcp_tape(tmp_path, "breaking", old, new, "--format", "html")

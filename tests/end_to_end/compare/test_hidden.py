@@ -42,7 +42,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
-def test_no_command_prints_what_nobody_sees(place: Path, words: list[str]) -> None:
+def test_no_command_prints_invisible_characters(place: Path, words: list[str]) -> None:
     done = run([*MCP_TAPE, *words], cwd=place)
     printed = done.stdout.decode()
     assert "adds" in printed or "invisible" in printed
@@ -61,7 +61,7 @@ def test_a_default_that_came_or_went_is_shown_with_its_value(old: object, new: o
     assert [change.note for change in compared(before, after).changes] == [note]
 
 
-def test_checking_what_is_no_cassette_says_how_one_is_made(tmp_path: Path) -> None:
+def test_checking_another_file_names_the_command_that_makes_a_cassette(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("hello\n")
     done = run([*MCP_TAPE, "check", "notes.txt"], cwd=tmp_path)
     assert (done.returncode, b"another file" in done.stdout) == (3, False)

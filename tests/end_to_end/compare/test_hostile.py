@@ -161,7 +161,7 @@ def test_lines_that_are_no_messages_are_passed_over() -> None:
 
 @pytest.mark.slow(quick=4)
 @pytest.mark.parametrize("levels", [10, 60, 90, 150, 5_000])
-def test_what_is_nested_deeply_is_compared_as_a_whole(levels: int) -> None:
+def test_deeply_nested_values_are_compared_as_a_whole(levels: int) -> None:
     def gives(leaf: int) -> Talk:
         text = text_of(id=1, result={"structuredContent": "x"}).replace(
             '"x"', '{"a":[' * levels + str(leaf) + "]}" * levels
@@ -188,7 +188,7 @@ def test_a_result_of_megabytes_is_compared(give: Any) -> None:
     assert len(rules([give(text)], [give(text + "!")])) == 1
 
 
-def test_of_thousands_of_differences_some_are_told_and_the_rest_counted() -> None:
+def test_of_thousands_of_differences_some_are_shown_and_the_rest_counted() -> None:
     old, new = ({f"k{n}": n + by for n in range(3_000)} for by in (0, 1))
     found = compared([gave(old)], [gave(new)]).changes
     assert len(found) == 21

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.support import provision
 from tests.support.diffs import Talk, hello, listing, taped, tool
 from tests.support.many import comparison, rows
 from tests.support.running import MCP_TAPE, run
@@ -67,6 +68,7 @@ def entries(place: Path) -> dict[str, Any]:
 # Locking ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_lock_made_twice_is_equal_and_holds_all_pages(tmp_path: Path) -> None:
     one, other = (lock(tmp_path, "--", *wary("b", "a", "c")).stdout for _ in range(2))
     entry = json.loads(one)["servers"]["wary"]
@@ -74,6 +76,7 @@ def test_a_lock_made_twice_is_equal_and_holds_all_pages(tmp_path: Path) -> None:
     assert entry["protocol"] == {"asked": "2025-11-25", "answered": ["2025-06-18"]}
 
 
+@pytest.mark.slow
 def test_a_server_is_locked_for_each_capability_that_matters(tmp_path: Path) -> None:
     lock(tmp_path, "-o", "mcp.lock", "--", *wary("a"))
     others = entries(tmp_path)["wary"]["otherClients"]
@@ -86,6 +89,7 @@ def test_a_server_is_locked_for_each_capability_that_matters(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("asked", ["none", "roots", "sampling", ALL])
 @pytest.mark.parametrize("locked", [None, "none", "roots", ALL])
+@pytest.mark.slow
 def test_a_question_asked_differently_breaks_nothing(tmp_path: Path, locked: str | None, asked: str) -> None:
     lock(tmp_path, "-o", "mcp.lock", *(["--capabilities", locked] if locked else []), "--", *wary("a"))
     lock(tmp_path, "--check", "mcp.lock", "--", *wary("a"))
@@ -98,6 +102,21 @@ def test_a_question_asked_differently_breaks_nothing(tmp_path: Path, locked: str
     assert all("ask NEW with the capabilities of OLD" in entry["why"] for entry in found["unknown"])
 
 
+@pytest.mark.slow
+def test_the_reference_server_is_never_called_broken(tmp_path: Path) -> None:
+    """Locked as a client with no, one and all capabilities, and checked as each of them: no false errors."""
+    server, clients = [str(provision.everything())], ("none", "sampling", ALL)
+    for locked in clients:
+        path = f"{locked.partition(',')[0]}.lock"
+        lock(tmp_path, "-o", path, "--capabilities", locked, "--", *server)
+        for asked in (None, *clients):
+            more = ["--capabilities", asked] if asked else []
+            done = run([*MCP_TAPE, "lock", "--check", path, *more, "--json", "--", *server], cwd=tmp_path)
+            found = comparison(done.stdout)
+            assert found["counts"]["error"] == 0, (locked, asked, done.stdout)
+            assert done.returncode == 0, (locked, asked, found["unknown"])
+
+
 def test_a_server_of_the_modern_era_is_locked_and_checked(tmp_path: Path) -> None:
     server = [sys.executable, "-c", MODERN]
     lock(tmp_path, "-o", "mcp.lock", "--", *server)
@@ -105,6 +124,7 @@ def test_a_server_of_the_modern_era_is_locked_and_checked(tmp_path: Path) -> Non
     assert b"no changes" in lock(tmp_path, "--check", "mcp.lock", "--", *server).stdout
 
 
+@pytest.mark.slow
 def test_a_lock_that_is_there_is_not_overwritten(tmp_path: Path) -> None:
     lock(tmp_path, "-o", "mcp.lock", "--", *wary("a"))
     assert b"up to date" in lock(tmp_path, "-o", "mcp.lock", "--", *wary("a")).stderr
@@ -113,12 +133,13 @@ def test_a_lock_that_is_there_is_not_overwritten(tmp_path: Path) -> None:
 
 def test_a_server_that_changes_by_itself_is_reported(tmp_path: Path) -> None:
     fickle = WARY.replace("sys.argv[1:]", "[str(__import__('os').getpid())]")
-    assert b"this lock will not hold" in lock(tmp_path, "--", sys.executable, "-c", fickle).stderr
+    assert b"--check will fail with this lock" in lock(tmp_path, "--", sys.executable, "-c", fickle).stderr
 
 
 # Checking -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_break_fails_and_says_how_to_accept_it(tmp_path: Path) -> None:
     lock(tmp_path, "-o", "mcp.lock", "--", *wary("a", "b"))
     done = lock(tmp_path, "--check", "mcp.lock", "--", *wary("a"), code=1)
@@ -129,12 +150,25 @@ def test_a_break_fails_and_says_how_to_accept_it(tmp_path: Path) -> None:
     lock(tmp_path, "--check", "mcp.lock", "--", *wary("a"))
 
 
+@pytest.mark.slow
 def test_an_update_shows_the_changes_and_locks_anew(tmp_path: Path) -> None:
     lock(tmp_path, "-o", "mcp.lock", "--", *wary("a", "b"))
     assert b"tool-removed" in lock(tmp_path, "--check", "mcp.lock", "--update", "--", *wary("a"), code=1).stdout
     assert b"no changes" in lock(tmp_path, "--check", "mcp.lock", "--", *wary("a")).stdout
 
 
+@pytest.mark.slow
+def test_an_update_asks_with_the_capabilities_of_the_lock(tmp_path: Path) -> None:
+    lock(tmp_path, "-o", "mcp.lock", "--capabilities", "roots,ui", "--", *wary("a", "b"))
+    lock(tmp_path, "--check", "mcp.lock", "--update", "--", *wary("a"), code=1)
+    entry = entries(tmp_path)["wary"]
+    assert {*entry["client"]["capabilities"]} == {"roots", "extensions"}
+    assert [other["client"]["capabilities"] for other in entry["otherClients"]] == [{}]
+    lock(tmp_path, "--check", "mcp.lock", "--update", "--capabilities", "none", "--", *wary("a"))
+    assert entries(tmp_path)["wary"]["client"] == {"capabilities": {}}
+
+
+@pytest.mark.slow
 def test_an_update_without_a_server_leaves_the_lock_alone(tmp_path: Path) -> None:
     lock(tmp_path, "-o", "mcp.lock", "--", *wary("a"))
     was = (tmp_path / "mcp.lock").read_bytes()
@@ -158,7 +192,7 @@ def test_an_update_without_a_server_leaves_the_lock_alone(tmp_path: Path) -> Non
         (("--check", "mcp.lock", "--server", "other", "--", "x"), 2, "has no server other; it has: s"),
     ],
 )
-def test_what_goes_wrong_is_said(tmp_path: Path, words: tuple[str, ...], code: int, hint: str) -> None:
+def test_failures_are_reported(tmp_path: Path, words: tuple[str, ...], code: int, hint: str) -> None:
     taped(tmp_path / "tape.db", [hello(), listing("tools/list", tool("t"))])
     lock(tmp_path, "-o", "mcp.lock", "tape.db")
     done = lock(tmp_path, *words, code=code)
@@ -174,6 +208,7 @@ def configured(place: Path, **servers: list[str]) -> str:
     return "mcp.json"
 
 
+@pytest.mark.slow
 def test_the_servers_of_a_configuration_are_one_lock(tmp_path: Path) -> None:
     config = configured(tmp_path, one=wary("a"), two=wary("b"))
     lock(tmp_path, "-o", "mcp.lock", "--config", config)
@@ -184,12 +219,14 @@ def test_the_servers_of_a_configuration_are_one_lock(tmp_path: Path) -> None:
     lock(tmp_path, "--check", "mcp.lock", "--server", "one", "--config", config)
 
 
+@pytest.mark.slow
 def test_a_server_that_is_gone_fails_and_a_new_one_does_not(tmp_path: Path) -> None:
     lock(tmp_path, "-o", "mcp.lock", "--config", configured(tmp_path, one=wary("a"), two=wary("b")))
     done = lock(tmp_path, "--check", "mcp.lock", "--config", configured(tmp_path, one=wary("a"), new=wary("b")), code=1)
     assert b"gone" in done.stdout and b"new is not in mcp.lock" in done.stderr
 
 
+@pytest.mark.slow
 def test_one_server_that_cannot_start_does_not_hide_the_others(tmp_path: Path) -> None:
     lock(tmp_path, "-o", "mcp.lock", "--config", configured(tmp_path, one=wary("a", "b"), two=wary("b")))
     config = configured(tmp_path, one=wary("a"), two=["no-such-server"])
@@ -197,6 +234,7 @@ def test_one_server_that_cannot_start_does_not_hide_the_others(tmp_path: Path) -
     assert [row["status"] for row in rows(done.stdout)] == ["failed", "unreachable"]
 
 
+@pytest.mark.slow
 def test_one_of_several_is_updated_alone(tmp_path: Path) -> None:
     lock(tmp_path, "-o", "mcp.lock", "--config", configured(tmp_path, one=wary("a"), two=wary("b")))
     lock(tmp_path, "--check", "mcp.lock", "--update", "--server", "two", "--", *wary("b", "c"))
@@ -225,6 +263,7 @@ def test_a_lock_is_compared_with_a_live_server(tmp_path: Path, locked: list[str]
     assert done.returncode == 1 and b"tool-removed" in done.stdout, done.stderr
 
 
+@pytest.mark.slow
 def test_reports_point_at_the_line_of_the_lock(tmp_path: Path, locked: list[str]) -> None:
     lines = (tmp_path / "mcp.lock").read_text().splitlines()
     at = next(number for number, line in enumerate(lines, 1) if '"name": "b"' in line)
@@ -247,6 +286,7 @@ def test_a_cassette_against_a_live_server_is_pointed_at(tmp_path: Path, locked: 
     assert places and all(place["artifactLocation"]["uri"] == "tape.db" for place in places)
 
 
+@pytest.mark.slow
 def test_locks_of_several_servers_are_compared_by_name(tmp_path: Path) -> None:
     lock(tmp_path, "-o", "mcp.lock", "--config", configured(tmp_path, one=wary("a"), two=wary("b"), gone=wary("c")))
     (tmp_path / "mcp.lock").rename(tmp_path / "old.lock")
@@ -258,6 +298,7 @@ def test_locks_of_several_servers_are_compared_by_name(tmp_path: Path) -> None:
     assert alone.returncode == 0, alone.stdout
 
 
+@pytest.mark.slow
 def test_a_lock_is_compared_with_that_of_a_revision(tmp_path: Path) -> None:
     def git(*words: str) -> None:
         who = ["-c", "user.name=n", "-c", "user.email=e@example.com"]

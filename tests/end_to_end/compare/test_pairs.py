@@ -45,7 +45,7 @@ def test_each_server_has_its_recordings_and_a_text() -> None:
 
 @pytest.mark.slow(quick=2)
 @pytest.mark.parametrize("kept", KEPT)
-def test_a_kept_output_is_what_diff_prints(tmp_path: Path, kept: str) -> None:
+def test_a_kept_output_equals_the_output_of_diff(tmp_path: Path, kept: str) -> None:
     name, ending = kept.split(".")
     _, printed = compared(tmp_path, name, "old", "new", "--format", FORMS[f".{ending}"])
     told = report_of if ending == "html" else str  # the rest of a page is the viewer
@@ -86,7 +86,7 @@ def test_all_of_it_stays_small() -> None:
 
 
 @pytest.mark.parametrize("name", SERVERS)
-def test_what_the_page_shows_of_a_pair_is_in_its_text(name: str) -> None:
+def test_the_page_of_a_pair_shows_the_same_as_its_text(name: str) -> None:
     page = (PAIRS.parent.parent / "real-diffs.md").read_text("utf-8")
     section = re.search(rf"^## [^\n]*{name}[^\n]*\n(.*?)(?=^## |\Z)", page, flags=re.S | re.M)
     assert section

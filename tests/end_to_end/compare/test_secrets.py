@@ -55,6 +55,7 @@ def compared(tape: Path, *words: str) -> tuple[int, str]:
     return done.returncode, (done.stdout + done.stderr).decode()
 
 
+@pytest.mark.slow
 def test_an_unchanged_server_has_no_changes_although_its_recording_hides_some_of_it(tape: Path) -> None:
     code, said = compared(tape, "--json", "same")
     assert (code, comparison(said)["changes"]) == (0, [])
@@ -62,7 +63,7 @@ def test_an_unchanged_server_has_no_changes_although_its_recording_hides_some_of
 
 @pytest.mark.slow(quick=1)
 @pytest.mark.parametrize("form", FORMATS)
-def test_what_a_changed_server_says_is_shown_without_its_secrets(tape: Path, form: str) -> None:
+def test_new_text_of_a_changed_server_is_shown_without_its_secrets(tape: Path, form: str) -> None:
     _, said = compared(tape, "--format", form, *OWN, "--redact-key", "default", "changed")
     assert "redacted:" in said
     assert [secret for secret in SECRETS[:3] if secret in said] == []

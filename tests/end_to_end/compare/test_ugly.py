@@ -41,21 +41,23 @@ def promising(schema: Body, value: Any) -> Talk:
 @pytest.mark.slow(quick=3)
 @pytest.mark.parametrize("option", ["--timeout", "--slower-than"])
 @pytest.mark.parametrize("value", ["nan", "inf", "1e10"])
-def test_what_no_clock_can_wait_for_is_refused(broken: tuple[str, str], option: str, value: str) -> None:
+def test_an_endless_timeout_is_refused(broken: tuple[str, str], option: str, value: str) -> None:
     done = run([*MCP_TAPE, "diff", *broken, option, value])
     assert (done.returncode, done.stdout) == (2, b"")
     assert b"is not a number up to 1,000,000" in done.stderr
 
 
 @pytest.mark.parametrize("words", [["diff", "a.db", "b.db"], ["verify", "a.db", "--", "true"], ["review"]])
-def test_a_working_directory_that_is_gone_is_told(tmp_path: Path, words: list[str]) -> None:
+@pytest.mark.slow
+def test_a_removed_working_directory_is_reported(tmp_path: Path, words: list[str]) -> None:
     done = run(["sh", "-c", 'mkdir gone; cd gone; rmdir ../gone; exec "$@"', "-", *MCP_TAPE, *words], cwd=tmp_path,
                env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])})  # fmt: skip
     assert done.returncode == 2
     assert done.stderr.decode().startswith("mcp-tape: the working directory is gone")
 
 
-def test_the_exit_code_is_told_though_nobody_reads_the_changes(broken: tuple[str, str]) -> None:
+@pytest.mark.slow
+def test_the_exit_code_counts_even_if_the_reader_has_gone(broken: tuple[str, str]) -> None:
     with started([*MCP_TAPE, "breaking", *broken]) as process:
         assert process.stdout
         process.stdout.close()
@@ -63,6 +65,7 @@ def test_the_exit_code_is_told_though_nobody_reads_the_changes(broken: tuple[str
         assert process.stderr and process.stderr.read() == b""
 
 
+@pytest.mark.slow
 def test_a_closed_output_is_no_traceback(broken: tuple[str, str]) -> None:
     done = run(["sh", "-c", 'exec "$@" >&-', "-", *MCP_TAPE, "breaking", *broken])
     assert (done.returncode, done.stderr) == (1, b"")
@@ -86,7 +89,9 @@ def test_arguments_are_an_object_also_where_the_schema_does_not_say_so(old: Body
         (LIST, {"all": [{"degrees": 1}]}, {"all": [None]}),
     ],
 )
-def test_a_member_that_the_old_output_schema_lets_go_breaks_nobody(schema: Body, old: Any, new: Any) -> None:
+def test_removing_a_member_that_the_old_output_schema_does_not_promise_breaks_no_client(
+    schema: Body, old: Any, new: Any
+) -> None:
     found = levels(promising(schema, old), promising(schema, new), "call-structured-shape-changed")
     assert set(found) == {"info"}
 
@@ -152,7 +157,7 @@ def violated(value: Any) -> Change:
     return found
 
 
-def test_a_violation_is_known_again_whatever_the_values_around_it_are() -> None:
+def test_a_violation_is_recognized_whatever_values_surround_it() -> None:
     one, other = (violated({"at": str(uuid4())}) for _ in range(2))
     assert one.after == {"required": ["degrees"]}
     assert one.fingerprint == other.fingerprint

@@ -176,7 +176,7 @@ def kept(form: str, text: str) -> str:
 @pytest.mark.slow
 @pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize("family", FAMILIES)
-def test_two_versions_are_told_apart_as_the_golden_file_says(desk: Path, family: str, form: str) -> None:
+def test_two_versions_differ_as_in_the_golden_file(desk: Path, family: str, form: str) -> None:
     done = mcp_tape(desk / family, "diff", "1.db", "2.db", "--format", form)
     assert kept(form, done.stdout) == golden(family, form).read_text(encoding="utf-8")
     assert done.exit_code == 1
@@ -184,7 +184,7 @@ def test_two_versions_are_told_apart_as_the_golden_file_says(desk: Path, family:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
-def test_the_gate_stops_what_breaks_and_lets_the_same_server_pass(desk: Path, family: str) -> None:
+def test_the_gate_stops_breaking_changes_and_passes_the_same_server(desk: Path, family: str) -> None:
     assert mcp_tape(desk / family, "breaking", "1.db", "2.db").exit_code == 1
     assert mcp_tape(desk / family, "breaking", "1.db", "again.db").exit_code == 0
 
@@ -202,6 +202,7 @@ def test_the_families_show_most_rules() -> None:
     assert seen <= RULES.keys()
 
 
+@pytest.mark.slow
 def test_surface_and_calls_are_the_two_halves(desk: Path) -> None:
     both, surface, calls = (
         {change["fingerprint"] for change in changes(desk / "offers", "1.db", "2.db", *words)}
@@ -210,7 +211,7 @@ def test_surface_and_calls_are_the_two_halves(desk: Path) -> None:
     assert surface | calls == both and surface and calls and not surface & calls
 
 
-def test_the_other_way_round_what_was_added_is_removed(desk: Path) -> None:
+def test_in_the_other_direction_additions_are_removals(desk: Path) -> None:
     def names(rule: str, *order: str) -> list[str]:
         return [one["subject"]["name"] for one in changes(desk / "tools", *order) if one["rule"] == rule]
 
@@ -219,7 +220,7 @@ def test_the_other_way_round_what_was_added_is_removed(desk: Path) -> None:
 
 @pytest.mark.slow(quick=1)
 @pytest.mark.parametrize("family", ["server", "tools", "offers"])
-def test_a_live_server_is_asked_what_it_offers(desk: Path, family: str) -> None:
+def test_a_live_server_is_asked_for_its_lists(desk: Path, family: str) -> None:
     command = [*MCP_TAPE, "diff", str(desk / family / "1.db"), "--json", "--", *server(family, 2)]
     done = run(command, cwd=ROOT)
     assert done.returncode == 1, done.stderr

@@ -78,7 +78,9 @@ def test_a_shell_example_runs(desk: Path, server: str, text: str) -> None:
         for found in PRINTS.finditer(page.read_text("utf-8"))
     ],
 )
-def test_an_example_prints_what_the_page_says(desk: Path, server: str, tmp_path: Path, text: str, printed: str) -> None:
+def test_an_example_prints_the_output_on_the_page(
+    desk: Path, server: str, tmp_path: Path, text: str, printed: str
+) -> None:
     for name in ON_THE_DESK:
         shutil.copy(desk / name, tmp_path)
     done = shell(f"exec 2>&1\n{text}", tmp_path, server)
@@ -107,7 +109,7 @@ def test_a_query_runs_in_python_and_in_the_shell(desk: Path, text: str) -> None:
         assert len(done.stdout.splitlines()) == len(found)
 
 
-def test_the_queries_find_what_they_are_about(desk: Path) -> None:
+def test_the_queries_find_their_subject(desk: Path) -> None:
     with contextlib.closing(sqlite3.connect(desk / "tape.db")) as db:
         found = [db.execute(block["text"]).fetchall() for block in BLOCK.finditer(FORMAT) if block["language"] == "sql"]
     assert [("Bern", 1)] in found
@@ -146,6 +148,7 @@ def test_a_python_snippet_compiles(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", blocks("python", marked=True))
+@pytest.mark.slow
 def test_a_python_example_runs(text: str) -> None:
     exec(compile(text, "example", "exec"), {})
 
@@ -167,7 +170,7 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in titles}
 
 
-def test_the_command_line_reference_is_what_the_help_says() -> None:
+def test_the_command_line_reference_equals_the_help() -> None:
     made = runpy.run_path(str(DOCS / "make_cli.py"))
     assert made["PAGE"].read_text("utf-8") == made["page"](), "run: python docs/make_cli.py"
 
@@ -248,7 +251,7 @@ def test_the_format_page_names_the_marks_of_the_file() -> None:
     assert f"the schema: {schema.VERSION}." in " ".join(FORMAT.split())
 
 
-def test_the_readme_is_short_and_its_commands_are_what_ci_runs() -> None:
+def test_the_readme_is_short_and_ci_runs_its_commands() -> None:
     readme = (ROOT / "README.md").read_text("utf-8")
     assert len(readme.encode()) < 5000
     assert "```sh\npython3 -m venv .venv && .venv/bin/pip install -q . && .venv/bin/mcp-tape demo\n```" in readme
@@ -257,6 +260,7 @@ def test_the_readme_is_short_and_its_commands_are_what_ci_runs() -> None:
     assert test in (ROOT / ".ci" / "run").read_text()
 
 
+@pytest.mark.slow
 def test_the_exit_codes_are_as_documented(tmp_path: Path) -> None:
     tape, text = tmp_path / "tape.db", tmp_path / "notes.txt"
     text.write_text("hello")

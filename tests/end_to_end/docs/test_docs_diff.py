@@ -100,10 +100,11 @@ def recorded_anew(desk: Desk, programs: Path, name: str = "my-server") -> None:
     client.play(record(tape, [str(programs / "my-server")], "-q"), requests=LOOK)
 
 
-def recipes(title: str, key: str) -> list[str]:
-    """The commands under a heading of docs/ci.md, except those that install."""
+def recipes(title: str, key: str, page: str = "ci.md") -> list[str]:
+    """The commands in YAML under a heading of a page, except those that install."""
     yaml = pytest.importorskip("yaml")  # comes with pytest-recording
-    blocks = [yaml.safe_load(block["text"]) for block in BLOCK.finditer(under("ci.md", title))]
+    found = BLOCK.finditer(under(page, title))
+    blocks = [yaml.safe_load(block["text"]) for block in found if block["language"] == "yaml"]
     commands = [command for found in valued(blocks, key) for command in (found if isinstance(found, list) else [found])]
     assert commands
     return [command for command in commands if not command.startswith("pip install ")]
@@ -122,7 +123,7 @@ def valued(value: Any, key: str) -> Iterator[Any]:
 
 
 @pytest.mark.slow
-def test_the_recipe_that_verifies_annotates_what_breaks(desk: Desk) -> None:
+def test_the_recipe_that_verifies_annotates_breaking_changes(desk: Desk) -> None:
     verify = recipes("GitHub Actions", "run")[0]
     assert tried(verify, desk, desk.same).returncode == 0
     done = tried(verify, desk, desk.next)
@@ -132,7 +133,7 @@ def test_the_recipe_that_verifies_annotates_what_breaks(desk: Desk) -> None:
 
 
 @pytest.mark.slow
-def test_the_recipe_that_compares_branches_fails_at_what_breaks_and_passes_what_is_new(desk: Desk) -> None:
+def test_the_recipe_that_compares_branches_fails_at_breaking_changes_and_passes_additions(desk: Desk) -> None:
     breaking = recipes("GitHub Actions", "run")[1]
     recorded_anew(desk, desk.same)
     recorded_anew(desk, desk.next, "another")
@@ -144,6 +145,7 @@ def test_the_recipe_that_compares_branches_fails_at_what_breaks_and_passes_what_
     assert b"::error title=input-required-property-added" in done.stdout
 
 
+@pytest.mark.slow
 def test_the_recipe_for_a_summary_writes_it_and_passes(desk: Desk) -> None:
     recorded_anew(desk, desk.next)
     done = tried(recipes("GitHub Actions", "run")[2], desk, desk.same)
@@ -180,6 +182,16 @@ def test_the_pre_commit_hook_stops_a_commit_that_breaks(desk: Desk) -> None:
     assert tried(hook, desk, desk.same).returncode == 0
 
 
+@pytest.mark.slow(quick=1)
+@pytest.mark.parametrize("key", ["run", "entry"])
+def test_the_recipes_that_check_a_lock_stop_what_breaks(desk: Desk, key: str) -> None:
+    (check,) = recipes("In CI and before a commit", key, "lock.md")
+    assert tried("mcp-tape lock -o mcp.lock -- my-server", desk, desk.same).returncode == 0
+    assert tried(check, desk, desk.same).returncode == 0
+    done = tried(check, desk, desk.next)
+    assert done.returncode == 1 and b"input-required-property-added" in done.stdout
+
+
 @pytest.mark.slow
 def test_the_exit_codes_are_those_of_the_page(desk: Desk) -> None:
     told = dict(re.findall(r"^\| (\d) \| (.+) \|$", under("ci.md", "Exit codes"), flags=re.M))
@@ -196,7 +208,7 @@ def test_the_exit_codes_are_those_of_the_page(desk: Desk) -> None:
 
 
 @pytest.mark.slow
-def test_a_review_by_options_does_what_the_page_says(desk: Desk) -> None:
+def test_a_review_by_options_does_the_same_as_on_the_page(desk: Desk) -> None:
     """Rejecting leaves the cassette unchanged; if everything is accepted, the new recording replaces it."""
     tape, new, ignored = (
         desk.clone / name for name in ("tapes/my-server.db", "tapes/my-server.db.new", ".mcp-tape-ignore")
@@ -219,13 +231,14 @@ def test_a_review_by_options_does_what_the_page_says(desk: Desk) -> None:
 
 
 @pytest.mark.slow
-def test_updating_tells_of_the_changes_unless_told_not_to(desk: Desk) -> None:
+def test_updating_reports_the_changes_unless_quiet(desk: Desk) -> None:
     update = "mcp-tape verify -q tapes/my-server.db --update -- my-server"
     assert tried(update, desk, desk.next).returncode == 1
     assert tried(update, desk, desk.next).returncode == 0
     assert tried(update.replace("--update", "--update --fail-on never"), desk, desk.same).returncode == 0
 
 
+@pytest.mark.slow
 def test_a_session_is_named_behind_the_cassette(desk: Desk) -> None:
     done = tried("mcp-tape verify 'tapes/my-server.db#1' -- my-server", desk, desk.same)
     assert (done.returncode, b"tapes/my-server.db#1" in done.stdout) == (0, True)
@@ -241,7 +254,7 @@ def test_the_settings_of_the_page_are_accepted(tmp_path: Path) -> None:
     assert settled.ignore_paths == ("$.result.structuredContent.uptime",)
 
 
-def test_every_line_of_the_ignore_file_of_the_page_hides_what_it_says() -> None:
+def test_every_ignore_line_on_the_page_hides_its_changes() -> None:
     (text,) = [block["text"] for block in BLOCK.finditer(under("diff.md", "Accepting a change"))]
     assert [line.text for line in parse_ignores(text, "").lines] == [
         line.partition("#")[0].strip() for line in text.splitlines()
@@ -286,7 +299,7 @@ def test_the_page_of_the_rules_is_made_from_the_table() -> None:
 
 
 @pytest.mark.parametrize("name", ["git", "filesystem", "everything", "time"])
-def test_what_is_shown_of_real_changes_is_in_the_recorded_output(name: str) -> None:
+def test_the_real_changes_on_the_page_are_in_the_recorded_output(name: str) -> None:
     shown = (DOCS / "examples" / "pairs" / f"{name}.txt").read_text("utf-8")
     title = re.search(rf"^## (.*{name}.*)$", (DOCS / "real-diffs.md").read_text("utf-8"), flags=re.M)
     assert title

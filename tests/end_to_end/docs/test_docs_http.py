@@ -6,6 +6,7 @@ import contextlib
 import http.client
 import json
 import re
+import shutil
 import signal
 import socket
 from collections.abc import Callable, Iterator
@@ -15,7 +16,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from mcp_tape.wire import protocol
-from tests.support.docs import DOCS, RECORD, example, make_desk, shell, under, weather_server
+from tests.support.docs import DOCS, RECORD, example, make_desk, pytest_run, shell, under, weather_server
 from tests.support.running import MCP_TAPE, WAIT, frames, receive_line, run, sessions, started
 
 INITIALIZE = '{"jsonrpc":"2.0","id":1,"method":"initialize"}'
@@ -70,6 +71,14 @@ def test_the_javascript_client_is_recorded(server: str, tmp_path: Path, node: Ca
     assert session.transport == "http"
 
 
+@pytest.mark.slow
+def test_the_test_of_a_token_that_expires_passes(desk: Path, tmp_path: Path) -> None:
+    shutil.copy(desk / "remote.db", tmp_path)
+    example("docs/login.md", "test_expiry.py", tmp_path)
+    done = pytest_run(tmp_path)
+    assert b"1 passed" in done.stdout, done.stdout.decode()
+
+
 UNNAMED = ("no session id", "GET without a session id")  # unless the recorded server gave no session id
 
 
@@ -121,6 +130,7 @@ def test_the_headers_that_are_kept_are_listed() -> None:
     assert set(re.findall(r"`([a-z][a-z-]*)`", said)) - {"mcp-"} == protocol._KEPT_HEADERS
 
 
+@pytest.mark.slow
 def test_every_event_of_a_recording_is_documented(desk: Path) -> None:
     rows = re.findall(r"^\| `([a-z]+)` \| ([^|]*)\|", under("cassette-format.md", "Control frames"), flags=re.M)
     documented = {event: set(re.findall(r"`(\w+)`", members)) for event, members in rows}
@@ -130,6 +140,7 @@ def test_every_event_of_a_recording_is_documented(desk: Path) -> None:
         assert all(set(fact) == {"event"} | documented[fact["event"]] for fact in facts)
 
 
+@pytest.mark.slow
 def test_the_exit_codes_are_as_documented(desk: Path, tmp_path: Path, server: str) -> None:
     tape, new = str(desk / "tape.db"), str(tmp_path / "new.db")
     with told("record", "--url", server, "-o", new):

@@ -87,7 +87,7 @@ def test_the_live_test_of_a_recipe_passes(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MISSED)
-def test_a_miss_comes_first_whatever_the_framework_makes_of_it(name: str, tmp_path: Path) -> None:
+def test_a_miss_comes_first_with_every_framework(name: str, tmp_path: Path) -> None:
     place = in_seoul(name, tmp_path)
     # Native, as Python before 3.11.8 may fail to parse the sources: https://github.com/python/cpython/issues/106905
     outcome = run(RECIPES[name], place, "--junitxml=result.xml", "--tb=native")
@@ -103,7 +103,7 @@ def test_a_miss_comes_first_whatever_the_framework_makes_of_it(name: str, tmp_pa
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["new_episodes", "rewrite"])
-def test_no_message_names_the_file_that_is_recorded_meanwhile(mode: str, tmp_path: Path) -> None:
+def test_no_message_names_the_temporary_file_of_a_recording(mode: str, tmp_path: Path) -> None:
     place = in_seoul("mcp-2", tmp_path)
     test = place / "test_agent.py"
     test.write_text(test.read_text("utf-8").replace("server=TIME", 'server=["no-such-server"]'), "utf-8")

@@ -28,7 +28,7 @@ def today() -> dict[str, str]:
 
 @pytest.mark.slow(quick=1)
 @pytest.mark.parametrize("name", MADE["STORIES"])
-def test_a_picture_shows_what_the_commands_print(today: dict[str, str], name: str) -> None:
+def test_a_picture_shows_the_output_of_the_commands(today: dict[str, str], name: str) -> None:
     kept = (DOCS / "pictures" / f"{name}.svg").read_text("utf-8")
     shown = timeless(MADE["words"](kept))
     assert shown == timeless(MADE["words"](today[name])), "run: python docs/make_pictures.py"

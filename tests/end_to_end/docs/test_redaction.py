@@ -23,7 +23,7 @@ def test_there_is_an_example_of_every_option() -> None:
 
 @pytest.mark.slow(quick=1)
 @pytest.mark.parametrize(("command", "output"), EXAMPLES)
-def test_an_example_prints_what_the_page_says(tmp_path: Path, command: str, output: str) -> None:
+def test_an_example_prints_the_output_on_the_page(tmp_path: Path, command: str, output: str) -> None:
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     done = run(["bash", "-euo", "pipefail", "-c", command], cwd=tmp_path, env=os.environ | {"PATH": path})
     assert (done.returncode, done.stdout.decode()) == (0, output)

@@ -66,6 +66,16 @@ def test_a_link_leads_to_where_the_site_has_it(source: str, text: str, on_the_si
     assert MADE["linked"](text, ROOT / source) == on_the_site
 
 
+def test_language_models_get_every_page_as_markdown() -> None:
+    texts = MADE["for_models"]()
+    listed, whole = texts.pop("llms.txt"), texts.pop("llms-full.txt")
+    assert texts.keys() == {page for pages in places(INDEX).values() for page in pages}
+    assert listed.startswith("# mcp-tape\n\n> A VCR for the [Model Context Protocol]")
+    assert [line for line in listed.splitlines() if line.startswith("## ")] == [f"## {title}" for title in SECTIONS]
+    for page, text in texts.items():
+        assert f"]({page})" in listed and text in whole
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URL of the site."""
@@ -73,6 +83,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     place = tmp_path_factory.mktemp("site")
     built = run([sys.executable, "-m", "mkdocs", "build", "--strict", "-q", "-d", str(place)], cwd=ROOT, env=quietly())
     assert built.returncode == 0, built.stderr.decode()
+    for name in ("llms.txt", "llms-full.txt", "start.md", "schemas/row.json"):
+        assert (place / name).is_file()
     with served(place) as address:
         yield address
 

@@ -115,7 +115,7 @@ def replaces(old: str, new: str) -> str:
 
 
 @pytest.mark.slow
-def test_what_is_hidden_is_in_no_byte_while_the_recording_goes_on(path: Path) -> None:
+def test_hidden_values_are_in_no_byte_during_a_recording(path: Path) -> None:
     with recording(path) as live:
         for number in range(1, 40):
             live.ask(call(number, "login", password=PASSWORD, text=f"{PASSWORD} " * 300))
@@ -132,12 +132,14 @@ def test_what_is_hidden_is_in_no_byte_while_the_recording_goes_on(path: Path) ->
     assert session.client_name == "client [redacted:shape:github]" and is_sound(path)
 
 
-def test_people_are_told_to_redact_again_when_it_has_ended(path: Path) -> None:
+@pytest.mark.slow
+def test_people_are_asked_to_redact_again_after_the_recording(path: Path) -> None:
     with recording(path):
         told = invoke("redact", path).stderr
-    assert "hidden in" in told and "run this again when that has ended" in told
+    assert "hidden in" in told and "run this again when the recording has ended" in told
 
 
+@pytest.mark.slow
 def test_a_dry_run_only_reads(path: Path) -> None:
     with recording(path) as live:
         live.ask(call(1, "login", password=PASSWORD))
@@ -150,7 +152,7 @@ def test_a_dry_run_only_reads(path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_nothing_is_lost_of_what_is_recorded_meanwhile(path: Path) -> None:
+def test_nothing_recorded_during_the_change_is_lost(path: Path) -> None:
     talk = Frames()
     for number in range(1, 3000):
         talk.client(call(number, "login", password=PASSWORD)).server(said(number, "welcome"))
@@ -174,7 +176,8 @@ def test_nothing_is_lost_of_what_is_recorded_meanwhile(path: Path) -> None:
     assert sessions(path)[1].incomplete is None and is_sound(path)
 
 
-def test_whoever_still_reads_the_old_pages_is_told_of(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.slow
+def test_a_process_that_still_reads_old_pages_is_reported(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(write_access, "_PATIENCE", 0.3)
     with recording(path) as live:
         live.ask(call(1, "login", password=PASSWORD))
@@ -191,7 +194,8 @@ def test_whoever_still_reads_the_old_pages_is_told_of(path: Path, monkeypatch: p
         assert PASSWORD.encode() not in bytes_of(path)
 
 
-def test_what_cannot_be_written_anew_is_told_of_and_the_recorder_goes_on(path: Path) -> None:
+@pytest.mark.slow
+def test_a_failed_rewrite_is_reported_and_the_recorder_goes_on(path: Path) -> None:
     talk = Frames().client(call(0, "login", password=PASSWORD))
     for number in range(300):
         talk.client(call(number, "say", text="much " * 400))
@@ -211,6 +215,7 @@ def test_what_cannot_be_written_anew_is_told_of_and_the_recorder_goes_on(path: P
     assert sessions(path)[1].incomplete is None and is_sound(path)
 
 
+@pytest.mark.slow
 def test_there_must_be_room_so_that_the_recorder_has_some(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(write_access, "_SPARE", 1 << 60)
     with recording(path) as live:
@@ -220,7 +225,8 @@ def test_there_must_be_room_so_that_the_recorder_has_some(path: Path, monkeypatc
         assert any(PASSWORD.encode() in text for text in live.messages())
 
 
-def test_what_somebody_edits_meanwhile_is_hidden_too(path: Path) -> None:
+@pytest.mark.slow
+def test_text_edited_by_another_process_is_hidden_too(path: Path) -> None:
     """An edited session's frames get new numbers, perhaps in a range that was already searched."""
     talk = Frames()
     for number in range(1, 1200):
@@ -263,6 +269,7 @@ def test_a_fast_recorder_does_not_keep_it_from_ending(path: Path) -> None:
 # -- rm
 
 
+@pytest.mark.slow
 def test_a_session_is_removed_while_another_is_recorded(path: Path) -> None:
     make(path, Frames().client(call(1, "pick", fruit="berry")).server(said(1, "berry")))
     with recording(path, 2) as live:
@@ -274,7 +281,8 @@ def test_a_session_is_removed_while_another_is_recorded(path: Path) -> None:
     assert len(live.messages()) == 4 and is_sound(path)
 
 
-def test_what_is_being_recorded_is_removed_only_by_force_and_its_recorder_says_so(path: Path) -> None:
+@pytest.mark.slow
+def test_a_session_being_recorded_is_removed_only_by_force_and_its_recorder_reports_it(path: Path) -> None:
     with recording(path) as live:
         refused = invoke("rm", path, "--session", 1)
         assert (refused.exit_code, "session 1 of" in refused.stderr, "--force" in refused.stderr) == (2, True, True)
@@ -294,7 +302,8 @@ def test_what_is_being_recorded_is_removed_only_by_force_and_its_recorder_says_s
 # -- edit
 
 
-def test_what_comes_while_a_session_is_edited_stays(path: Path) -> None:
+@pytest.mark.slow
+def test_frames_recorded_during_an_edit_stay(path: Path) -> None:
     with recording(path) as live:
         for number in (1, 2):
             live.ask(call(number, "weather", day="sunny"))
@@ -312,6 +321,7 @@ def test_what_comes_while_a_session_is_edited_stays(path: Path) -> None:
     assert sessions(path)[0].incomplete is None and is_sound(path)
 
 
+@pytest.mark.slow
 def test_frames_of_an_open_session_can_be_deleted_but_not_added(path: Path) -> None:
     with recording(path) as live:
         live.ask(call(1, "weather", day="sunny"))
@@ -330,7 +340,8 @@ def test_frames_of_an_open_session_can_be_deleted_but_not_added(path: Path) -> N
     assert is_sound(path)
 
 
-def test_a_request_that_waits_for_its_answer_stays_what_it_is(path: Path) -> None:
+@pytest.mark.slow
+def test_a_request_that_waits_for_its_answer_cannot_be_edited(path: Path) -> None:
     late = python("import sys\nasked = [next(sys.stdin) for _ in range(2)]\nsys.stdout.writelines(asked)")
     with started(record(path, late)) as process:
         send(process.stdin, call(1, "slow", day="sunny") + b"\n")
@@ -362,7 +373,8 @@ READING = {
 }
 
 
-def test_everything_reads_what_is_still_being_recorded(path: Path) -> None:
+@pytest.mark.slow
+def test_every_command_reads_an_unfinished_recording(path: Path) -> None:
     with recording(path) as live:
         live.ask(call(1, "weather", day="sunny"))
         codes = {}

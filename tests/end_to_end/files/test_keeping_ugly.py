@@ -105,7 +105,7 @@ def test_a_writer_does_not_take_a_file_that_was_replaced_under_it(tape: Path, mo
         Writer(str(tape))
 
 
-def test_a_cassette_that_was_replaced_meanwhile_is_not_remade(tape: Path) -> None:
+def test_a_cassette_that_was_replaced_is_not_remade(tape: Path) -> None:
     def late(db: sqlite3.Connection, path: str) -> None:
         another(tape)
 
@@ -118,7 +118,7 @@ def test_a_cassette_that_was_replaced_meanwhile_is_not_remade(tape: Path) -> Non
     assert tape.read_bytes() == before
 
 
-def test_a_file_that_took_its_place_meanwhile_is_not_replaced(tape: Path) -> None:
+def test_a_file_that_took_its_place_is_not_replaced(tape: Path) -> None:
     def late() -> None:
         with write_access.connect_for_changes(str(tape)) as db:
             db.execute("DELETE FROM facts")
@@ -167,7 +167,7 @@ def ended(command: list[str], *, first: bytes, reached: Callable[[], bool]) -> N
 
 
 @pytest.mark.parametrize("command", ["convert", "merge"])
-def test_what_a_killed_command_left_is_removed_by_the_next(tape: Path, command: str) -> None:
+def test_leftovers_of_a_killed_command_are_removed_by_the_next(tape: Path, command: str) -> None:
     out, lines = tape.with_name("out.db"), tape.with_name("tape.jsonl")
     lines.write_text(invoke("convert", tape).stdout)
     load = [*MCP_TAPE, "convert", "-", str(out)]
@@ -189,7 +189,7 @@ def test_an_editor_that_empties_the_text_does_not_empty_the_session(
     assert tape.read_bytes() == before
 
 
-def test_convert_keeps_a_link_and_who_may_read_what_it_leads_to(tape: Path) -> None:
+def test_convert_keeps_a_link_and_the_permissions_of_its_target(tape: Path) -> None:
     lines, link = tape.with_suffix(".jsonl"), tape.with_name("link.db")
     lines.write_text(invoke("convert", tape).stdout)
     link.symlink_to(tape)
@@ -208,7 +208,7 @@ def test_markdown_of_a_stranger_moves_no_cursor_and_leaves_no_heading(tape: Path
     assert "\x1b" not in text and "\n# no" not in text
 
 
-def test_taking_back_git_setup_leaves_what_others_wrote_on_the_line(tmp_path: Path) -> None:
+def test_undoing_git_setup_keeps_other_attributes_of_the_line(tmp_path: Path) -> None:
     run(["git", "init", "-q", str(tmp_path)])
     attributes = tmp_path / ".gitattributes"
     attributes.write_text("a.db diff=mcp-tape -text\n*.x  text\n*.db diff=mcp-tape\n")
@@ -226,7 +226,7 @@ def test_taking_back_git_setup_leaves_what_others_wrote_on_the_line(tmp_path: Pa
     ],
     ids=["mixed", "no newline at the end", "CRLF and no newline", "odd bytes"],
 )
-def test_git_setup_leaves_line_ends_as_they_are(tmp_path: Path, before: bytes, after: bytes) -> None:
+def test_git_setup_keeps_line_ends(tmp_path: Path, before: bytes, after: bytes) -> None:
     run(["git", "init", "-q", str(tmp_path)])
     attributes = tmp_path / ".gitattributes"
     attributes.write_bytes(before)

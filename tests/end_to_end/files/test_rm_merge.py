@@ -52,13 +52,13 @@ def test_a_removed_session_is_gone_from_the_bytes_and_its_space_is_freed(tape: P
     assert invoke("check", tape).exit_code == 0
 
 
-def test_several_sessions_are_removed_at_once_and_told_as_json(tape: Path) -> None:
+def test_several_sessions_are_removed_at_once_and_reported_as_json(tape: Path) -> None:
     (told,) = objects("rm", tape, "--session", 4, "--session", 2)
     assert told["removed"] == [2, 4] and told["file"] == str(tape)
     assert [session.id for session in sessions(tape)] == [1, 3]
 
 
-def test_what_others_extend_is_not_removed_without_them(tape: Path) -> None:
+def test_an_extended_session_is_not_removed_without_the_others(tape: Path) -> None:
     before = tape.read_bytes()
     said = taken(tape, "rm", "--session", 1, code=2)
     assert "session 3, 4 extends" in said
@@ -66,7 +66,7 @@ def test_what_others_extend_is_not_removed_without_them(tape: Path) -> None:
     assert tape.read_bytes() == before
 
 
-def test_force_removes_what_extends_it_too(tape: Path) -> None:
+def test_force_removes_the_extending_sessions_too(tape: Path) -> None:
     taken(tape, "rm", "--session", 1, "--force")
     assert [session.id for session in sessions(tape)] == [2]
     assert b"apple" not in tape.read_bytes() and b"date" not in tape.read_bytes()
@@ -87,6 +87,7 @@ def chain(tape: Path) -> Path:
 CHAIN = 40_000  # more values than one SQLite statement takes
 
 
+@pytest.mark.slow
 def test_a_long_chain_of_sessions_goes_at_once_and_is_named_in_short(chain: Path) -> None:
     said = taken(chain, "rm", "--session", 1, code=2)
     assert f"and {CHAIN - 22} more extends one of them" in said
@@ -173,7 +174,7 @@ def test_sessions_are_in_the_order_of_time_and_numbered_anew(pair: tuple[Path, P
     assert sorted(os.listdir(tmp_path)) == ["one.db", "other.db", "out.db"]
 
 
-def test_people_are_told_where_each_session_came_from(pair: tuple[Path, Path], tmp_path: Path) -> None:
+def test_people_see_where_each_session_came_from(pair: tuple[Path, Path], tmp_path: Path) -> None:
     result = invoke("merge", *pair, "-o", tmp_path / "out.db")
     assert result.stdout.splitlines()[0] == f"  1  {pair[0]} session 1"
     assert result.stderr == f"mcp-tape: 4 sessions in {tmp_path / 'out.db'}\n"
@@ -200,7 +201,7 @@ def test_a_copy_that_was_edited_is_a_session_of_its_own(tmp_path: Path) -> None:
     assert [(Path(row["file"]).name, row["was"]) for row in told] == [("one.db", 1), ("copy.db", 1), ("one.db", 2)]
 
 
-def test_what_extends_a_copy_that_was_edited_is_taken_with_it(pair: tuple[Path, Path], tmp_path: Path) -> None:
+def test_extensions_of_an_edited_copy_are_taken_with_it(pair: tuple[Path, Path], tmp_path: Path) -> None:
     make(pair[0], talk("elder"), note="elder", extends=2, started_at="2026-02-01T00:00:00Z")
     told = merged(pair[0], edited(pair[0], "copy.db"), "-o", tmp_path / "out.db")
     assert [(row["session"], Path(row["file"]).name, row["was"]) for row in told] == [
@@ -222,7 +223,7 @@ def test_two_copies_of_the_same_edited_session_are_one(
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
-def test_a_copy_without_what_it_extends_is_no_other_session(
+def test_a_copy_whose_base_is_missing_is_not_another_session(
     pair: tuple[Path, Path], tmp_path: Path, order: tuple[int, ...]
 ) -> None:
     alone = tmp_path / "alone.db"
@@ -232,7 +233,7 @@ def test_a_copy_without_what_it_extends_is_no_other_session(
     assert [(s.note, s.extends) for s in sessions(tmp_path / "out.db")] == [("apple", None), ("cherry", 1)]
 
 
-def test_a_copy_that_began_before_what_it_extends_is_still_one(pair: tuple[Path, Path], tmp_path: Path) -> None:
+def test_a_copy_that_began_before_its_base_is_still_a_copy(pair: tuple[Path, Path], tmp_path: Path) -> None:
     alter(pair[0], "UPDATE sessions SET started_at = '2025-01-01T00:00:00Z' WHERE id = 2")
     copy = shutil.copy(pair[0], tmp_path / "copy.db")
     merged(pair[0], copy, "-o", tmp_path / "out.db")
@@ -271,7 +272,7 @@ def test_the_output_may_not_be_one_of_the_inputs(pair: tuple[Path, Path], tmp_pa
     assert pair[0].read_bytes() == before
 
 
-def test_what_is_there_is_only_replaced_when_told_to(pair: tuple[Path, Path], tmp_path: Path) -> None:
+def test_an_existing_file_is_replaced_only_with_force(pair: tuple[Path, Path], tmp_path: Path) -> None:
     out = recorded(tmp_path / "out.db", 3, "elder")
     result = invoke("merge", *pair, "-o", out)
     assert result.exit_code == 2 and "--force" in result.stderr
@@ -280,7 +281,7 @@ def test_what_is_there_is_only_replaced_when_told_to(pair: tuple[Path, Path], tm
     assert len(sessions(out)) == 4
 
 
-def test_what_is_no_cassette_is_never_replaced(pair: tuple[Path, Path], tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_cassette_is_never_replaced(pair: tuple[Path, Path], tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("dear diary")
     (tmp_path / "notes.jsonl").write_text("dear diary")
     others = RECORDINGS / "mcp-rec" / "odd.jsonl"
@@ -292,7 +293,7 @@ def test_what_is_no_cassette_is_never_replaced(pair: tuple[Path, Path], tmp_path
     assert (tmp_path / "others.jsonl").read_bytes() == others.read_bytes()
 
 
-def test_a_text_is_replaced_when_told_to(pair: tuple[Path, Path], tmp_path: Path) -> None:
+def test_a_text_is_replaced_with_force(pair: tuple[Path, Path], tmp_path: Path) -> None:
     assert invoke("merge", pair[0], "-o", tmp_path / "out.jsonl").exit_code == 0
     assert invoke("merge", *pair, "-o", tmp_path / "out.jsonl", "--force").exit_code == 0
     assert len(sessions(tmp_path / "out.jsonl")) == 4
@@ -311,7 +312,7 @@ def test_times_of_other_zones_are_in_order(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("version", "hint"), [(99, "newer mcp-tape (schema 99"), (0, "which no version of mcp-tape writes")]
 )
-def test_a_cassette_of_another_schema_is_called_what_it_is(
+def test_a_cassette_of_another_schema_is_named_as_such(
     pair: tuple[Path, Path], tmp_path: Path, version: int, hint: str
 ) -> None:
     out = recorded(tmp_path / "out.db", 3, "elder")
@@ -322,7 +323,7 @@ def test_a_cassette_of_another_schema_is_called_what_it_is(
     assert out.read_bytes() == before
 
 
-def test_what_is_being_recorded_can_be_merged_but_not_replaced(pair: tuple[Path, Path], tmp_path: Path) -> None:
+def test_an_unfinished_recording_can_be_merged_but_not_replaced(pair: tuple[Path, Path], tmp_path: Path) -> None:
     live = tmp_path / "live.db"
     recording = Recording(live, started_at="2026-03-01T00:00:00Z")
     recording.write(talk("elder"))
@@ -335,7 +336,7 @@ def test_what_is_being_recorded_can_be_merged_but_not_replaced(pair: tuple[Path,
     assert len(frames(tmp_path / "out.db", 3)) == 3
 
 
-def test_a_place_that_cannot_be_written_is_told(pair: tuple[Path, Path], tmp_path: Path) -> None:
+def test_an_unwritable_place_is_reported(pair: tuple[Path, Path], tmp_path: Path) -> None:
     result = invoke("merge", *pair, "-o", tmp_path / "nowhere" / "out.db")
     assert result.exit_code == 3 and "cannot write" in result.stderr
 

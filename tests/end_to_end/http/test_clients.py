@@ -43,7 +43,7 @@ def test_a_client_sees_the_same_through_record_as_without_it(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("client", "server"), PAIRS)
-def test_a_client_sees_on_replay_what_it_saw_live(
+def test_a_client_sees_the_same_on_replay_as_live(
     client: str, server: str, recorded_over_http: Recorded, tmp_path: Path, sdk_client: SdkClient
 ) -> None:
     recording, program, path = (

@@ -186,7 +186,7 @@ def test_a_client_that_listens_gets_it_where_the_server_sent_it(
             late.update(heard(caller.listener.chunk()))
 
 
-def test_what_no_stream_of_the_newest_era_is_for_is_reported(tmp_path: Path) -> None:
+def test_messages_without_a_stream_in_the_modern_era_are_reported(tmp_path: Path) -> None:
     talk: list[Said] = [("client", asking(1, "a", "a", is_modern=True).decode()), ("server", result(1))]
     tape = make_cassette(tmp_path / "tape.db", [*talk, ("server", tell("notifications/tools/list_changed"))])
     with replaying(tape) as replay:

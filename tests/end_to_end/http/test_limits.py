@@ -84,6 +84,7 @@ def test_a_request_that_waits_for_its_answer_is_not_a_slow_one(hasty: Running) -
         assert note(14).encode() in listener.chunk()
 
 
+@pytest.mark.slow
 def test_a_recorder_does_not_wait_for_a_head_either(tmp_path: Path) -> None:
     def script(request: Message, wire: Wire) -> None:
         wire.send(answer(result(request.document["id"])))
@@ -124,7 +125,7 @@ def assert_told_once(running: Running) -> None:
     "bug",
     ["serve.ReplayServer._find_conversation", "deck.Deck.receive", "response._text", "streams.Conversation._hand_out"],
 )
-def test_a_bug_within_a_replay_is_answered_and_told(bug: str, tmp_path: Path) -> None:
+def test_a_bug_within_a_replay_is_answered_and_reported(bug: str, tmp_path: Path) -> None:
     said: list[Said | tuple[Side, str, int]] = [("client", INITIALIZE, 0), ("server", result(0).decode(), 9_000)]
     tape = make_cassette(tmp_path / "tape.db", [*said, ("client", call(1)), ("server", result(1).decode())])
     program, options = python(BROKEN), words_for(REPLAY, OptionValues(speed=1)) if "streams" in bug else []
@@ -136,7 +137,8 @@ def test_a_bug_within_a_replay_is_answered_and_told(bug: str, tmp_path: Path) ->
         assert_told_once(replay)
 
 
-def test_a_bug_within_a_recorder_is_answered_and_told(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_a_bug_within_a_recorder_is_answered_and_reported(tmp_path: Path) -> None:
     with Upstream(lambda request, wire: wire.send(answer(result(1)))) as upstream:
         words = ("relay.Proxy._headers = broken", "record", "--url", upstream.url, "-o", str(tmp_path / "tape.db"))
         with listening(*words, program=python(BROKEN)) as recorder:

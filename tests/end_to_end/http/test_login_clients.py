@@ -6,6 +6,7 @@ import contextlib
 import os
 import shutil
 import sys
+from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -13,8 +14,19 @@ import pytest
 
 from tests.support import provision
 from tests.support.http import ask
-from tests.support.http_running import INITIALIZED, call, recording, replaying
-from tests.support.running import WAIT, in_background, receive, receive_line, record, run, send, started, until
+from tests.support.http_running import INITIALIZED, call, listening, recording, replaying
+from tests.support.running import (
+    MCP_TAPE,
+    WAIT,
+    in_background,
+    receive,
+    receive_line,
+    record,
+    run,
+    send,
+    started,
+    until,
+)
 
 CLIENTS = ("mcp1", "mcp2", "ts1", "ts2")
 SERVER = Path(__file__).parents[2] / "servers" / "guarded.py"
@@ -23,15 +35,37 @@ MANNERS = {"same": ("--uses", "100"), "apart": ("--apart", "--issuer", "--uses",
 STEPS = (b"logged in", b"a token")
 
 
-class Guarded:
-    def __init__(self, place: Path) -> None:
-        self.secrets = place / "secrets"
-        self.origin = self.url = ""
+def leaks(secrets: Path, *texts: bytes) -> list[str]:
+    """The secrets that a text contains, as they are or in base64."""
+    issued = secrets.read_text().split()
+    assert len(issued) > 4
+    return [secret for secret in issued for text in texts if any(one in text for one in spellings(secret))]
 
-    def leaks(self, *texts: bytes) -> list[str]:
-        issued = self.secrets.read_text().split()
-        assert len(issued) > 4
-        return [secret for secret in issued for text in texts if secret.encode() in text]
+
+def spellings(secret: str) -> Iterator[bytes]:
+    yield secret.encode()
+    for before in range(3):  # bytes that precede the secret in a group of three
+        coded = b64encode(b"\0" * before + secret.encode())
+        yield coded[4 * (before > 0) : -4]
+
+
+# What people make of a recording, by file name.
+OUTPUTS = ("jsonl", "txt", "md", "har", "otlp.json", "perfetto.json", "html", "copy.db")
+
+
+def written_outputs(tape: Path, place: Path) -> list[bytes]:
+    """All that the commands print and write about a tape."""
+    commands = [("show", "--all"), ("show", "--json", "--all"), ("ls", "--json"), ("stats",), ("check", "--audit")]
+    printed = [run([*MCP_TAPE, name, str(tape), *options]) for name, *options in commands]
+    printed.append(run([*MCP_TAPE, "query", str(tape), "select * from frames"]))
+    for form in OUTPUTS:
+        done = run([*MCP_TAPE, "convert", str(tape), str(place / f"made.{form}")])
+        assert done.returncode == 0, done.stderr
+        printed.append(done)
+    assert all(done.stdout + done.stderr for done in printed)
+    files = [file.read_bytes() for file in place.rglob("made.*") if file.is_file()]
+    assert len(files) >= len(OUTPUTS)
+    return [*files, *(done.stdout + done.stderr for done in printed)]
 
 
 @contextlib.contextmanager
@@ -49,18 +83,16 @@ def serving(place: Path, command: Sequence[str]) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def guarded(place: Path, *options: str) -> Iterator[Guarded]:
-    """A server that needs a login."""
-    found = Guarded(place)
-    with serving(place, [sys.executable, str(SERVER), str(found.secrets), *options]) as found.origin:
-        found.url = f"{found.origin}/mcp"
-        yield found
+def guarded(place: Path, *options: str) -> Iterator[str]:
+    """The origin of a server that needs a login, and writes its secrets to a file beside the tape."""
+    with serving(place, [sys.executable, str(SERVER), str(place / "secrets"), *options]) as origin:
+        yield origin
 
 
-def printed(client: str, url: str, *tools: str) -> bytes:
+def printed(client: str, url: str, *tools: str, **environ: str) -> bytes:
     if client.startswith("ts") and not provision.has_node():
         pytest.skip("needs node and npm")
-    done = run([*provision.login_client(client), url, *tools], env=os.environ | {"NO_PROXY": "*"})
+    done = run([*provision.login_client(client), url, *tools], env=os.environ | {"NO_PROXY": "*"} | environ)
     assert done.returncode == 0, done.stderr.decode(errors="replace")
     return done.stdout
 
@@ -78,15 +110,17 @@ def calls(client: str) -> list[str]:
 @pytest.mark.parametrize("manner", MANNERS)
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_client_logs_in_through_the_recorder(client: str, manner: str, tmp_path: Path) -> None:
-    tape, tools = tmp_path / "tape.db", calls(client)
-    with guarded(tmp_path, *MANNERS[manner]) as server:
-        with recording(tape, server.url) as recorder:
+    tape, secrets, home, tools = tmp_path / "tape.db", tmp_path / "secrets", tmp_path / "home", calls(client)
+    home.mkdir()
+    with guarded(tmp_path, *MANNERS[manner]) as origin:
+        with recording(tape, f"{origin}/mcp", HOME=str(home), TMPDIR=str(home)) as recorder:
             output = printed(client, recorder.url, *tools)
             recorder.stop()
             said = recorder.said.encode()
-        kept = [file.read_bytes() for file in tmp_path.iterdir() if file != server.secrets]
-        assert server.leaks(*kept, said) == []
-        assert server.leaks(output) != []  # the tool has told the client, and the tape has not
+        made = written_outputs(tape, tmp_path) if client == "mcp2" else []
+        kept = [file.read_bytes() for file in tmp_path.rglob("*") if file.is_file() and file != secrets]
+        assert leaks(secrets, *kept, *made, said) == []
+        assert len(leaks(secrets, output)) > 6  # the tool gave them to the client, and not to the tape
     assert b"logged in" in output
     tools = [tool for tool in tools if tool != "leak"]
     with replaying(tape, "--strict", code=1) as replay:  # `leak` is unplayed
@@ -104,7 +138,7 @@ def test_a_client_logs_in_through_the_recorder(client: str, manner: str, tmp_pat
 def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tape without a login."""
     place = tmp_path_factory.mktemp("plain")
-    with guarded(place) as server, recording(place / "tape.db", server.url) as recorder:
+    with guarded(place) as origin, recording(place / "tape.db", f"{origin}/mcp") as recorder:
         printed("mcp2", recorder.url, "whoami", "whoami", "whoami")
     return place / "tape.db"
 
@@ -129,6 +163,24 @@ def test_a_client_gets_over_a_fault_of_its_login(client: str, fault: str, plain:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("client", ["mcp1", "mcp2"])
+def test_a_client_logs_in_once_a_miss_needs_the_live_server(client: str, tmp_path: Path) -> None:
+    tape, tools = tmp_path / "tape.db", ("whoami", "leak", "erase")
+    with guarded(tmp_path, "--apart", "--issuer") as origin:
+        with recording(tape, f"{origin}/mcp") as recorder:
+            printed(client, recorder.url, "whoami")
+        words = ("use", str(tape), "--url", f"{origin}/mcp", "--mode", "new_episodes", "--listen", "127.0.0.1:0")
+        with listening(*words) as both:
+            output = printed(client, both.url, *tools, LOGIN_SECRETS=str(tmp_path / "new"))
+            both.stop()
+            said = both.said.encode()
+    assert answers(output) == [b"whoami ada", b"erase erased"] and b"logged in" in output
+    assert leaks(tmp_path / "new", tape.read_bytes(), said) == []
+    with replaying(tape) as replay:
+        assert answers(printed(client, replay.url, *tools)) == answers(output)
+
+
+@pytest.mark.slow
 def test_mcp_remote_behind_the_recorder_leaves_no_token_on_the_tape(tmp_path: Path) -> None:
     if not provision.has_node():
         pytest.skip("needs node and npm")
@@ -138,16 +190,16 @@ def test_mcp_remote_behind_the_recorder_leaves_no_token_on_the_tape(tmp_path: Pa
     about = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}
     hello = call(0, "initialize", **about)
     own = {"BROWSER": "true", "MCP_REMOTE_CONFIG_DIR": str(home), "HOME": str(home), "NO_PROXY": "*"}
-    with guarded(tmp_path) as server:
-        command = record(tape, [str(remote), server.url, "--allow-http"])
+    with guarded(tmp_path) as origin:
+        command = record(tape, [str(remote), f"{origin}/mcp", "--allow-http"])
         with started(command, env=os.environ | own) as process:
             assert process.stdin and process.stdout and process.stderr
             send(process.stdin, hello + b"\n")
             page = b""
-            while not page.startswith(f"{server.origin}/authorize?".encode()):
+            while not page.startswith(f"{origin}/authorize?".encode()):
                 page = receive_line(process.stderr)
                 assert page, "mcp-remote has ended"
-            back = ask(server.origin, verb="GET", to=page.decode().strip().removeprefix(server.origin))
+            back = ask(origin, verb="GET", to=page.decode().strip().removeprefix(origin))
             where = (back.header("location") or "").replace("localhost", "127.0.0.1")
             with in_background(lambda: receive(process.stderr or 0)):
                 assert ask(where, verb="GET", to="/" + where.split("/", 3)[3]).status == 200
@@ -157,7 +209,9 @@ def test_mcp_remote_behind_the_recorder_leaves_no_token_on_the_tape(tmp_path: Pa
                 process.stdin.close()
                 process.wait(WAIT)
         assert b"ada" in b"".join(got)
-        assert server.leaks(tape.read_bytes()) == []
+        assert leaks(tmp_path / "secrets", *written_outputs(tape, tmp_path), tape.read_bytes()) == []
+    replayed = run([*MCP_TAPE, "replay", str(tape)], b"\n".join([hello, *more, b""]))
+    assert replayed.stdout.splitlines() == [line.strip() for line in got]
 
 
 # Authorization servers of others -------------------------------------------------------------------------
@@ -186,8 +240,12 @@ def test_a_client_logs_in_at_authorization_servers_of_others(other: str, client:
     if not provision.has_node():
         pytest.skip("needs node and npm")
     tape, tools = tmp_path / "tape.db", ("whoami", "later", "whoami")
+    secrets = tmp_path / "secrets"
     with serving(tmp_path, OTHERS[other]()) as origin, recording(tape, f"{origin}/mcp") as recorder:
-        output = printed(client, recorder.url, *tools)
+        output = printed(client, recorder.url, *tools, LOGIN_SECRETS=str(secrets))
+        recorder.stop()
+        said = recorder.said.encode()
+    assert leaks(secrets, said, *(file.read_bytes() for file in tmp_path.iterdir() if file != secrets)) == []
     assert b"logged in" in output and answers(output) == [b"whoami ada"] * 2
     with replaying(tape, "--auth", "--strict") as replay:
         again = printed(client, replay.url, *tools)

@@ -82,7 +82,8 @@ def test_each_event_is_passed_on_before_the_next_is_written(eol: bytes, tmp_path
     assert times == sorted(set(times))  # each has a different one
 
 
-def test_what_is_not_whole_yet_is_passed_on_too(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_incomplete_responses_are_passed_on_too(tmp_path: Path) -> None:
     whole = b'id: 7\r\ndata: {"jsonrpc":"2.0",\r\ndata: "id":1,"result":{"text":"\xc3\xa9\xf0\x9f\x8e\xb6"}}\r\n\r\n'
     pieces = [bytes([byte]) for byte in whole]  # splits every line end and every character
     assert b"".join(in_turn(pieces, begin(), tmp_path / "tape.db")) == whole
@@ -226,7 +227,7 @@ def test_an_offer_to_speak_another_protocol_is_not_passed_on(menu: Menu) -> None
     assert {"upgrade", "http2-settings"}.isdisjoint(dict(upstream.requests[-1].headers))
 
 
-def test_the_query_of_the_url_is_kept_and_shown_to_nobody(tmp_path: Path) -> None:
+def test_the_query_of_the_url_is_kept_and_never_shown(tmp_path: Path) -> None:
     with (
         Upstream(lambda request, wire: wire.send(answer(result(1)))) as upstream,
         recording(tmp_path / "tape.db", f"{upstream.url}?tenant=7&mode=a") as recorder,

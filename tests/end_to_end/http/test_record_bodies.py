@@ -71,6 +71,7 @@ PACKED: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
 }
 
 
+@pytest.mark.slow
 def test_a_compressed_answer_is_passed_on_so_and_kept_plain(tmp_path: Path) -> None:
     tape = tmp_path / "tape.db"
     cases = [(how, size) for how in PACKED for size in (10, 3 << 20)]
@@ -104,7 +105,7 @@ def test_compressed_events_are_kept_plain_one_by_one(tmp_path: Path) -> None:
     assert [event(one) for one in texts(all_frames(tape), "server")] == plain
 
 
-def test_what_cannot_be_decompressed_is_passed_on_and_said(tmp_path: Path) -> None:
+def test_an_unreadable_coding_is_passed_on_and_reported(tmp_path: Path) -> None:
     tape = tmp_path / "tape.db"
     bodies = {"/mcp?1": ("br", b"\x0b\x02\x80hello\x03"), "/mcp?2": ("gzip", b"no gzip at all")}
 
@@ -195,7 +196,7 @@ def test_a_redirect_without_a_scheme_does_not_lead_past_us(tmp_path: Path) -> No
         assert location in (f"{recorder.origin}/new", recorder.origin.removeprefix("http:") + "/new")
 
 
-def test_what_had_to_be_asked_again_plays_as_one_and_what_was_not_plays_as_it_was(tmp_path: Path) -> None:
+def test_repeated_attempts_play_as_one_call_and_others_as_recorded(tmp_path: Path) -> None:
     tape, statuses = tmp_path / "tape.db", (401, 429, 503)
 
     def script(request: Message, wire: Wire) -> None:

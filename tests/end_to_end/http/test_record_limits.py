@@ -121,6 +121,7 @@ def test_signals_end_it_cleanly(number: int, tmp_path: Path) -> None:
     assert [session.incomplete for session in sessions(tape)] == [None]
 
 
+@pytest.mark.slow
 def test_a_background_job_of_a_script_outlives_an_interrupt_and_ends_when_terminated(
     tmp_path: Path,
 ) -> None:
@@ -145,7 +146,7 @@ def kill(recorder: Running) -> None:
 
 @pytest.mark.slow(quick=1)
 @pytest.mark.parametrize("events", [True, False])
-def test_what_the_client_got_is_on_the_tape_of_a_killed_recorder(events: bool, tmp_path: Path) -> None:
+def test_messages_that_the_client_got_are_on_the_tape_of_a_killed_recorder(events: bool, tmp_path: Path) -> None:
     tape, got = tmp_path / "tape.db", []
     more = threading.Event()
 

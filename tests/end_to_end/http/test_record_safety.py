@@ -81,7 +81,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Upstream
         (403, {"sec_fetch_site": "whatever comes next"}),
     ],
 )
-def test_only_what_was_meant_for_us_is_passed_on(
+def test_only_requests_meant_for_us_are_passed_on(
     status: int, headers: dict[str, str], guarded: tuple[Upstream, Running]
 ) -> None:
     upstream, recorder = guarded
@@ -107,7 +107,8 @@ def test_no_tunnel_is_made_and_no_request_is_echoed(verb: str, target: str, guar
     assert len(upstream.requests) == before
 
 
-def test_we_listen_for_others_only_when_told_so(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_we_listen_for_other_machines_only_with_allow_remote(tmp_path: Path) -> None:
     tape, common = tmp_path / "tape.db", ["--url", "http://127.0.0.1:9/mcp", "--listen"]
     for host in ("0.0.0.0", "[::]", socket.gethostname() + ".test", "192.0.2.1"):
         for command in (["record", "-o", str(tape), *common], ["use", str(tape), *common], ["replay", "x", "--listen"]):
@@ -119,7 +120,7 @@ def test_we_listen_for_others_only_when_told_so(tmp_path: Path) -> None:
         assert "warning" not in recorder.said
 
 
-def test_an_address_that_is_taken_is_told_and_left_alone(tmp_path: Path) -> None:
+def test_an_address_in_use_is_reported_and_left_alone(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         tape = tmp_path / "tape.db"
@@ -132,7 +133,7 @@ def test_an_address_that_is_taken_is_told_and_left_alone(tmp_path: Path) -> None
 # Secrets --------------------------------------------------------------------------------------------------
 
 
-def test_a_header_of_ours_reaches_the_server_and_nothing_else(tmp_path: Path) -> None:
+def test_our_header_reaches_the_server_and_no_other(tmp_path: Path) -> None:
     tape = tmp_path / "tape.db"
 
     def script(request: Message, wire: Wire) -> None:
@@ -248,6 +249,7 @@ def test_a_secret_in_the_path_of_a_server_that_is_down_is_not_kept(tmp_path: Pat
 # Trust ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_certificate_is_trusted_when_its_authority_is_named(tmp_path: Path) -> None:
     import trustme  # slow to load
 
@@ -292,7 +294,7 @@ def free_port() -> int:
         return int(free.getsockname()[1])
 
 
-def test_a_server_that_is_down_is_told_of_everywhere(tmp_path: Path) -> None:
+def test_a_server_that_is_down_is_reported_everywhere(tmp_path: Path) -> None:
     tape, url = tmp_path / "tape.db", f"http://127.0.0.1:{free_port()}/mcp"
     with recording(tape, url, code=4) as recorder, Client(recorder.url) as client:
         for rpc_id in (7, "seven", 1e2):
@@ -334,7 +336,7 @@ def test_a_server_that_comes_late_is_no_failure(tmp_path: Path) -> None:
     assert texts(all_frames(tape), "server") == [result(0, **HELLO)]
 
 
-def test_nobody_asked_and_nobody_failed(tmp_path: Path) -> None:
+def test_without_clients_nothing_fails(tmp_path: Path) -> None:
     tape = tmp_path / "tape.db"
     with recording(tape, f"http://127.0.0.1:{free_port()}/mcp") as recorder:
         assert recorder.stop() == 0

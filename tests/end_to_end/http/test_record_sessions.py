@@ -62,7 +62,7 @@ class Sessions:
             wire.send(answer(status=202))
 
 
-def test_there_is_one_session_for_each_id_and_one_for_what_has_none(tmp_path: Path) -> None:
+def test_there_is_one_session_for_each_id_and_one_for_requests_without(tmp_path: Path) -> None:
     tape = tmp_path / "tape.db"
     with Upstream(Sessions()) as upstream, recording(tape, upstream.url) as recorder:
         assert ask(recorder.url, verb="GET", to="/mcp", mcp_session_id="never").status == 404
@@ -89,7 +89,7 @@ def test_there_is_one_session_for_each_id_and_one_for_what_has_none(tmp_path: Pa
     assert (recorded[2].client_name, recorded[2].server_name) == ("raw", "scripted")
 
 
-def test_a_session_that_is_removed_meanwhile_takes_no_other_with_it(tmp_path: Path) -> None:
+def test_removing_a_session_does_not_affect_the_others(tmp_path: Path) -> None:
     tape = tmp_path / "tape.db"
     with Upstream(Sessions()) as upstream, recording(tape, upstream.url) as recorder:
         numbers = [ask(recorder.url, INITIALIZE).header("mcp-session-id") or "" for _ in range(3)]
@@ -107,7 +107,7 @@ def test_a_session_that_is_removed_meanwhile_takes_no_other_with_it(tmp_path: Pa
         assert [cassette.counts(number)["exchanges"] for number in (1, 3)] == [3, 3]
 
 
-def test_clients_with_the_same_ids_at_the_same_time_are_told_apart(tmp_path: Path) -> None:
+def test_concurrent_clients_with_the_same_ids_are_kept_apart(tmp_path: Path) -> None:
     tape, names = tmp_path / "tape.db", "abcdefgh"
     together = threading.Barrier(len(names))
 
@@ -126,6 +126,7 @@ def test_clients_with_the_same_ids_at_the_same_time_are_told_apart(tmp_path: Pat
     assert exchanged(tape) == {(modern(7, name=name), result(7, name=name)) for name in names}
 
 
+@pytest.mark.slow
 def test_streams_that_are_open_at_the_end_are_marked_so(tmp_path: Path) -> None:
     tape = tmp_path / "tape.db"
     listen = modern("sub", "subscriptions/listen", notifications={})
@@ -153,7 +154,7 @@ def test_streams_that_are_open_at_the_end_are_marked_so(tmp_path: Path) -> None:
     assert sorted(request.verb for request in upstream.requests) == ["GET", "POST"]
 
 
-def test_what_a_client_resumes_is_recorded_with_the_event_it_goes_on_behind(tmp_path: Path) -> None:
+def test_a_resumed_stream_is_recorded_with_its_event(tmp_path: Path) -> None:
     tape = tmp_path / "tape.db"
 
     def script(request: Message, wire: Wire) -> None:

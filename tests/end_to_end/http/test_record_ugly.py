@@ -149,7 +149,7 @@ def test_a_server_that_dies_is_no_clean_end_for_the_client(leave: Callable[[Wire
 # Unusual servers -------------------------------------------------------------------------------------------
 
 
-def test_a_server_that_answers_nothing_is_told_of_in_the_answer(tmp_path: Path) -> None:
+def test_a_server_that_sends_no_response_is_reported_in_the_answer(tmp_path: Path) -> None:
     tape = tmp_path / "tape.db"
     with (
         Upstream(lambda request, wire: wire.close()) as upstream,
@@ -182,6 +182,7 @@ def test_a_server_may_close_its_connections_between_requests(tmp_path: Path) -> 
     assert len(upstream.requests) == 20
 
 
+@pytest.mark.slow
 def test_hints_and_statuses_of_the_servers_own_pass(tmp_path: Path) -> None:
     statuses = iter([299, 418, 599, 600, 999])
 
@@ -226,7 +227,7 @@ MALFORMED = [
 ]
 
 
-def test_malformed_and_half_requests_disturb_nobody(tmp_path: Path) -> None:
+def test_malformed_and_incomplete_requests_disturb_no_other_client(tmp_path: Path) -> None:
     with (
         Upstream(echo) as upstream,
         recording(tmp_path / "tape.db", upstream.url) as recorder,

@@ -79,6 +79,7 @@ def begin_session(replay: Running) -> str:
 # The legacy era ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_json_answer_is_one_again(legacy: Running, session: dict[str, str]) -> None:
     listed = ask(legacy.url, call("l", "tools/list"), **session)
     assert (listed.status, listed.header("content-type")) == (200, JSON)
@@ -108,9 +109,7 @@ def test_a_question_of_the_server_waits_for_its_answer(legacy: Running, session:
 
 
 @pytest.mark.parametrize("early", [True, False])
-def test_what_nobody_asked_for_comes_on_the_get_stream_and_waits_for_one(
-    early: bool, legacy: Running, session: dict[str, str]
-) -> None:
+def test_unsolicited_messages_wait_for_the_get_stream(early: bool, legacy: Running, session: dict[str, str]) -> None:
     with Client(legacy.url) as listener:
         if early:
             listener.ask(verb="GET", **session)
@@ -235,7 +234,7 @@ def test_a_refusal_that_was_recorded_is_none_of_ours(without_ids: Path) -> None:
         assert "refused" not in replay.said
 
 
-def test_who_has_no_session_is_told_so(legacy: Running) -> None:
+def test_a_client_without_a_session_gets_an_error(legacy: Running) -> None:
     assert ask(legacy.url, call(1, "tools/list")).status == 400
     assert ask(legacy.url, INITIALIZED).status == 400
     assert ask(legacy.url, call(1, "tools/list"), mcp_session_id="never").status == 404
@@ -261,7 +260,7 @@ def test_the_end_of_a_session_ends_its_streams(legacy: Running) -> None:
     [(200, {"host": "localhost"}), (421, {"host": "evil.test"}), (421, {"host": "[::1"}), (403, {"origin": "null"}),
      (403, {"origin": "https://evil.test"}), (403, {"origin": "http://[::1"})],
 )  # fmt: skip
-def test_only_what_was_meant_for_us_is_answered(
+def test_only_requests_meant_for_us_are_answered(
     status: int, headers: dict[str, str], legacy: Running, session: dict[str, str]
 ) -> None:
     assert ask(legacy.url, tool(1, "plain"), **headers, **session).status == status
@@ -301,7 +300,7 @@ def test_modern_clients_share_one_tape_that_begins_again(tapes: Path) -> None:
         assert ask(replay.url, verb="GET").status == 405
 
 
-def test_what_is_missing_has_the_status_of_the_era(tapes: Path) -> None:
+def test_a_miss_has_the_status_of_its_era(tapes: Path) -> None:
     with replaying(tapes / "modern.db", code=1) as replay:
         as_recorded = ask(replay.url, modern(1, "no/such"))
         assert (as_recorded.status, as_recorded.body) == (404, failure(1, -32601, "Method not found"))

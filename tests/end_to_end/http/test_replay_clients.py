@@ -46,7 +46,7 @@ def steps_for(server: str) -> dict[str, str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("client", ["mcp1", "mcp2-auto", "ts1", "ts2-auto", "fastmcp4"])
-def test_what_was_recorded_over_stdio_is_the_same_over_http(
+def test_a_recording_over_stdio_plays_the_same_over_http(
     client: str, recorded: Recorded, tmp_path: Path, sdk_client: SdkClient
 ) -> None:
     recording, program = recorded(client, "everything"), sdk_client(client, "everything")
@@ -72,7 +72,7 @@ def test_the_newest_revision_recorded_over_stdio_is_the_same_over_http(
 @pytest.mark.slow
 @pytest.mark.parametrize("client", ["mcp1", "mcp2-auto", "ts1"])
 @pytest.mark.parametrize("server", OVER)
-def test_either_http_transport_plays_what_was_recorded_over_the_other(
+def test_each_http_transport_plays_recordings_of_the_other(
     client: str, server: str, recorded: Recorded, tmp_path: Path, sdk_client: SdkClient
 ) -> None:
     recording = recorded(client, server)

@@ -162,7 +162,7 @@ def test_a_page_may_lead_a_browser_to_the_login(login: Login) -> None:
         ({"resource": "https://api.example.com/mcp"}, "invalid_target"),
     ],
 )
-def test_what_is_wrong_with_a_login_is_said_to_the_client(login: Login, more: dict[str, str], error: str) -> None:
+def test_an_error_in_a_login_is_explained_to_the_client(login: Login, more: dict[str, str], error: str) -> None:
     said = login.come_back(**more)
     assert (said["error"], said["state"]) == (error, "s") and "code" not in said
 
@@ -247,12 +247,12 @@ def test_each_replay_gives_out_the_same_and_another_seed_something_else(tape: Pa
     assert one == again and set(one).isdisjoint(other)
 
 
-def test_what_breaks_a_rule_is_reported_and_counts(tape: Path) -> None:
+def test_broken_rules_are_reported_and_counted(tape: Path) -> None:
     with replaying(tape, "--auth", "--strict", code=1) as replay:
         login = Login(replay.url)
         login.exchange("made-up")
         login.authorize(state="-")
-        assert "refused POST /token with 400: invalid_grant: the code was not given" in replay.said
+        assert "refused POST /token with 400: invalid_grant: the code was never issued" in replay.said
         assert "without a state" in replay.said
         assert "401" not in replay.said
 
@@ -260,7 +260,7 @@ def test_what_breaks_a_rule_is_reported_and_counts(tape: Path) -> None:
 # As recorded ---------------------------------------------------------------------------------------------
 
 
-def test_a_recorded_login_decides_what_clients_decide_by(tmp_path: Path) -> None:
+def test_a_recorded_login_sets_the_choices_of_clients(tmp_path: Path) -> None:
     tape = tmp_path / "tape.db"
 
     def script(request: Message, wire: Wire) -> None:
@@ -331,7 +331,7 @@ def test_a_refresh_fails_and_the_user_logs_in_again(tape: Path) -> None:
         assert "struck nothing" not in replay.said
 
 
-def test_a_refresh_that_nobody_tried_did_not_fail(tape: Path) -> None:
+def test_a_refresh_that_was_never_tried_has_not_failed(tape: Path) -> None:
     with replaying(tape, "--auth", "--fault", "tools/call@1=refresh-fails") as replay:
         login = Login(replay.url)
         assert login.ask(login.log_in()["access_token"]).status == 401

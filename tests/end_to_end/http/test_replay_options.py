@@ -99,7 +99,7 @@ def test_a_call_that_is_left_silent_has_no_head_if_none_was_recorded(tmp_path: P
 
 
 @pytest.mark.parametrize("name", ["plain", "events"])
-def test_faults_break_what_they_name_and_nothing_else(name: str, tape: Path) -> None:
+def test_faults_break_their_target_and_no_other(name: str, tape: Path) -> None:
     faults = ["http:503", "reset", "disconnect", "truncate:20", "delay:1", "error:-32000", "drop"]
     options = [word for n, fault in enumerate(faults, 1) for word in ("--fault", f"tools/call:{name}@{n}={fault}")]
     body = with_token(1, name, 5)
@@ -230,7 +230,7 @@ def test_how_a_request_arrives_does_not_change_its_answer(era: str, tape: Path, 
     assert conversation(in_two) == usual
 
 
-def test_stdout_is_one_line_and_everything_else_is_told(tape: Path, tmp_path: Path) -> None:
+def test_stdout_has_one_line_and_stderr_the_rest(tape: Path, tmp_path: Path) -> None:
     report = tmp_path / "report"
     with replaying(tape, "--strict", "--report", str(report), code=1) as replay:
         own = begun(replay)

@@ -101,7 +101,7 @@ def test_a_thousand_streams_are_open_at_once(modern_one: Path) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def test_half_and_malformed_requests_disturb_nobody(modern_one: Path) -> None:
+def test_malformed_and_incomplete_requests_disturb_no_other_client(modern_one: Path) -> None:
     with replaying(modern_one) as replay, contextlib.ExitStack() as open_:
         for _ in range(50):
             open_.enter_context(Client(replay.url)).send(

@@ -91,7 +91,7 @@ def test_a_client_goes_on_again_and_again(replay: Running) -> None:
     assert ids(resumed(replay.url, "e4", own).body) == []
 
 
-def test_a_client_goes_on_with_what_the_server_says_of_its_own_accord(replay: Running) -> None:
+def test_a_client_goes_on_with_unsolicited_messages(replay: Running) -> None:
     own = begin(replay.url)
     with Client(replay.url) as listener:
         listener.ask(verb="GET", **own)
@@ -113,11 +113,11 @@ def test_behind_an_answer_there_is_nothing(replay: Running) -> None:
 
 
 @pytest.mark.parametrize("event", ["e0", "never", "é"])
-def test_an_event_that_was_never_sent_is_refused_and_told(event: str, replay: Running) -> None:
+def test_an_event_that_was_never_sent_is_refused_and_reported(event: str, replay: Running) -> None:
     refused = resumed(replay.url, event, begin(replay.url))
     assert refused.status == 400
     assert "Last-Event-ID" in refused.document["error"]["message"]
-    until(lambda: "which it was never sent" in replay.said, "the note")
+    until(lambda: "which was never sent" in replay.said, "the note")
 
 
 @pytest.mark.slow(quick=1)
@@ -153,7 +153,7 @@ def test_only_the_last_events_are_kept(monkeypatch: pytest.MonkeyPatch, tmp_path
 HELLO: list[Said] = [("client", INITIALIZE), ("server", result(0)), ("client", INITIALIZED)]
 
 
-def test_what_comes_between_the_answers_to_a_batch_is_not_lost(tmp_path: Path) -> None:
+def test_messages_between_the_answers_to_a_batch_are_not_lost(tmp_path: Path) -> None:
     batch = f"[{call(1, 'a')},{call(2, 'b')}]"
     sampling, sampled = request("s", "sampling/createMessage"), result("s")
     said: list[Said] = [
@@ -175,7 +175,7 @@ def test_what_comes_between_the_answers_to_a_batch_is_not_lost(tmp_path: Path) -
     assert [text["id"] for text in texts] == [1, "s", 2]
 
 
-def test_what_comes_behind_an_answer_goes_to_the_stream_for_all_else(tmp_path: Path) -> None:
+def test_messages_after_an_answer_go_to_the_stream_for_all_others(tmp_path: Path) -> None:
     taken_back = tell("notifications/cancelled", requestId="s")
     said: list[Said] = [("server", text) for text in (request("s", "sampling/createMessage"), result(1), taken_back)]
     tape = make_cassette(tmp_path / "tape.db", [*HELLO, ("client", call(1)), *said])
@@ -188,7 +188,7 @@ def test_what_comes_behind_an_answer_goes_to_the_stream_for_all_else(tmp_path: P
 
 
 @pytest.mark.parametrize("speed", ["0", "0.001"])  # at once, or 10 ms later
-def test_what_came_on_a_calls_own_stream_behind_its_answer_comes_there_again(speed: str, tmp_path: Path) -> None:
+def test_messages_after_the_answer_on_a_calls_own_stream_come_there_again(speed: str, tmp_path: Path) -> None:
     def talk(http: Http) -> None:
         eventful(http)
         http.post("post-6", call(6, "asks"), mcp_session_id="S")
@@ -214,7 +214,7 @@ def test_without_a_stream_for_all_else_it_comes_behind_the_answer(tmp_path: Path
     assert re.findall(r"^data: (.*)$", heard, re.M) == [result(7), progress("u", 2)]
 
 
-def test_a_call_that_waits_when_its_session_is_ended_is_told_so(tmp_path: Path) -> None:
+def test_a_waiting_call_gets_an_error_when_its_session_ends(tmp_path: Path) -> None:
     cancelled = tell("notifications/cancelled", requestId=1)
     tape = make_cassette(tmp_path / "tape.db", [*HELLO, ("client", call(1)), ("client", cancelled)])
     with replaying(tape) as replay, Client(replay.url) as client:
@@ -283,7 +283,7 @@ _CANCELS = [tell("notifications/cancelled", requestId=number) for number in (31,
         (behind_the_answer, [_ROOTS], ["id: e2", '"progressToken": "y"']),
     ],
 )
-def test_what_comes_later_names_the_call_as_its_client_does(
+def test_later_messages_name_the_call_by_the_clients_id(
     talk: Talk, texts: list[str], expected: list[str], tmp_path: Path
 ) -> None:
     with replaying(cassette(tmp_path / "tape.db", talk)) as replay, Client(replay.url) as listener:

@@ -90,6 +90,7 @@ def owner(session: dict[str, str]) -> int:
 # Sessions stay with their worker -------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_session_is_there_on_every_connection(replay: Running, sessions: list[dict[str, str]]) -> None:
     for own in sessions:
         assert {ask(replay.url, LIST, **own).status for _ in range(OFTEN)} == {200}
@@ -152,7 +153,7 @@ def test_a_client_that_waits_for_leave_to_send_its_body_gets_it(
             assert client.answer().document["id"] == "l"
 
 
-def test_the_stream_of_a_session_hears_what_is_posted_on_other_connections(
+def test_the_stream_of_a_session_gets_messages_for_posts_on_other_connections(
     replay: Running, sessions: list[dict[str, str]]
 ) -> None:
     with contextlib.ExitStack() as open_:
@@ -308,7 +309,7 @@ def test_misses_and_the_report_are_those_of_all_workers(tapes: Path, tmp_path: P
     assert len({row["pid"] for row in rows if row["what"] != "unplayed"}) == 2
 
 
-def test_what_one_worker_was_asked_counts_as_played_for_all(tapes: Path) -> None:
+def test_requests_of_one_worker_count_as_played_for_all(tapes: Path) -> None:
     with replaying(tapes / "modern.db", "--workers", "3", "--strict", code=0) as replay:
         for body in (modern(1, name="counted"), modern(2, name="counted"), modern(3, "no/such")):
             for _ in range(OFTEN * 2):
@@ -338,7 +339,7 @@ def test_a_fault_that_ends_the_server_ends_all_workers(tapes: Path) -> None:
         (["--fault", "tools/call=drop", "--fault", "tools/call:x@2=drop"], "--fault tools/call:x@2=drop"),
     ],
 )
-def test_what_counts_all_calls_is_refused_where_clients_share_a_tape(
+def test_options_that_count_all_calls_are_refused_if_clients_share_a_tape(
     options: list[str], named: str, tapes: Path
 ) -> None:
     command = [*MCP_TAPE, "replay", "--listen", "0", "--workers", "2", *options]
@@ -349,8 +350,9 @@ def test_what_counts_all_calls_is_refused_where_clients_share_a_tape(
         assert ask(replay.url, LIST, **begun(replay.url)).status == 200  # each session has its own
 
 
-def test_that_each_worker_starts_over_is_said_once_where_clients_share_a_tape(tapes: Path) -> None:
-    note = "each of 2 workers has a tape of its own for clients of the newest protocol"
+@pytest.mark.slow
+def test_a_shared_tape_per_worker_is_noted_once(tapes: Path) -> None:
+    note = "each of 2 workers has its own tape for clients of the newest protocol"
     for tape, options, times in (("modern.db", [], 1), ("modern.db", ["-q"], 0), ("legacy.db", [], 0)):
         with replaying(tapes / tape, "--workers", "2", *options) as replay:
             assert replay.stop() == 0
@@ -366,7 +368,7 @@ def test_that_each_worker_starts_over_is_said_once_where_clients_share_a_tape(ta
         (["--workers", "2", "--listen", "0", "--session", "99"], 3, "does not hold session 99"),
     ],
 )
-def test_what_cannot_be_served_is_said_once(words: Sequence[str], code: int, says: str, tapes: Path) -> None:
+def test_an_unplayable_cassette_is_reported_once(words: Sequence[str], code: int, says: str, tapes: Path) -> None:
     done = run([*MCP_TAPE, "replay", str(tapes / "legacy.db"), *words])
     assert (done.returncode, done.stdout, done.stderr.decode().count(says)) == (code, b"", 1)
 
@@ -399,6 +401,7 @@ def workers_of(replay: Running) -> list[int]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.slow
 def test_a_signal_to_the_first_process_ends_them_all(number: int, tapes: Path) -> None:
     with replaying(tapes / "legacy.db", "--workers", "2") as replay:
         workers = workers_of(replay)
@@ -421,6 +424,7 @@ def test_workers_leave_signals_to_the_first_process(number: int, tapes: Path) ->
         assert workers_of(replay) == workers
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_is_replaced_and_its_sessions_are_gone(tapes: Path) -> None:
     with replaying(tapes / "legacy.db", "--workers", str(WORKERS), code=1) as replay:
         killed, *spared = workers_of(replay)
@@ -437,7 +441,7 @@ def test_a_worker_that_is_killed_is_replaced_and_its_sessions_are_gone(tapes: Pa
         assert replay.stop() == 1
 
 
-def test_who_was_connected_to_a_killed_worker_is_cut_off_and_may_come_back(tapes: Path) -> None:
+def test_clients_of_a_killed_worker_are_cut_off_and_may_come_back(tapes: Path) -> None:
     with replaying(tapes / "legacy.db", "--workers", "2", code=1) as replay, contextlib.ExitStack() as open_:
         streams: list[Wire] = []
         for _ in range(OFTEN):

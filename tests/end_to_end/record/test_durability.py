@@ -97,6 +97,7 @@ def stream_of(cassette: Path, session: int) -> bytes:
     return b"".join(f.text + f.eol for f in frames(cassette, session) if f.sender == "client" and f.kind != "control")
 
 
+@pytest.mark.slow
 def test_an_existing_cassette_gets_one_more_session(tmp_path: Path) -> None:
     cassette = tmp_path / "tape.db"
     for n in range(3):
@@ -142,6 +143,7 @@ def test_a_reader_that_stays_longer_than_the_recorder_tidies_up(tmp_path: Path) 
     assert is_one_file(cassette)
 
 
+@pytest.mark.slow
 def test_a_reader_that_takes_its_time_does_not_lock_recorders_out(tmp_path: Path) -> None:
     cassette = tmp_path / "tape.db"
     data = b"".join(PING % n for n in range(2_000))
@@ -180,7 +182,7 @@ def test_when_the_writer_is_killed_the_conversation_goes_on_and_the_session_says
 
 @pytest.mark.slow
 @linux_only
-def test_when_nobody_reads_what_we_say_a_dead_writer_does_not_stop_the_conversation_either(tmp_path: Path) -> None:
+def test_with_stderr_unread_a_dead_writer_does_not_stop_the_conversation_either(tmp_path: Path) -> None:
     cassette = tmp_path / "tape.db"
     with full_pipe() as stderr, started(record(cassette, ECHO, "-q"), stderr=stderr) as process:
         exchange(process, PING % 1)
@@ -249,7 +251,7 @@ def test_a_writer_that_computes_is_waited_for_but_not_for_ever(too_long: str, sa
     assert done.stderr == b"" and done.stdout.startswith(says)
 
 
-def test_a_cassette_that_is_deleted_while_it_is_recorded_is_told(tmp_path: Path) -> None:
+def test_a_cassette_deleted_during_its_recording_is_reported(tmp_path: Path) -> None:
     cassette = tmp_path / "tape.db"
     with started(record(cassette, ECHO, "-q")) as process:
         exchange(process, PING % 1)
@@ -293,10 +295,12 @@ def converses_on_a_full_disk(cassette: Path, **more: object) -> None:
     assert stream(cassette, "client").startswith(PING % 1)
 
 
+@pytest.mark.slow
 def test_on_a_full_disk_the_conversation_goes_on_and_the_session_says_incomplete(small_disk: Path) -> None:
     converses_on_a_full_disk(small_disk / "tape.db")
 
 
+@pytest.mark.slow
 def test_at_the_limit_of_a_files_size_the_conversation_goes_on_and_the_session_says_incomplete(tmp_path: Path) -> None:
     limit = 1 << 20
     converses_on_a_full_disk(
@@ -354,7 +358,7 @@ class Storm:
 @linux_only
 @pytest.mark.parametrize("whom", ["process", "group"])
 @pytest.mark.parametrize("seed", range(6))
-def test_after_kill_9_everything_that_either_side_received_is_on_the_tape_and_nobody_is_left(
+def test_after_kill_9_everything_received_is_on_the_tape_and_no_process_is_left(
     tmp_path: Path, whom: str, seed: int
 ) -> None:
     cassette, heard = tmp_path / "tape.db", tmp_path / "heard"

@@ -61,7 +61,7 @@ def killed_in_a_storm(cassette: Path, heard: Path, moment: int) -> None:
 @pytest.mark.slow
 @linux_only
 @pytest.mark.parametrize("seed", range(5))
-def test_two_who_open_it_at_once_find_every_message_of_its_frames(tmp_path: Path, seed: int) -> None:
+def test_two_processes_that_open_it_at_once_find_all_messages(tmp_path: Path, seed: int) -> None:
     cassette = tmp_path / "tape.db"
     killed_in_a_storm(cassette, tmp_path / "heard", random.Random(seed).choice([30_000, 300_000, 1_500_000]))
     command = [*MCP_TAPE, "check", str(cassette), "--json"]
@@ -77,6 +77,7 @@ def test_two_who_open_it_at_once_find_every_message_of_its_frames(tmp_path: Path
 
 
 @linux_only
+@pytest.mark.slow
 def test_the_writer_has_the_priority_of_the_relay(tmp_path: Path) -> None:
     """With a lower one it would store nothing for seconds on a busy machine, and a kill of the relay would show
     that."""

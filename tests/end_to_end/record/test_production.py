@@ -118,7 +118,7 @@ def test_a_session_that_is_not_in_the_sample_is_the_server_itself(tmp_path: Path
     assert not list(tmp_path.iterdir())
 
 
-def test_bytes_and_exit_codes_of_what_is_not_in_the_sample_are_the_servers(tmp_path: Path) -> None:
+def test_outside_the_sample_bytes_and_exit_codes_are_the_servers(tmp_path: Path) -> None:
     odd = bytes(range(256)) * 1000
     done = run(record(tmp_path / "tape.db", ECHO, "-q", "--sample", "0%"), odd)
     assert (done.returncode, done.stdout, done.stderr) == (0, odd, b"")
@@ -149,7 +149,8 @@ def holds(place: Path, planted: bytes) -> bool:
 
 
 @pytest.mark.parametrize("bodies", ["hash", "none"])
-def test_nothing_that_was_said_is_in_any_file_at_any_time(tmp_path: Path, bodies: str) -> None:
+@pytest.mark.slow
+def test_no_content_is_in_any_file_at_any_time(tmp_path: Path, bodies: str) -> None:
     tape = tmp_path / "tape.db"
     options = ["-q", "--bodies", bodies, "--rotate", "60k"]
     with started(record(tape, SERVER, *options), start_new_session=True, cwd=tmp_path) as process:
@@ -162,7 +163,7 @@ def test_nothing_that_was_said_is_in_any_file_at_any_time(tmp_path: Path, bodies
     assert not holds(tmp_path, PLANTED) and not holds(tmp_path, FILLING[:100].encode())
 
 
-def test_as_a_check_of_the_test_above_all_that_was_said_is_there_otherwise(tmp_path: Path) -> None:
+def test_as_a_check_of_the_test_above_content_is_there_otherwise(tmp_path: Path) -> None:
     run(record(tmp_path / "tape.db", SERVER, "-q"), asked(1))
     assert holds(tmp_path, PLANTED)
 
@@ -177,6 +178,7 @@ def mcp_tape(*words: object) -> subprocess.CompletedProcess[bytes]:
     return run([*MCP_TAPE, *map(str, words)])
 
 
+@pytest.mark.slow
 def test_recordings_with_hashes_still_compare(tmp_path: Path) -> None:
     one, same = (recorded(tmp_path / f"{name}.db", "--bodies", "hash") for name in "ab")
     other = recorded(tmp_path / "c.db", "--bodies", "hash", said=asked(1) + asked(2, word="other")[len(asked()) :])
@@ -187,7 +189,8 @@ def test_recordings_with_hashes_still_compare(tmp_path: Path) -> None:
     assert mcp_tape("breaking", one, other).returncode == 0
 
 
-def test_what_was_recorded_in_another_way_does_not_compare_and_says_so(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_diff_reports_that_recordings_with_different_bodies_cannot_be_compared(tmp_path: Path) -> None:
     full, hashed = recorded(tmp_path / "a.db"), recorded(tmp_path / "b.db", "--bodies", "hash")
     keyed = recorded(tmp_path / "c.db", "--bodies", "hash", MCP_TAPE_HASH_KEY="a-secret-of-some-length-4711")
     for old, new in ((full, hashed), (hashed, keyed)):
@@ -197,7 +200,8 @@ def test_what_was_recorded_in_another_way_does_not_compare_and_says_so(tmp_path:
 
 
 @pytest.mark.parametrize("bodies", ["hash", "none"])
-def test_people_still_see_who_called_what_and_when(tmp_path: Path, bodies: str) -> None:
+@pytest.mark.slow
+def test_people_still_see_clients_tools_and_times(tmp_path: Path, bodies: str) -> None:
     tape = recorded(tmp_path / "tape.db", "--bodies", bodies)
     for words in (["ls"], ["show"], ["stats"], ["why"], ["check"], ["convert"], ["show", "--json"]):
         done = mcp_tape(words[0], tape, *words[1:])
@@ -206,14 +210,15 @@ def test_people_still_see_who_called_what_and_when(tmp_path: Path, bodies: str) 
 
 
 @pytest.mark.parametrize("bodies", ["hash", "none"])
-def test_what_has_no_bodies_is_not_played(tmp_path: Path, bodies: str) -> None:
+def test_a_recording_without_bodies_is_not_played(tmp_path: Path, bodies: str) -> None:
     tape = recorded(tmp_path / "tape.db", "--bodies", bodies)
     for words in (["replay", tape], ["use", tape, "--mode", "none"], ["verify", tape, "--allow-writes", "--", *SERVER]):
         done = mcp_tape(*words)
         assert done.returncode == 3 and b"was recorded with --bodies hash or none" in done.stderr, words
 
 
-def test_with_a_key_nobody_can_check_a_guess(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_with_a_key_guesses_cannot_be_checked(tmp_path: Path) -> None:
     key = {"MCP_TAPE_HASH_KEY": "a-secret-of-some-length-4711"}
     plain = recorded(tmp_path / "plain.db", "--bodies", "hash")
     keyed, again = (recorded(tmp_path / f"{n}.db", "--bodies", "hash", **key) for n in "ab")
@@ -230,7 +235,8 @@ def handed(log: Path) -> list[str]:
     return [Path(line).name for line in log.read_text().split()] if log.exists() else []
 
 
-def test_what_a_hook_prints_is_not_in_the_conversation(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_the_output_of_a_hook_is_not_in_the_conversation(tmp_path: Path) -> None:
     hook = f"sh -c '{LOUD.format(log=tmp_path / 'log')}'"
     with started(record(tmp_path / "t.db", SERVER, "--rotate", "60k", "--on-rotate", hook)) as process:
         talk(process, 80)
@@ -241,6 +247,7 @@ def test_what_a_hook_prints_is_not_in_the_conversation(tmp_path: Path) -> None:
     assert f"--on-rotate: {len(names)} done, 0 failed".encode() in said and b"to std" not in said
 
 
+@pytest.mark.slow
 def test_a_cassette_that_is_handed_on_is_complete(tmp_path: Path) -> None:
     """Its first reader need not write to it: all messages are there, even if a busy recorder had deferred them."""
     place = tmp_path / "look.py"
@@ -287,12 +294,14 @@ def test_signals_reach_a_hook_as_any_command(tmp_path: Path) -> None:
     assert int(facts["SigBlk"], 16) == 0 and not int(facts["SigIgn"], 16) & 1 << (signal.SIGPIPE - 1)
 
 
-def test_a_hook_that_hangs_is_waited_for_as_long_as_was_said(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_a_hanging_hook_is_waited_for_until_its_limit(tmp_path: Path) -> None:
     options = ["-q", "--rotate", "60k", "--on-rotate", "sh -c 'sleep 1000 # {}'", "--hook-timeout", "0.3"]
     done = run(record(tmp_path / "t.db", SERVER, *options), asked(1))
     assert done.returncode == 0 and done.stderr.count(b"--on-rotate has failed for ") == 1
 
 
+@pytest.mark.slow
 def test_if_the_relay_is_killed_the_last_cassette_is_handed_over_all_the_same(tmp_path: Path) -> None:
     log = tmp_path / "log"
     options = ["-q", "--rotate", "60k", "--on-rotate", f"sh -c 'echo {{}} >> {log}'"]
@@ -304,7 +313,8 @@ def test_if_the_relay_is_killed_the_last_cassette_is_handed_over_all_the_same(tm
     until(lambda: sorted(handed(log)) == sorted(path.name for path in cassettes(tmp_path)), "all of them")
 
 
-def test_if_the_writer_is_killed_the_next_recording_leaves_what_is_there_alone(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_if_the_writer_is_killed_the_next_recording_keeps_existing_cassettes(tmp_path: Path) -> None:
     log = tmp_path / "log"
     command = record(tmp_path / "t.db", SERVER, "-q", "--rotate", "60k", "--on-rotate", f"sh -c 'echo {{}} >> {log}'")
     with started(command) as process:
@@ -319,6 +329,7 @@ def test_if_the_writer_is_killed_the_next_recording_leaves_what_is_there_alone(t
     assert mcp_tape("ls", tmp_path / "t.db").returncode == 0  # and can be handed over by hand
 
 
+@pytest.mark.slow
 def test_recorders_of_one_row_never_share_a_cassette(tmp_path: Path) -> None:
     command = record(tmp_path / "t.db", SERVER, "-q", "--rotate", "1M", "--on-rotate", "true {}")
     with started(command) as one, started(command) as two, started(command) as three:
@@ -329,7 +340,8 @@ def test_recorders_of_one_row_never_share_a_cassette(tmp_path: Path) -> None:
     assert [len(sessions(path)) for path in cassettes(tmp_path)] == [1, 1, 1]
 
 
-def test_on_a_full_disk_the_conversation_goes_on_and_what_was_kept_is_handed_over(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_on_a_full_disk_the_conversation_goes_on_and_stored_data_is_handed_over(tmp_path: Path) -> None:
     log, limit = tmp_path / "log", 1 << 18
     options = ["-q", "--rotate", "100M", "--on-rotate", f"sh -c 'echo {{}} >> {log}'"]
     full = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))}
@@ -347,6 +359,7 @@ test $((n % 6)) -ne 3 && cp "$1" "$3" && test $((n % 6)) -ne 0
 """
 
 
+@pytest.mark.slow
 def test_a_hook_that_often_fails_and_a_disk_that_is_full_for_a_while_lose_nothing(tmp_path: Path) -> None:
     log, there, hook = tmp_path / "log", tmp_path / "there", tmp_path / "hook"
     log.mkdir(), there.mkdir()
@@ -405,6 +418,7 @@ def test_older_cassettes_make_room_before_the_last_one_is_tried_again(tmp_path: 
 # Spans --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_spans_are_sent_while_it_records(tmp_path: Path) -> None:
     with collecting() as collector, started(record(tmp_path / "t.db", SERVER, "--otlp", collector.url)) as process:
         talk(process, 3)

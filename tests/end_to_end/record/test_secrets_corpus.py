@@ -201,13 +201,14 @@ def test_a_secret_is_nowhere_on_disk_not_even_while_recording(tape: Recording) -
     assert [(about, part, place) for place, data in places.items() for about, part in parts if part in data] == []
 
 
+@pytest.mark.slow
 def test_the_search_would_find_a_secret_that_was_kept(open_tape: Recording) -> None:
     for case in SECRETS:
         if case.lines:
             assert any(trace in open_tape.meanwhile for trace in traces(case.secrets[0])), case.about
 
 
-def test_a_lookalike_is_kept_as_it_is(tape: Recording) -> None:
+def test_a_lookalike_is_kept(tape: Recording) -> None:
     kept = set(tape.texts)
     for case in LOOKALIKES:
         assert [line for _, line in case.lines if line.rstrip(b"\n") not in kept] == [], case.about

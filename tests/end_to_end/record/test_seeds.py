@@ -76,7 +76,7 @@ def test_the_documents_hold_messages_of_every_kind() -> None:
 
 
 @pytest.mark.parametrize("seed", MESSAGES, ids=lambda seed: f"{seed['source']}: {seed['text'][:60]}")
-def test_a_seed_is_what_a_person_reads_in_it(seed: dict[str, Any]) -> None:
+def test_a_seed_has_the_messages_that_a_person_sees_in_it(seed: dict[str, Any]) -> None:
     kind, messages = parse(seed["text"].encode())
     if seed["kind"] == "noise":
         assert (kind, messages) == ("noise", [])

@@ -134,7 +134,7 @@ def test_a_server_that_closes_its_stdin_breaks_the_clients_pipe(tmp_path: Path) 
 
 
 @linux_only
-def test_what_a_server_says_before_it_ends_arrives_however_late_it_is_read(tmp_path: Path) -> None:
+def test_the_last_output_of_a_server_arrives_however_late_it_is_read(tmp_path: Path) -> None:
     gone = tmp_path / "gone"
     server = [*python("import os, sys; os.write(1, b'x' * 150_000); open(sys.argv[1], 'w').close()"), str(gone)]
     with started(record(tmp_path / "tape.db", server)) as process:
@@ -158,7 +158,7 @@ def test_a_server_whose_client_has_a_full_disk_ends_by_itself(tmp_path: Path, st
     ]  # fmt: skip
 
 
-def test_a_server_inherits_what_its_client_passes_on_and_nobody_else_holds_it(tmp_path: Path) -> None:
+def test_a_server_inherits_descriptors_of_its_client_and_no_other_process_holds_them(tmp_path: Path) -> None:
     reader, writer = os.pipe()
     server = [*python(f"import os; os.write({writer}, b'here'); os.close({writer}); os.read(0, 1)")]
     with started(record(tmp_path / "tape.db", server), pass_fds=[writer]) as process:
@@ -174,7 +174,7 @@ def test_a_server_inherits_what_its_client_passes_on_and_nobody_else_holds_it(tm
 
 @contextlib.contextmanager
 def gate(path: Path) -> Iterator[Path]:
-    """A named pipe at which a process can wait until somebody writes; opened on exit in any case."""
+    """A named pipe at which a process can wait until another one writes; opened on exit in any case."""
     os.mkfifo(path)
     yield path
     with contextlib.suppress(OSError):  # no process is waiting
@@ -204,6 +204,7 @@ os.read(0, 1)
 """
 
 
+@pytest.mark.slow
 def test_a_grandchild_that_holds_the_pipes_does_not_hold_us(tmp_path: Path) -> None:
     cassette, pid = tmp_path / "tape.db", tmp_path / "pid"
     with gate(tmp_path / "gate") as wait_here:
@@ -220,7 +221,8 @@ def test_a_grandchild_that_holds_the_pipes_does_not_hold_us(tmp_path: Path) -> N
 
 
 @linux_only
-def test_what_comes_after_the_end_of_the_recording_is_not_passed_on(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_output_after_the_end_of_the_recording_is_not_passed_on(tmp_path: Path) -> None:
     cassette, pid, done = tmp_path / "tape.db", tmp_path / "pid", tmp_path / "done"
     with gate(tmp_path / "gate") as wait_here:
         server = [*python(GRANDCHILD), str(wait_here), str(pid), str(done)]
@@ -328,6 +330,7 @@ def test_a_server_that_ignores_the_signal_is_killed(tmp_path: Path, whom: str) -
     assert (session.exit_code, session.incomplete) == (128 + signal.SIGKILL, None)
 
 
+@pytest.mark.slow
 def test_different_signals_are_each_passed_on(tmp_path: Path) -> None:
     log = tmp_path / "log"
     with recording(tmp_path / "tape.db", [*python(COUNTING), str(log)]) as process:
@@ -352,7 +355,8 @@ while True: signal.pause()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="has real-time signals")
-def test_every_other_signal_is_passed_on_and_ends_nobody(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_every_other_signal_is_passed_on_and_ends_no_process_of_ours(tmp_path: Path) -> None:
     log = tmp_path / "log"
     others = [signal.SIGUSR1, signal.SIGUSR2, signal.SIGQUIT, signal.SIGALRM, signal.SIGWINCH, signal.SIGCONT]
     others += [signal.SIGABRT, signal.SIGPROF, signal.SIGURG, signal.SIGIO, signal.SIGRTMIN, signal.SIGRTMAX]
@@ -367,6 +371,7 @@ def test_every_other_signal_is_passed_on_and_ends_nobody(tmp_path: Path) -> None
     assert log.read_text().split()[-1] == numbers[-1]
 
 
+@pytest.mark.slow
 def test_a_signal_is_not_sent_again_with_the_next_one(tmp_path: Path) -> None:
     log = tmp_path / "log"
     numbers = [str(int(number)) for number in (signal.SIGINT, signal.SIGTERM)]
@@ -392,7 +397,8 @@ def test_a_recording_that_is_immune_to_hangup_stays_so(tmp_path: Path) -> None:
         assert process.wait(WAIT) == 0
 
 
-def test_told_to_stop_we_do_not_wait_for_a_client_that_does_not_read(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_after_a_stop_signal_we_do_not_wait_for_a_client_that_does_not_read(tmp_path: Path) -> None:
     server = python("""
 import os
 os.write(1, b"ready\\n")
@@ -416,7 +422,8 @@ def is_filling(reader: int) -> bool:
 
 
 @linux_only
-def test_told_to_stop_we_do_not_wait_for_a_grandchild_that_talks_on(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_after_a_stop_signal_we_do_not_wait_for_a_talking_grandchild(tmp_path: Path) -> None:
     flood = "import os, threading\nwhile not threading.Event().wait(0.01): os.write(1, b'on and on\\\\n')"
     server = python(f"""
 import os, signal, subprocess, sys
@@ -432,7 +439,7 @@ signal.pause()
 
 @pytest.mark.slow
 @linux_only
-def test_told_to_stop_when_all_is_said_we_leave_the_writer_to_finish_alone(tmp_path: Path) -> None:
+def test_after_a_stop_signal_with_all_passed_on_the_writer_finishes_alone(tmp_path: Path) -> None:
     cassette = tmp_path / "tape.db"
     with recording(cassette, python("import os; os.write(1, b'ready\\n'); os.read(0, 1); os._exit(3)")) as process:
         writer = writer_of(process.pid, cassette)
@@ -451,7 +458,8 @@ def test_told_to_stop_when_all_is_said_we_leave_the_writer_to_finish_alone(tmp_p
 
 
 @linux_only
-def test_nobody_is_left_when_a_recording_ends(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_no_process_is_left_when_a_recording_ends(tmp_path: Path) -> None:
     cassette = tmp_path / "tape.db"
     with recording(cassette, python(f"print('ready', flush=True)\n{ECHO[-1]}")) as process:
         writer_of(process.pid, cassette)

@@ -56,7 +56,7 @@ def test_lines_that_are_there_stay_byte_for_byte(tmp_path: Path) -> None:
     assert [len(frames(tape, session.id)) for session in sessions(tape)] == [2, 6]
 
 
-def test_what_is_being_recorded_is_read_before_it_is_in_the_text(tmp_path: Path) -> None:
+def test_an_unfinished_recording_is_read_before_it_is_in_the_text(tmp_path: Path) -> None:
     tape = tmp_path / "tape.jsonl"
     with started(record(tape, ECHO)) as process:
         send(process.stdin, ASKED % 1)
@@ -92,7 +92,8 @@ def is_free(tape: Path) -> bool:
     return held is not None
 
 
-def test_what_a_killed_recorder_left_is_used_and_the_next_one_folds_it_in(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_leftovers_of_a_killed_recorder_are_read_and_folded_in_by_the_next(tmp_path: Path) -> None:
     tape = tmp_path / "tape.jsonl"
     assert run(record(tape, ECHO), ASKED % 1).returncode == 0
     before = tape.read_bytes()
@@ -108,7 +109,8 @@ def test_what_a_killed_recorder_left_is_used_and_the_next_one_folds_it_in(tmp_pa
     assert [bool(session.incomplete) for session in sessions(tape)] == [False, True, False]
 
 
-def test_a_command_that_changes_the_text_folds_in_what_was_left(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_a_command_that_changes_the_text_folds_in_the_leftovers(tmp_path: Path) -> None:
     tape = tmp_path / "tape.jsonl"
     killed(tape)
     assert not tape.exists()
@@ -129,6 +131,7 @@ def test_a_recorder_that_was_killed_before_it_had_made_its_tables_is_in_nobodys_
     assert (done.returncode, names(tmp_path), tape.read_bytes()) == (0, ["tape.jsonl"], before), done.stderr
 
 
+@pytest.mark.slow
 def test_two_recorders_at_once_both_get_into_the_text(tmp_path: Path) -> None:
     tape = tmp_path / "tape.jsonl"
     with started(record(tape, ECHO)) as first:
@@ -148,6 +151,7 @@ def test_two_recorders_at_once_both_get_into_the_text(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("at_once", [3])
+@pytest.mark.slow
 def test_recorders_that_end_together_leave_one_text(tmp_path: Path, at_once: int) -> None:
     tape = tmp_path / "tape.jsonl"
     commands = [
@@ -168,6 +172,7 @@ def test_recorders_that_end_together_leave_one_text(tmp_path: Path, at_once: int
     assert sorted(session.id for session in sessions(tape)) == [1, 2, 3]
 
 
+@pytest.mark.slow
 def test_a_session_that_was_folded_in_is_not_read_twice(tmp_path: Path) -> None:
     """A recorder may be killed between writing the text and removing its database."""
     tape = tmp_path / "tape.jsonl"
@@ -202,7 +207,7 @@ def test_a_text_that_is_wrong_is_not_recorded_into(tmp_path: Path) -> None:
     assert names(tmp_path) == ["tape.jsonl"]
 
 
-def test_what_cannot_become_text_stays_in_the_database(tmp_path: Path) -> None:
+def test_a_recording_that_cannot_become_text_stays_in_the_database(tmp_path: Path) -> None:
     tape = tmp_path / "tape.jsonl"
     with started(record(tape, ECHO), stderr=subprocess.PIPE) as process:
         send(process.stdin, ASKED % 1)

@@ -217,7 +217,8 @@ def test_a_standard_stream_may_be_missing(tmp_path: Path, missing: list[int]) ->
     assert sessions(cassette)[0].incomplete is None
 
 
-def test_streams_that_somebody_left_non_blocking_are_waited_for(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_streams_left_non_blocking_are_waited_for(tmp_path: Path) -> None:
     cassette, data = tmp_path / "tape.db", b"x" * 300_000 + b"\n"
     with started(record(cassette, ECHO), preexec_fn=lambda: [os.set_blocking(n, False) for n in (0, 1)]) as process:
         with in_background(lambda: (send(process.stdin, data), process.stdin.close())):
@@ -250,7 +251,7 @@ def test_the_server_has_our_environment_directory_and_process_group(tmp_path: Pa
 @pytest.mark.slow(quick=3)
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody can tell who has set it")
 @pytest.mark.parametrize("given", [{}, {"LC_CTYPE": "C.UTF-8"}, {"LANG": "C"}, {"LC_ALL": "C"}])
-def test_the_server_has_no_locale_that_nobody_has_set(tmp_path: Path, given: dict[str, str]) -> None:
+def test_the_server_gets_no_locale_that_was_not_set(tmp_path: Path, given: dict[str, str]) -> None:
     server = ["sh", "-c", "env | grep -E '^(LC_|LANG)' | sort"]
     done = run(record(tmp_path / "tape.db", server), env={"PATH": os.environ["PATH"]} | given)
     assert done.stdout.decode().split() == [f"{name}={value}" for name, value in given.items()]
@@ -308,7 +309,7 @@ def a_file(path: Path, text: str, mode: int) -> Path:
         "directory",
     ],
 )
-def test_a_server_that_cannot_be_started_is_said_in_one_line_and_recorded(
+def test_a_server_that_cannot_be_started_is_reported_in_one_line_and_recorded(
     tmp_path: Path, make: Callable[[Path], str], says: bytes
 ) -> None:
     server = make(tmp_path)
@@ -323,6 +324,7 @@ def test_a_server_that_cannot_be_started_is_said_in_one_line_and_recorded(
     assert event["event"] == "failed" and f"mcp-tape: {event['why']}\n".encode() == done.stderr
 
 
+@pytest.mark.slow
 def test_why_show_and_doctor_say_why_a_server_could_not_be_started(tmp_path: Path) -> None:
     cassette = tmp_path / "tape.db"
     assert run(record(cassette, ["no-such-command"])).returncode == 4
@@ -369,7 +371,7 @@ def newer_cassette(path: Path) -> None:
     ],
     ids=["short text", "long text", "cut off", "other database", "newer schema"],
 )
-def test_what_is_no_cassette_is_refused_untouched_and_no_server_started(
+def test_another_file_is_refused_untouched_and_no_server_is_started(
     tmp_path: Path, make: Callable[[Path], object], says: bytes
 ) -> None:
     path, trace = tmp_path / "precious.db", tmp_path / "started"

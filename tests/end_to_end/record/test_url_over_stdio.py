@@ -70,6 +70,7 @@ def live() -> Iterator[Live]:
         yield server
 
 
+@pytest.mark.slow
 def test_calls_progress_and_requests_of_the_server_pass_and_are_recorded(live: Live, tmp_path: Path) -> None:
     tape = tmp_path / "tape.db"
     with talking(live.url, tape) as talk:
@@ -162,7 +163,7 @@ def test_a_server_that_breaks_off_answers_with_an_error_and_the_next_call_goes_o
         assert talk.leave() == 4
 
 
-def test_a_signal_ends_it_and_what_was_recorded_is_whole(live: Live, tmp_path: Path) -> None:
+def test_a_signal_ends_it_with_a_complete_recording(live: Live, tmp_path: Path) -> None:
     tape = tmp_path / "tape.db"
     with talking(live.url, tape) as talk:
         talk.tell(modern(1, "search"))
@@ -194,7 +195,7 @@ def test_a_header_comes_from_a_variable_and_is_on_no_tape(words: list[str], live
         (["--header-env", "PATH", "--", "cat"], b"--header-env needs --url"),
     ],
 )
-def test_what_does_not_go_together_is_refused(words: list[str], said: bytes) -> None:
+def test_contradictory_options_are_refused(words: list[str], said: bytes) -> None:
     done = run([*MCP_TAPE, "record", *words])
     assert done.returncode == 2 and said in done.stderr
 
@@ -228,6 +229,7 @@ class Listening(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
 
+@pytest.mark.slow
 def test_the_stream_of_the_servers_own_messages_is_opened_again_where_it_ended(tmp_path: Path) -> None:
     with ThreadingHTTPServer(("127.0.0.1", 0), Listening) as server:
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
@@ -257,7 +259,7 @@ def url_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str],
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("client", "server"), PAIRS)
-def test_a_real_client_on_stdio_sees_what_it_sees_over_http(
+def test_a_real_client_sees_the_same_on_stdio_as_over_http(
     client: str, server: str, url_of: Callable[[str], str], tmp_path: Path, sdk_client: SdkClient
 ) -> None:
     program, url, tape = sdk_client(client, server), url_of(server), tmp_path / "tape.db"

@@ -79,7 +79,7 @@ SAID: list[Said] = [
 NEAR = lines(call(7, "search", q="the weather in Bern", n=1), call(8, "search", q="price of gold", n=1))
 
 
-def test_what_was_not_exact_is_told_in_the_report_on_stderr_and_in_the_exit_code(tmp_path: Path) -> None:
+def test_inexact_answers_are_in_the_report_on_stderr_and_in_the_exit_code(tmp_path: Path) -> None:
     tape, log = str(make_cassette(tmp_path / "tape.db", SAID)), tmp_path / "report.jsonl"
     command = [*MCP_TAPE, "replay", tape, "--match", "tools/call:search=nearest", "--report", str(log)]
     done = run(command, NEAR)
@@ -107,7 +107,8 @@ def test_what_was_not_exact_is_told_in_the_report_on_stderr_and_in_the_exit_code
     assert run(exact, lines(call(8, "search", q="price of gold", n=1))).returncode == 0
 
 
-def test_new_episodes_asks_the_live_server_only_what_no_rung_answers(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_new_episodes_asks_the_live_server_only_requests_that_no_rung_answers(tmp_path: Path) -> None:
     tape = make_cassette(tmp_path / "tape.db", SAID)
     server = tmp_path / "server.py"
     server.write_text(
@@ -124,7 +125,8 @@ def test_new_episodes_asks_the_live_server_only_what_no_rung_answers(tmp_path: P
     assert {answer["id"]: answer["result"]["value"] for answer in answers} == {1: "sunny", 2: "live"}
 
 
-def test_what_was_added_in_another_directory_plays_beside_the_rest(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_a_session_added_in_another_directory_plays_beside_the_rest(tmp_path: Path) -> None:
     """Each run has its own directory, and so do the sessions that it adds to a cassette."""
     server = tmp_path / "server.py"
     server.write_text(

@@ -50,7 +50,7 @@ def comparable(body: Body) -> Body:
 
 
 @pytest.mark.slow
-def test_each_step_of_a_client_brings_what_waits_for_it(tmp_path: Path) -> None:
+def test_each_step_of_a_client_brings_the_messages_that_wait_for_it(tmp_path: Path) -> None:
     for case in fuzzing.cases(40):
         talk = Talk(case)
         path = make_cassette(tmp_path / f"{case.number}.db", talk.said)

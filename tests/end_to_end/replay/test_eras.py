@@ -47,7 +47,7 @@ def test_the_commands_of_stdio_and_http_do_too(tmp_path: Path) -> None:
 
 
 @POOLS
-def test_what_only_the_other_era_has_is_a_miss_that_says_so(tmp_path: Path, which: str) -> None:
+def test_a_request_of_the_other_era_is_a_miss_that_reports_it(tmp_path: Path, which: str) -> None:
     more: list[Said] = [("client", modern(2, "b")), ("server", result(2, "modern"))]
     visit = Visit(made(tmp_path, LEGACY, [*MODERN, *more]), which)
     visit.say(INITIALIZE)
@@ -57,7 +57,7 @@ def test_what_only_the_other_era_has_is_a_miss_that_says_so(tmp_path: Path, whic
     assert ("--session all" in miss) == (which == "all")  # in commands to paste, unchanged
 
 
-def test_a_client_of_both_eras_is_told_what_it_was_told_last(tmp_path: Path) -> None:
+def test_a_client_of_both_eras_gets_the_newest_probe_answer(tmp_path: Path) -> None:
     """It tries the modern era first: the server in the newer recording no longer supported it, or not yet."""
     refused: list[Said] = [("client", DISCOVER), ("server", NOT_FOUND), *LEGACY]
     visit = Visit(made(tmp_path, MODERN, refused))
@@ -66,7 +66,7 @@ def test_a_client_of_both_eras_is_told_what_it_was_told_last(tmp_path: Path) -> 
     assert Visit(made(tmp_path, MODERN)).say(DISCOVER) == "modern"
 
 
-def test_what_comes_before_the_first_request_is_not_lost(tmp_path: Path) -> None:
+def test_messages_before_the_first_request_are_not_lost(tmp_path: Path) -> None:
     told: Said = ("server", request(9, "roots/list"))
     visit = Visit(made(tmp_path, MODERN, [*LEGACY[:2], ("client", INITIALIZED), told, *LEGACY[2:]]))
     visit.player.receive(INITIALIZED.encode(), "stdio", 0.0)
@@ -84,7 +84,7 @@ def test_a_session_that_tells_no_era_plays_to_every_client(tmp_path: Path) -> No
         assert visit.say(call(5, "bare")) == "bare"
 
 
-def test_a_batch_shows_the_era_by_what_is_no_probe(tmp_path: Path) -> None:
+def test_a_batch_shows_the_era_by_its_requests_other_than_probes(tmp_path: Path) -> None:
     visit = Visit(made(tmp_path, LEGACY, MODERN))
     visit.player.receive(f"[{request(7, 'ping')}, {INITIALIZE}]".encode(), "stdio", 0.0)
     texts = [json.loads(send.text) for send in visit.player.due(0.0)]  # type: ignore[union-attr]
@@ -106,7 +106,7 @@ def asked_for(number: int, method: str, **params: Any) -> list[Said]:
     return [("client", request(number, method, **params, _meta=META)), ("server", result(number, method))]
 
 
-def test_an_older_client_is_greeted_with_what_the_tape_knows(tmp_path: Path) -> None:
+def test_an_older_client_is_greeted_with_facts_from_the_tape(tmp_path: Path) -> None:
     known = [*asked_for(2, "resources/read", uri="a:b"), *asked_for(3, "completion/complete")]
     visit = Visit(made(tmp_path, LEGACY, [MODERN[0], ("server", DISCOVERED), *MODERN[2:], *known]), "2")
     (greeted,) = visit.hear(INITIALIZE)
@@ -125,7 +125,7 @@ def test_an_older_client_is_greeted_with_what_the_tape_knows(tmp_path: Path) -> 
     assert "older than the tape" in visit.facts[0].text
 
 
-def test_an_older_client_is_greeted_where_the_server_said_nothing_of_itself(tmp_path: Path) -> None:
+def test_an_older_client_is_greeted_even_if_the_server_gave_no_facts(tmp_path: Path) -> None:
     visit = Visit(made(tmp_path, MODERN[2:]))
     (greeted,) = visit.hear(INITIALIZE.replace("2025-11-25", "1999-01-01"))
     assert greeted["result"] == {
@@ -135,7 +135,7 @@ def test_an_older_client_is_greeted_where_the_server_said_nothing_of_itself(tmp_
 
 
 @pytest.mark.parametrize("kind", ["input_required", "task"])
-def test_what_an_older_client_has_no_words_for_is_a_miss_that_says_so(tmp_path: Path, kind: str) -> None:
+def test_a_result_that_an_older_client_cannot_express_is_a_miss_that_reports_it(tmp_path: Path, kind: str) -> None:
     asks = json.dumps({"jsonrpc": "2.0", "id": 2, "result": {"resultType": kind, "requestState": "s"}})
     tape = made(tmp_path, [*MODERN, ("client", modern(2, "b")), ("server", asks)])
     visit = Visit(tape)

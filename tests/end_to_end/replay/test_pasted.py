@@ -156,7 +156,7 @@ def test_every_number_and_command_in_a_report_works(tmp_path: Path, case: Case) 
             assert b'"error"' not in done.stdout
 
 
-def test_what_is_only_read_is_not_to_be_recorded_into(tmp_path: Path) -> None:
+def test_a_read_only_cassette_gets_no_advice_to_record(tmp_path: Path) -> None:
     make_cassette(tmp_path / "tape.db", NEW)
     har = tmp_path / "tape.har"
     assert run([*MCP_TAPE, "convert", str(tmp_path / "tape.db"), "--to", "har", str(har)]).returncode == 0

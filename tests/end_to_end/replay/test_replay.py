@@ -45,7 +45,7 @@ def test_twenty_replays_of_one_client_script_give_the_same_bytes(name: str) -> N
     assert outputs.pop()
 
 
-def test_a_recording_that_ends_before_an_answer_is_told_wherever_a_miss_is(tmp_path: Path) -> None:
+def test_a_recording_that_ends_before_an_answer_is_reported_like_a_miss(tmp_path: Path) -> None:
     tape = make_cassette(tmp_path / "tape.db", [("client", call(1))])
     done = run(replay(tape, "--report", str(tmp_path / "report.jsonl")), lines(call(7)))
     assert done.returncode == 1
@@ -113,6 +113,7 @@ def test_a_last_request_without_a_newline_is_answered(tmp_path: Path) -> None:
     assert run(replay(tape), call(1).encode()).stdout == lines(result(1))
 
 
+@pytest.mark.slow
 def test_a_client_that_sends_everything_before_it_reads_gets_everything(tmp_path: Path) -> None:
     count, payload = 3000, "x" * 500
     said = [turn for n in range(count) for turn in (("client", call(n, n=n)), ("server", result(n, payload)))]
@@ -127,6 +128,7 @@ def test_a_client_that_sends_everything_before_it_reads_gets_everything(tmp_path
         assert process.stdout.read().count(b"\n") == count
 
 
+@pytest.mark.slow
 def test_a_huge_answer_comes_whole(tmp_path: Path) -> None:
     big = result(1, "y" * 20_000_000)
     tape = make_cassette(tmp_path / "tape.db", [("client", call(1)), ("server", big)])
@@ -150,7 +152,7 @@ def test_half_a_character_in_a_request_is_a_miss_like_any_other(tmp_path: Path, 
     assert b"Traceback" not in done.stderr
 
 
-def test_the_report_tells_what_happened_as_it_happens(tmp_path: Path) -> None:
+def test_the_report_grows_during_the_replay(tmp_path: Path) -> None:
     tape = make_cassette(tmp_path / "tape.db", CONCURRENT)
     log = tmp_path / "report.jsonl"
     with started(replay(tape, "--report", str(log), "--run", "r1")) as process:
@@ -170,7 +172,7 @@ def test_the_report_tells_what_happened_as_it_happens(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no full disk to write to")
-def test_a_report_that_cannot_be_written_is_told_once_and_the_replay_goes_on(tmp_path: Path) -> None:
+def test_an_unwritable_report_is_reported_once_and_the_replay_goes_on(tmp_path: Path) -> None:
     tape = make_cassette(tmp_path / "tape.db", [("client", call(1)), ("server", result(1, "one"))])
     done = run(replay(tape, "--report", "/dev/full", "-q"), lines(call(1), call(2), call(3)))
     assert done.stdout.splitlines()[0].decode() == result(1, "one") and len(done.stdout.splitlines()) == 3
@@ -189,6 +191,7 @@ def test_the_report_takes_any_id_and_name(tmp_path: Path) -> None:
     assert [row["what"] for row in report(log)] == ["miss", "miss", "played", "unplayed"]
 
 
+@pytest.mark.slow
 def test_replays_that_run_at_once_share_a_report(tmp_path: Path) -> None:
     tape = make_cassette(tmp_path / "tape.db", CONCURRENT)
     log = tmp_path / "report.jsonl"
@@ -293,7 +296,7 @@ def test_replay_writes_nothing_and_works_in_parallel(tmp_path: Path) -> None:
     [
         (["--ignore", "params"], "a JSONPath starts with $"),
         (["--session", "newest"], "neither latest, all nor"),
-        (["--speed", "-1"], "not in the range"),
+        (["--speed", "-1"], "is not a number of 0 or more"),
         (["--repeats", "often"], "is not one of"),
         (["--report", "/nonexistent/x"], "cannot write /nonexistent/x"),
     ],
@@ -305,7 +308,7 @@ def test_wrong_options_are_refused_with_the_reason(tmp_path: Path, options: list
     assert complaint in done.stderr.decode()
 
 
-def test_a_missing_cassette_is_told_with_the_command_that_records_it(tmp_path: Path) -> None:
+def test_a_missing_cassette_is_reported_with_the_command_that_records_it(tmp_path: Path) -> None:
     done = run(replay(tmp_path / "none.db"))
     assert done.returncode == 3
     assert b"mcp-tape record" in done.stderr
@@ -320,7 +323,7 @@ def test_a_notification_that_waits_for_nothing_comes_at_the_start(tmp_path: Path
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_replay_that_is_told_to_stop_still_tells_what_was_not_played(tmp_path: Path, number: int) -> None:
+def test_a_replay_stopped_by_a_signal_still_reports_unplayed_requests(tmp_path: Path, number: int) -> None:
     tape = make_cassette(tmp_path / "tape.db", CONCURRENT)
     log = tmp_path / "report.jsonl"
     with started(replay(tape, "--report", str(log), "--strict")) as process:

@@ -78,7 +78,7 @@ def play(tmp_path: Path, sdk_client: SdkClient) -> Play:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("client", "server"), EVERYWHERE)
-def test_a_client_sees_on_replay_what_it_saw_live(client: str, server: str, recorded: Recorded, play: Play) -> None:
+def test_a_client_sees_the_same_on_replay_as_live(client: str, server: str, recorded: Recorded, play: Play) -> None:
     recording = recorded(client, server)
     again = play(client, recording.tape)
     assert again.output == recording.output  # identical: on tape, even the clock is fixed
@@ -124,7 +124,7 @@ def test_a_client_that_reads_nothing_is_not_waited_for_each_time(recorded: Recor
         assert receive(process.stdout).count(b"\n") == 150 * 5
 
 
-def test_what_plays_alone_cannot_start_a_server(tmp_path: Path) -> None:
+def test_a_program_run_alone_cannot_start_a_server(tmp_path: Path) -> None:
     done = run([*provision.alone(tmp_path / "codes"), "record", "-o", str(tmp_path / "tape.db"), "--", "true"])
     assert done.returncode == 97 and b"not alone" in done.stderr
 

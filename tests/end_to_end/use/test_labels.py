@@ -51,6 +51,7 @@ def two(tmp_path: Path) -> Path:
     return tape
 
 
+@pytest.mark.slow
 def test_diff_and_verify_take_the_server_behind_the_file(two: Path, tmp_path: Path) -> None:
     same = run([*MCP_TAPE, "diff", f"{two}#git", f"{two}#git"])
     other = run([*MCP_TAPE, "diff", f"{two}#git", f"{two}#time"])
@@ -63,7 +64,8 @@ def test_diff_and_verify_take_the_server_behind_the_file(two: Path, tmp_path: Pa
     assert missing.returncode == 3 and b"it has: git, time" in missing.stderr
 
 
-def test_verify_keeps_the_name_of_what_it_updates(two: Path) -> None:
+@pytest.mark.slow
+def test_verify_keeps_the_label_of_updated_sessions(two: Path) -> None:
     verify = [*MCP_TAPE, "verify", f"{two}#time", "--allow-writes", "--fail-on", "never", "--update", "--"]
     assert run([*verify, *says("new")]).returncode == 0
     assert [session.label for session in sessions(two)] == ["git", "time"]
@@ -84,7 +86,7 @@ def test_a_replay_does_not_guess_which_server_is_meant(two: Path) -> None:
     assert replay(two, "--session", "all") == (code, answers, said), "nor does one of all sessions"
 
 
-def test_a_server_that_is_not_there_is_told_with_those_that_are(two: Path) -> None:
+def test_a_missing_server_is_reported_with_the_existing_ones(two: Path) -> None:
     code, _, said = replay(two, "--server", "gti")
     assert code == 3 and "no session of a server gti to play; it has: git, time" in said
 
@@ -99,7 +101,7 @@ def test_all_sessions_are_those_of_the_server(two: Path) -> None:
     assert replay(two, "--server", "git", "--session", "all")[1][-1]["result"]["value"] == "git"
 
 
-def test_a_miss_does_not_name_what_only_other_servers_were_asked(tmp_path: Path) -> None:
+def test_a_miss_does_not_name_requests_of_other_servers(tmp_path: Path) -> None:
     tape = tmp_path / "tape.db"
     run(record(tape, says("git"), "--server", "git"), ASKED)
     run(record(tape, says("time"), "--server", "time"), HELLO)
@@ -107,6 +109,7 @@ def test_a_miss_does_not_name_what_only_other_servers_were_asked(tmp_path: Path)
     assert json.loads(done.stdout.splitlines()[-1])["error"]["code"] == -32601  # no call of it was recorded
 
 
+@pytest.mark.slow
 def test_once_records_the_server_that_is_new(two: Path) -> None:
     assert use(two, "once", "git") == (["git"], 0)
     assert use(two, "once", "web") == (["web"], 0)
@@ -114,6 +117,7 @@ def test_once_records_the_server_that_is_new(two: Path) -> None:
     assert [session.label for session in sessions(two)] == ["git", "time", "web"]
 
 
+@pytest.mark.slow
 def test_new_episodes_extend_the_session_of_the_same_server(two: Path) -> None:
     command = [*MCP_TAPE, "use", str(two), "--mode", "new_episodes", "--server", "git", "--", *says("git")]
     assert run(command, HELLO + lines(call(1, "new"))).returncode == 0
@@ -121,7 +125,8 @@ def test_new_episodes_extend_the_session_of_the_same_server(two: Path) -> None:
     assert (added.label, added.extends) == ("git", 1)
 
 
-def test_rewrite_leaves_what_other_servers_said(two: Path) -> None:
+@pytest.mark.slow
+def test_rewrite_keeps_the_sessions_of_other_servers(two: Path) -> None:
     before = sessions(two)[1]
     use(two, "rewrite", "git", "--new-times")
     use(two, "rewrite", "git", "--new-times")
@@ -130,6 +135,7 @@ def test_rewrite_leaves_what_other_servers_said(two: Path) -> None:
     assert first.started_at > before.started_at
 
 
+@pytest.mark.slow
 def test_servers_that_are_rewritten_at_once_do_not_lose_each_other(two: Path) -> None:
     names = ["git", "time", "web", "mail"]
     threads = [threading.Thread(target=use, args=(two, "rewrite", name)) for name in names]
@@ -140,6 +146,7 @@ def test_servers_that_are_rewritten_at_once_do_not_lose_each_other(two: Path) ->
     assert sorted(session.label or "" for session in sessions(two)) == sorted(names)
 
 
+@pytest.mark.slow
 def test_the_connections_of_a_run_are_counted_for_each_server(vcr: Vcr) -> None:
     def ask(name: str, run_id: str, tool: str) -> Any:
         done = vcr.run("once", HELLO + lines(call(1, tool)), "--server", name, "--run", run_id)
@@ -186,6 +193,7 @@ def test_a_strangers_name_does_not_reach_the_terminal(two: Path) -> None:
         assert "[2J" in shown and "\x1b" not in shown and "[2J\n\n" not in shown
 
 
+@pytest.mark.slow
 def test_it_survives_an_export_and_a_merge(two: Path, tmp_path: Path) -> None:
     exported = run([*MCP_TAPE, "convert", "--session", "all", str(two)]).stdout
     (tmp_path / "lines.jsonl").write_bytes(exported)

@@ -70,18 +70,19 @@ def cut_short(vcr: Vcr) -> None:
     until(lambda: is_recording(vcr.tape) and sessions(vcr.tape)[0].incomplete == KILLED, "the writer to end")
 
 
-def test_once_records_again_what_was_cut_short_and_plays_what_is_whole(vcr: Vcr) -> None:
+@pytest.mark.slow
+def test_once_records_a_truncated_session_again_and_plays_a_whole_one(vcr: Vcr) -> None:
     cut_short(vcr)
     script = HELLO + lines(call(1, "a"), call(2, "b"))
     again = vcr.run("once", script)
-    assert again.returncode == 0 and b"was cut short" in again.stderr and b"recorded again" in again.stderr
+    assert again.returncode == 0 and b"was cut short" in again.stderr and b"recording it again" in again.stderr
     heard = vcr.heard()
     assert vcr.run("once", script).stdout == again.stdout
     assert vcr.heard() == heard
     assert [session.incomplete for session in sessions(vcr.tape)] == [KILLED, None]
 
 
-def test_use_cassette_records_again_what_was_cut_short(vcr: Vcr, capfd: pytest.CaptureFixture[str]) -> None:
+def test_use_cassette_records_a_truncated_session_again(vcr: Vcr, capfd: pytest.CaptureFixture[str]) -> None:
     cut_short(vcr)
     live = [*python(vcr.server), str(vcr.log)]
     with use_cassette(vcr.tape, "once", command=live) as tape:
@@ -91,6 +92,7 @@ def test_use_cassette_records_again_what_was_cut_short(vcr: Vcr, capfd: pytest.C
         assert not tape.is_recording  # there is no better recording
 
 
+@pytest.mark.slow
 def test_once_survives_a_client_that_starts_the_command_twice_overlapping(vcr: Vcr) -> None:
     with started(vcr.command("once")) as first:
         assert first.stdin and first.stdout
@@ -125,7 +127,7 @@ def test_all_records_every_time(vcr: Vcr) -> None:
     assert len(sessions(vcr.tape)) == 2
 
 
-def test_new_episodes_sends_only_what_misses_to_the_live_server(vcr: Vcr) -> None:
+def test_new_episodes_sends_only_misses_to_the_live_server(vcr: Vcr) -> None:
     vcr.run("once", HELLO + lines(call(1, "a")))
     vcr.log.unlink()
     done = vcr.run("new_episodes", HELLO + lines(call(1, "a"), call(2, "b")))
@@ -137,6 +139,7 @@ def test_new_episodes_sends_only_what_misses_to_the_live_server(vcr: Vcr) -> Non
     assert (second.extends, second.incomplete) == (1, None)
 
 
+@pytest.mark.slow
 def test_new_episodes_are_on_the_tape_the_next_time(vcr: Vcr) -> None:
     script = HELLO + lines(call(1, "a"), call(2, "b"))
     vcr.run("once", HELLO + lines(call(1, "a")))
@@ -156,9 +159,10 @@ def test_new_episodes_goes_to_the_tape_first_even_after_a_miss(vcr: Vcr) -> None
     done = vcr.run("new_episodes", HELLO + lines(call(2, "b"), call(1, "a")))
     assert values(done)[1] == ["tools/call", 2]
     assert call(1, "a") not in vcr.heard()
-    assert b"grew by 1 call; 1 answer after a live call is from the old tape; to record all anew" in done.stderr
+    assert b"grew by 1 call; 1 answer after a live call is from the old tape; to record everything again" in done.stderr
 
 
+@pytest.mark.slow
 def test_replay_prefix_makes_the_live_server_the_calls_before_the_miss(vcr: Vcr) -> None:
     before, listed = lines(call(1, "a"), call(2, "b")), lines(request(3, "tools/list"))
     vcr.run("once", HELLO + before + listed)
@@ -211,6 +215,7 @@ def test_a_live_server_that_dies_leaves_no_call_unanswered(vcr: Vcr) -> None:
     assert b"the live server ended without an answer to 1 of its calls" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_call_that_the_live_server_died_of_is_asked_again_once_that_is_mended(vcr: Vcr) -> None:
     vcr.run("once", HELLO)
     vcr.run("new_episodes", HELLO + lines(call(2, "die")))
@@ -237,7 +242,8 @@ def test_a_live_server_may_say_much_while_the_client_asks_much(vcr: Vcr) -> None
     assert sessions(vcr.tape)[1].incomplete is None
 
 
-def test_what_a_live_server_logs_passes_on_after_the_end_of_its_output(vcr: Vcr) -> None:
+@pytest.mark.slow
+def test_logs_of_a_live_server_pass_after_the_end_of_its_output(vcr: Vcr) -> None:
     """While it ends, it waits until its stderr is read."""
     vcr.run("once", HELLO)
     logs = 'calls == 1 and threading.Thread(target=sys.stderr.write, args=("Y" * 1_000_000,)).start()'
@@ -291,6 +297,7 @@ def test_the_handshake_of_new_episodes_is_never_unplayed(vcr: Vcr) -> None:
     assert vcr.run("none", script, "--strict").returncode == 0
 
 
+@pytest.mark.slow
 def test_new_episodes_extend_the_first_session_whichever_plays(vcr: Vcr) -> None:
     vcr.run("once", HELLO + lines(call(1, "a")))
     vcr.run("new_episodes", HELLO + lines(call(2, "b")))
@@ -299,7 +306,7 @@ def test_new_episodes_extend_the_first_session_whichever_plays(vcr: Vcr) -> None
     assert vcr.run("none", HELLO + lines(call(1, "a"), call(2, "b"), call(3, "c"))).returncode == 0
 
 
-def test_a_live_server_that_cannot_be_started_is_told(vcr: Vcr, tmp_path: Path) -> None:
+def test_a_live_server_that_cannot_be_started_is_reported(vcr: Vcr, tmp_path: Path) -> None:
     vcr.run("once", HELLO)
     command = [*MCP_TAPE, "use", str(vcr.tape), "--mode", "new_episodes", "--", "no-such-server"]
     done = run(command, HELLO + lines(call(1)))
@@ -351,7 +358,7 @@ def test_rewrite_leaves_the_old_cassette_where_the_server_gave_up_first_and_the_
 def test_rewrite_says_that_it_does_not_know_whether_the_test_passed(vcr: Vcr) -> None:
     make_cassette(vcr.tape, [("client", call(1, "old")), ("server", result(1))])
     told = [vcr.run("rewrite", HELLO + lines(call(1, "new"))).stderr for _ in range(2)]
-    assert b"the recording before is gone, whether or not its test passed" in told[0]
+    assert b"the previous recording was replaced, even if its test failed" in told[0]
     assert b"the recording before" not in told[1]  # it had the same content, and stayed
 
 

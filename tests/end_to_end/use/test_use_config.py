@@ -92,6 +92,7 @@ def place(tmp_path: Path) -> Place:
     return place
 
 
+@pytest.mark.slow
 def test_a_program_is_recorded_and_replayed(place: Place) -> None:
     first = place.run(PLACE="Bern", ACME_TOKEN=TOKEN)
     assert first.returncode == 0, first.stderr.decode()
@@ -105,7 +106,8 @@ def test_a_program_is_recorded_and_replayed(place: Place) -> None:
     assert place.left() == []
 
 
-def test_the_copy_is_private_and_says_what_the_file_said(place: Place) -> None:
+@pytest.mark.slow
+def test_the_copy_is_private_and_has_the_rest_of_the_file(place: Place) -> None:
     done = place.run(PLACE="Bern", ACME_TOKEN=TOKEN)
     head = said(done)[0]
     git = head["settings"]["mcpServers"]["git"]
@@ -123,6 +125,7 @@ def test_a_secret_in_the_file_itself_is_not_on_the_tape(place: Place) -> None:
     assert TOKEN.encode() not in place.tape.read_bytes()
 
 
+@pytest.mark.slow
 def test_comments_and_last_commas_are_as_in_vs_code(place: Place) -> None:
     text = json.dumps(entry("http://a//b", "/* no */", 'c",}'))
     place.write(f'\ufeff{{ // one\n "servers": {{ /* two\n */ "git": {text}, // three\n }}, }}')
@@ -131,6 +134,7 @@ def test_comments_and_last_commas_are_as_in_vs_code(place: Place) -> None:
     assert head["settings"]["servers"]["git"]["type"] == "stdio"
 
 
+@pytest.mark.slow
 def test_a_miss_is_reported_and_the_exit_code_is_1(place: Place) -> None:
     place.run(PLACE="Bern")
     done = place.run("--mode", "none", TOOL="other")
@@ -141,6 +145,7 @@ def test_a_miss_is_reported_and_the_exit_code_is_1(place: Place) -> None:
     assert b"2 played, 2 missed" in done.stderr
 
 
+@pytest.mark.slow
 def test_the_exit_code_of_the_program_is_ours_and_nothing_is_kept_then(place: Place) -> None:
     done = place.run(PLACE="Bern", CODE="7")
     assert done.returncode == 7
@@ -148,7 +153,8 @@ def test_the_exit_code_of_the_program_is_ours_and_nothing_is_kept_then(place: Pl
     assert not place.tape.exists()
 
 
-def test_requests_that_nobody_made_are_a_finding_if_asked_for(place: Place) -> None:
+@pytest.mark.slow
+def test_unplayed_requests_are_a_finding_if_asked_for(place: Place) -> None:
     place.run(PLACE="Bern")
     program = "pass"
     assert place.run("--mode", "none", program=program).returncode == 0
@@ -157,7 +163,7 @@ def test_requests_that_nobody_made_are_a_finding_if_asked_for(place: Place) -> N
 
 
 @pytest.mark.slow
-def test_answers_that_are_not_exact_are_said_and_are_a_finding_if_asked_for(place: Place) -> None:
+def test_inexact_answers_are_reported_and_are_a_finding_if_asked_for(place: Place) -> None:
     program = PROGRAM.replace('"params": params', '"params": params | {"arguments": {"q": os.environ["Q"]}}')
     place.run(PLACE="Bern", Q="the weather in Bern", program=program)
     near = "--mode", "none", "--match", "tools/call=nearest"
@@ -208,7 +214,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("text", "why"), BAD)
-def test_what_is_no_configuration_is_refused(place: Place, text: str, why: str) -> None:
+def test_an_invalid_configuration_is_refused(place: Place, text: str, why: str) -> None:
     place.write(text)
     done = place.run()
     assert done.returncode not in (0, 1) and why in done.stderr.decode()
@@ -229,6 +235,7 @@ def test_a_program_is_needed(place: Place) -> None:
     assert done.returncode == 2 and b"which program should run?" in done.stderr
 
 
+@pytest.mark.slow
 def test_options_count_for_all_servers(place: Place) -> None:
     place.run(PLACE="Bern")
     assert place.run("--mode", "none", "--ignore", "$.params.name", TOOL="other").returncode == 0

@@ -66,6 +66,7 @@ def test_once_records_and_then_replays(vcr: Vcr) -> None:
     assert is_one_file(vcr.tape)
 
 
+@pytest.mark.slow
 def test_once_does_not_take_a_probe_for_a_recording(vcr: Vcr) -> None:
     with vcr.use("once") as url:
         assert Client(url).ask(request("p", "server/discover", _meta=META))[0] == "server/discover"
@@ -86,6 +87,7 @@ def test_none_without_a_cassette_says_how_to_record_it(tmp_path: Path) -> None:
     assert b"mcp-tape record" in done.stderr
 
 
+@pytest.mark.slow
 def test_all_records_every_time(vcr: Vcr) -> None:
     assert [vcr.run("all", call(1, "a")) for _ in range(2)] == [[["a", 2]], [["a", 4]]]
     assert [session.extends for session in sessions(vcr.tape)] == [None, None]
@@ -120,7 +122,7 @@ def test_rewrite_leaves_the_old_cassette_when_nothing_was_answered(vcr: Vcr, ser
 # New episodes ------------------------------------------------------------------------------------------
 
 
-def test_new_episodes_asks_the_live_server_only_for_what_misses_and_once(vcr: Vcr) -> None:
+def test_new_episodes_sends_each_miss_to_the_live_server_once(vcr: Vcr) -> None:
     cassette(vcr.tape, taped(call(1, "a")))
     assert vcr.run("new_episodes", call(1, "a"), call(2, "b"), call(3, "b"), call(4, "a")) == [
         "taped", ["b", 2], ["b", 3], ["a", 4],
@@ -131,6 +133,7 @@ def test_new_episodes_asks_the_live_server_only_for_what_misses_and_once(vcr: Vc
     assert [(session.extends, session.incomplete) for session in sessions(vcr.tape)] == [(None, None), (1, None)]
 
 
+@pytest.mark.slow
 def test_replay_prefix_makes_the_live_server_the_calls_before_the_miss(vcr: Vcr) -> None:
     cassette(vcr.tape, taped(call(1, "a"), call(2, "b")))
     asked = call(1, "a"), call(2, "b"), call(3, "c"), call(4, "d")
@@ -141,6 +144,7 @@ def test_replay_prefix_makes_the_live_server_the_calls_before_the_miss(vcr: Vcr)
     assert vcr.run("none", *asked, options=["--strict"]) == heard and vcr.code == 0
 
 
+@pytest.mark.slow
 def test_new_episodes_are_on_the_tape_the_next_time(vcr: Vcr) -> None:
     cassette(vcr.tape, taped(call(1, "a")))
     live = vcr.run("new_episodes", call(1, "a"), call(2, "b"))
@@ -210,6 +214,7 @@ def test_progress_of_a_live_call_is_passed_on(vcr: Vcr) -> None:
     assert [body.get("params", {}).get("progressToken") for body in told] == ["t", None]
 
 
+@pytest.mark.slow
 def test_each_client_in_turn_has_a_session_at_the_live_server(vcr: Vcr) -> None:
     cassette(vcr.tape, taped(call(1, "a")))
     with vcr.use("new_episodes") as url:
@@ -242,7 +247,7 @@ def test_new_episodes_of_an_era_extend_the_session_of_that_era(vcr: Vcr) -> None
     assert vcr.code == 0
 
 
-def test_of_a_batch_only_what_misses_is_passed_on(vcr: Vcr) -> None:
+def test_of_a_batch_only_the_misses_are_passed_on(vcr: Vcr) -> None:
     cassette(vcr.tape, taped(call(1, "a"), call(1, "a")))
     with vcr.use("new_episodes") as url:
         client = Client(url).hello()
@@ -266,7 +271,7 @@ def test_the_headers_given_go_to_the_live_server_and_nowhere_else(vcr: Vcr) -> N
     assert not [word for word in (b"sesame", b"swordfish") if word in vcr.tape.read_bytes() + vcr.stderr.encode()]
 
 
-def test_what_a_client_says_who_it_is_goes_to_the_live_server(vcr: Vcr) -> None:
+def test_the_clients_own_headers_go_to_the_live_server(vcr: Vcr) -> None:
     cassette(vcr.tape, taped())
     with vcr.use("new_episodes") as url:
         Client(url, Authorization="Bearer swordfish").hello().ask(call(1, "b"))
@@ -275,6 +280,7 @@ def test_what_a_client_says_who_it_is_goes_to_the_live_server(vcr: Vcr) -> None:
     assert {headers.get("authorization") for headers in asked} == {"Bearer swordfish"}
 
 
+@pytest.mark.slow
 def test_a_live_server_that_redirects_is_followed(tmp_path: Path) -> None:
     with serving(redirects=True) as live:
         vcr = Vcr(tmp_path, live)
@@ -285,6 +291,7 @@ def test_a_live_server_that_redirects_is_followed(tmp_path: Path) -> None:
 # Failures of the live server -------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_live_server_that_is_not_there_is_an_error_and_exit_code_4(vcr: Vcr) -> None:
     cassette(vcr.tape, taped(call(1, "a")))
     told = vcr.run("new_episodes", call(1, "a"), call(2, "b"), url="http://127.0.0.1:9/mcp")
@@ -295,6 +302,7 @@ def test_a_live_server_that_is_not_there_is_an_error_and_exit_code_4(vcr: Vcr) -
     assert vcr.run("none", call(1, "a"), call(2, "b"))[1]["code"] == -32010  # the failure was not recorded as an answer
 
 
+@pytest.mark.slow
 def test_a_live_server_that_dies_leaves_no_call_unanswered(vcr: Vcr) -> None:
     cassette(vcr.tape, taped(call(1, "a")))
     with vcr.use("new_episodes") as url:

@@ -54,7 +54,7 @@ def test_the_same_server_passes_and_its_next_version_does_not(desk: Path) -> Non
 
 
 @pytest.mark.slow
-def test_what_the_project_settles_holds_here_too(desk: Path, tmp_path: Path) -> None:
+def test_the_settings_of_the_project_hold_here_too(desk: Path, tmp_path: Path) -> None:
     (tmp_path / ".mcp-tape-ignore").write_text("input-required-property-added tool *\n$.error call *\n")
     tape = str(desk / "demo.db")
     assert "2 changes ignored" in verify(tmp_path, tape, "--allow-writes", "--", *DEMO, "next", code=0)
@@ -72,6 +72,7 @@ def test_several_sessions_are_one_document(desk: Path) -> None:
     assert page.count("<article>") == 3
 
 
+@pytest.mark.slow
 def test_an_annotation_points_at_its_own_cassette(desk: Path) -> None:
     words = ("demo.db", "both.db", "--allow-writes", "--format", "github")
     errors = [line for line in verify(desk, *words, "--", *DEMO, "next", code=1).splitlines() if "::error" in line]

@@ -29,7 +29,8 @@ def answered(path: str) -> list[str]:
     return [words(answer) for answer in calls]
 
 
-def test_a_crash_is_told_with_the_last_words_of_the_server(tape: Path, tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_a_crash_is_reported_with_the_last_stderr_of_the_server(tape: Path, tmp_path: Path) -> None:
     done = play(tape, tmp_path / "new", moody("crash"))
     (failure,) = done.failures
     assert failure.kind == "crashed"
@@ -38,12 +39,13 @@ def test_a_crash_is_told_with_the_last_words_of_the_server(tape: Path, tmp_path:
     assert answered(done.new_path) == ["one"]
 
 
-def test_what_a_server_writes_to_its_stderr_is_told_without_its_secrets(tape: Path, tmp_path: Path) -> None:
+def test_the_stderr_of_a_server_is_reported_without_its_secrets(tape: Path, tmp_path: Path) -> None:
     loud = python("import os, sys; sys.exit('password=' + os.environ['HOME'] + ' ghp_' + 'a1B2' * 9)")
     (failure,) = play(tape, tmp_path / "new", loud).failures
     assert failure.stderr[-1].endswith(" [redacted:shape:github]")
 
 
+@pytest.mark.slow
 def test_a_crash_is_no_traceback_on_the_command_line(tape: Path) -> None:
     code, out, err = command(str(tape), "--", *moody("crash"))
     assert code == 1
@@ -55,7 +57,8 @@ def test_a_crash_is_no_traceback_on_the_command_line(tape: Path) -> None:
 BADLY = python("import sys; from tests.servers.moody import main; main('good'); sys.exit('kaboom')")
 
 
-def test_a_server_that_ends_badly_after_its_last_answer_is_told(tape: Path, tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_a_server_that_fails_after_its_last_answer_is_reported(tape: Path, tmp_path: Path) -> None:
     (failure,) = play(tape, tmp_path / "new", BADLY).failures
     assert failure.kind == "exit code"
     assert failure.message.startswith("the server ended with exit code 1 after its last answer")
@@ -70,6 +73,7 @@ def accepting(place: Path, *words: str) -> tuple[int, dict[str, Any]]:
     return code, comparison(out)
 
 
+@pytest.mark.slow
 def test_an_exit_code_after_the_last_answer_is_a_warning_and_can_be_accepted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -88,6 +92,7 @@ def test_an_exit_code_after_the_last_answer_is_a_warning_and_can_be_accepted(
     assert (code, report["changes"], report["unknown"]) == (0, [], [])
 
 
+@pytest.mark.slow
 def test_an_accepted_crash_stays_red_and_the_report_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3]))
     monkeypatch.chdir(tmp_path)
@@ -100,6 +105,7 @@ def test_an_accepted_crash_stays_red_and_the_report_says_why(tmp_path: Path, mon
     ]
 
 
+@pytest.mark.slow
 def test_each_kind_of_crash_has_its_own_fingerprint(tape: Path) -> None:
     prints = set()
     for mood in ("crash", "exit"):
@@ -116,13 +122,14 @@ def test_a_server_that_ends_badly_is_no_news_where_it_was_not_known_to_end_well(
     assert play(tape, tmp_path / "new", BADLY).failures == ()
 
 
-def test_a_server_that_exits_at_once_is_told(tape: Path, tmp_path: Path) -> None:
+def test_a_server_that_exits_at_once_is_reported(tape: Path, tmp_path: Path) -> None:
     (failure,) = play(tape, tmp_path / "new", moody("exit")).failures
     assert failure.message == "the server ended with exit code 1 before it answered initialize"
     assert failure.stderr == ("no configuration",)
 
 
-def test_a_server_that_cannot_be_started_is_told_with_exit_code_4(tape: Path, tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_a_server_that_cannot_be_started_is_reported_with_exit_code_4(tape: Path, tmp_path: Path) -> None:
     with pytest.raises(ServerError, match="there is no command 'no-such-server'"):
         play(tape, tmp_path / "new", ["no-such-server"])
     code, out, err = command(str(tape), "--", "no-such-server")
@@ -145,6 +152,7 @@ def test_a_server_that_no_longer_answers_is_left_after_two_calls(tape: Path, tmp
     assert [method for method, *_ in exchanges(done.new_path)] == ["initialize", "tools/list", "tools/call"]
 
 
+@pytest.mark.slow
 def test_a_server_that_does_not_answer_the_handshake_is_left_at_once(tape: Path, tmp_path: Path) -> None:
     done = play(tape, tmp_path / "new", python("import sys; sys.stdin.read()"), timeout=0.5, starting=0.5)
     assert [failure.kind for failure in done.failures] == ["unanswered", "hung"]
@@ -164,6 +172,7 @@ def test_a_flood_is_no_answer(tape: Path, tmp_path: Path) -> None:
     assert [failure.kind for failure in done.failures] == ["unanswered", "unanswered"]
 
 
+@pytest.mark.slow
 def test_a_large_answer_is_read_whole(tape: Path, tmp_path: Path) -> None:
     done = play(tape, tmp_path / "new", moody("big"))
     assert [len(said) for said in answered(done.new_path)] == [3, BIG, 5]
@@ -181,13 +190,14 @@ def test_a_server_that_does_not_end_is_ended(tape: Path, tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-def test_what_a_server_no_longer_says_of_its_own_accord_holds_up_nothing(tape: Path, tmp_path: Path) -> None:
+def test_missing_unsolicited_messages_hold_up_nothing(tape: Path, tmp_path: Path) -> None:
     done = play(tape, tmp_path / "new", moody("silent"), timeout=SOON)
     assert done.failures == ()
     assert answered(done.new_path) == ["one", "two", "three"]
 
 
-def test_failures_are_told_in_json_too(tape: Path) -> None:
+@pytest.mark.slow
+def test_failures_are_in_the_json_too(tape: Path) -> None:
     code, out, _ = command(str(tape), "--json", "--timeout", "0.5", "--", *moody("stuck"))
     assert code == 1
     assert [change["rule"] for change in comparison(out)["changes"]][:1] == ["call-unanswered"]

@@ -154,7 +154,7 @@ def odd(request: Message, wire: Wire) -> None:
         small(request, wire)
 
 
-def test_whatever_http_answers_becomes_an_answer_so_that_nothing_hangs(tmp_path: Path) -> None:
+def test_every_http_outcome_becomes_an_answer_so_that_nothing_hangs(tmp_path: Path) -> None:
     with Upstream(odd) as upstream, HttpConnection(upstream.url) as connection:
         client = Client(connection).hello()
         assert client.ask("a") == {"said": "later"}
@@ -186,7 +186,7 @@ def test_arguments_that_have_a_header_go_into_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_server_that_nobody_reaches_is_told_with_exit_code_4(tmp_path: Path) -> None:
+def test_an_unreachable_server_is_reported_with_exit_code_4(tmp_path: Path) -> None:
     with writing(tmp_path / "tape.db", Mint()) as client:
         client.ask("tools/list")
     with Upstream(small) as upstream:
@@ -196,6 +196,7 @@ def test_a_server_that_nobody_reaches_is_told_with_exit_code_4(tmp_path: Path) -
     assert f"cannot reach {url}" in err
 
 
+@pytest.mark.slow
 def test_a_play_of_which_nothing_is_left_is_a_finding(tmp_path: Path, minting: str) -> None:
     here = Here(Mint())
     Client(here, modern=True).call("create")

@@ -66,7 +66,7 @@ def test_a_server_that_closes_its_output_and_stays_is_not_taken_for_one_that_sto
 @pytest.mark.parametrize(
     ("good", "told"), [("text != 'two'", "its messages could not be recorded"), ("False", "nothing could be recorded")]
 )
-def test_what_could_not_be_recorded_was_not_verified(
+def test_unrecorded_messages_were_not_verified(
     tape: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, good: str, told: str
 ) -> None:
     (tmp_path / "hiding.py").write_text(f"def fails(text): return text if {good} else 1 / 0")
@@ -113,6 +113,7 @@ def test_a_server_of_another_era_is_called_so(name: str, is_older: bool, told: s
     assert "seems to speak" not in command(tape, *flags, "--", *python(ONE_ERA.format(not is_older)))[2]
 
 
+@pytest.mark.slow
 def test_a_recording_without_a_request_verifies_nothing(tmp_path: Path) -> None:
     tape = taped(tmp_path / "tape.db", [said(("client", notified("notifications/initialized")))])
     assert play(tape, tmp_path / "new", moody()).empty_reason

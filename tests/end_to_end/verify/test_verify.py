@@ -117,7 +117,7 @@ def sent(path: str | Path) -> list[bytes]:
         return [frame.text for frame in cassette.frames(1) if frame.sender == "client"]
 
 
-def test_only_the_values_are_changed_in_what_is_sent(tmp_path: Path) -> None:
+def test_only_the_values_change_in_sent_requests(tmp_path: Path) -> None:
     """Everything else is sent byte for byte, in its original spelling."""
     ask = '{ "jsonrpc" : "2.0", "id":2,"params":{"cursor":"%s", "x":1e2, "y":\t1.0},"method":"pages/list"}'
     tape = make_cassette(
@@ -140,6 +140,7 @@ def test_only_the_values_are_changed_in_what_is_sent(tmp_path: Path) -> None:
     assert sent(done.new_path)[1] == (ask % "nöw").encode()
 
 
+@pytest.mark.slow
 def test_a_list_that_has_become_shorter_is_not_asked_for_pages_that_it_does_not_have(tmp_path: Path) -> None:
     tape = tmp_path / "tape.db"
     with writing(tape, Moody("paged")) as client:
@@ -193,7 +194,7 @@ def test_tools_that_may_write_are_named_before_anything_is_started(tmp_path: Pat
 @pytest.mark.parametrize(
     ("writes", "made", "left_out"), [("allow", ["say", "write"], []), ("skip", ["say"], ["tools/call write"])]
 )
-def test_tools_that_may_write_are_called_or_left_out_as_told(
+def test_tools_that_may_write_are_called_or_skipped_by_option(
     writes: str, made: list[str], left_out: list[str], tmp_path: Path
 ) -> None:
     done = play(writing_tape(tmp_path / "tape.db"), tmp_path / "new", moody(), writes=writes)
@@ -209,7 +210,7 @@ def test_a_tool_that_is_no_longer_read_only_is_not_called(tmp_path: Path) -> Non
     assert done.empty_reason
 
 
-def test_what_needs_the_result_of_a_call_that_is_left_out_is_left_out_too(tmp_path: Path) -> None:
+def test_calls_that_need_the_result_of_a_skipped_call_are_skipped_too(tmp_path: Path) -> None:
     tape = tmp_path / "tape.db"
     with writing(tape, Mint()) as client:
         use_all(client, modern=False)
@@ -229,7 +230,7 @@ def test_all_calls_left_out_is_a_finding(tmp_path: Path) -> None:
     assert "no tool was called" in said
     found = comparison(out)
     assert found["skipped"] == [{"what": "tools/call say", "why": "the tool is not read-only"}]
-    unknown = {"what": "calls", "why": "NEW: no tool was called, so this says nothing about them", "grave": True}
+    unknown = {"what": "calls", "why": "NEW: no tool was called, so the tools are unverified", "grave": True}
     assert unknown in found["unknown"]
 
 
@@ -252,6 +253,7 @@ def test_secrets_that_are_missing_are_all_named_before_anything_is_started(tmp_p
     assert "MCP_TAPE_SECRET_PASSWORD" not in str(told.value)
 
 
+@pytest.mark.slow
 def test_secrets_are_put_back_as_the_json_around_them_needs_it(tmp_path: Path) -> None:
     tape = secret_tape(tmp_path / "tape.db")
     heard = tmp_path / "heard"
@@ -274,6 +276,7 @@ def test_secrets_are_put_back_as_the_json_around_them_needs_it(tmp_path: Path) -
     assert done.exposed == "MCP_TAPE_SECRET_PARAMS_ARGUMENTS_BADGE"  # a rule of the user's, not given again
 
 
+@pytest.mark.slow
 def test_a_secret_of_the_environment_is_taken_from_its_variable(tmp_path: Path) -> None:
     tape = make_cassette(
         tmp_path / "tape.db",
@@ -289,6 +292,7 @@ def test_a_secret_of_the_environment_is_taken_from_its_variable(tmp_path: Path) 
 # Progress --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_on_a_terminal_one_sees_how_far_it_is(tmp_path: Path) -> None:
     tape = moody_tape(tmp_path / "tape.db", "one")
     ours, theirs = pty.openpty()
@@ -305,6 +309,7 @@ def test_on_a_terminal_one_sees_how_far_it_is(tmp_path: Path) -> None:
 # Several sessions ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_each_session_is_played_at_a_server_of_its_own(tmp_path: Path) -> None:
     tape, other = (moody_tape(tmp_path / name, "one") for name in ("tape.db", "other.db"))
     moody_tape(tape, "two")

@@ -1,4 +1,4 @@
-"""Calls as rows and as bars, in a real browser: what went wrong is seen first, at every width."""
+"""Calls as rows and as bars, in a real browser: failures are visible first, at every width."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def hanging() -> Frames:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [360, 1280, 2560])
+@pytest.mark.parametrize("width", [360, 800, 1280, 2560])
 def test_every_failure_among_many_calls_is_red(page: Page, tmp_path: Path, width: int, scheme: str) -> None:
     page.set_viewport_size({"width": width, "height": 800})
     page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
@@ -119,6 +119,31 @@ def test_a_call_without_an_answer_is_the_longest_bar_and_opens_first(page: Page,
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("width", [360, 1280])
+def test_a_call_without_an_answer_has_its_age_among_many(page: Page, tmp_path: Path, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 800})
+    talk = overlapping(40, FAILED).client(call(99, "hangs"), at=300_000)
+    show(page, make(tmp_path / "tape.db", talk), tmp_path, rows="calls", at="1.3")
+    red = bands(page, "waterfall", "--red")
+    high = [last - first + 1 for first, last, _ in red]
+    assert len(high) == len(FAILED) + 1
+    assert sorted(high)[-2:] == [high[0], 14]  # room for words
+    page.evaluate("location.hash = 'at=1.83'")
+    page.locator("#details .title").get_by_text("> 587.5 ms").wait_for()
+
+
+@pytest.mark.slow
+def test_a_failure_is_seen_below_the_mark_of_the_selection(page: Page, tmp_path: Path) -> None:
+    talk = Frames().client(call(1, "slow"), at=0).server(said(1, "x"), at=30_000_000)
+    talk.client(call(2, "fails"), at=31_000_000).server(said(2, "no", isError=True), at=31_000_100)
+    talk.client(call(3, "slow"), at=32_000_000).server(said(3, "x"), at=60_000_000)
+    page.goto(exported(make(tmp_path / "tape.db", talk), tmp_path / "tape.html").as_uri())
+    page.wait_for_selector("[data-place='1.3'].selected")
+    ((_, _, wide),) = bands(page, "minimap", "--red")
+    assert wide >= 2
+
+
+@pytest.mark.slow
 def test_a_call_unfolds_into_its_messages(page: Page, tmp_path: Path) -> None:
     params = {"name": "ask", "arguments": {"x": 1}, "_meta": {"progressToken": 1}}
     talk = greeting().client(message(method="notifications/initialized"))
@@ -128,7 +153,7 @@ def test_a_call_unfolds_into_its_messages(page: Page, tmp_path: Path) -> None:
     talk.server(said(1, "forty-two")).stderr("afterwards").stderr("and more")
     page.set_viewport_size({"width": 1600, "height": 800})
     show(page, make(tmp_path / "tape.db", talk), tmp_path, rows="calls")
-    assert places(page) == ["1.1", "1.3", "1.4", "1.10"]  # what belongs to no call is in one row
+    assert places(page) == ["1.1", "1.3", "1.4", "1.10"]  # messages without a call are in one row
     row = page.locator("[data-place='1.4']")
     row.locator(".line").get_by_text("forty-two").wait_for()
     assert row.locator(".line").text_content() == '{"x":1} → forty-two'
@@ -151,7 +176,7 @@ def test_a_call_unfolds_into_its_messages(page: Page, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_filter_keeps_calls_and_what_it_finds_elsewhere(page: Page, tmp_path: Path) -> None:
+def test_a_filter_keeps_calls_and_matches_elsewhere(page: Page, tmp_path: Path) -> None:
     show(page, make(tmp_path / "tape.db", hanging()), tmp_path, rows="calls", q="tool:quick")
     assert places(page) == ["1.3"]
     page.locator("#filter").fill("lock")
@@ -164,7 +189,7 @@ def test_a_filter_keeps_calls_and_what_it_finds_elsewhere(page: Page, tmp_path: 
 
 
 @pytest.mark.slow
-def test_one_line_says_what_was_recorded_and_each_fact_leads_to_it(page: Page, tmp_path: Path) -> None:
+def test_one_line_summarizes_the_recording_with_links(page: Page, tmp_path: Path) -> None:
     show(page, make(tmp_path / "tape.db", overlapping(40, FAILED)), tmp_path, rows="calls")
     facts = page.locator("#facts button")
     assert facts.all_inner_texts()[-4:] == ["887.5 ms", "41 calls", "3 failures", "slowest 865.0 ms"]
@@ -231,7 +256,7 @@ def test_servers_have_lanes_of_their_own(page: Page, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_is_not_there_is_said(page: Page, tmp_path: Path) -> None:
+def test_a_missing_part_is_reported(page: Page, tmp_path: Path) -> None:
     show(page, make(tmp_path / "empty.db", Frames()), tmp_path, rows="")
     page.get_by_text("No messages were recorded in this session.").wait_for()
     show(page, make(tmp_path / "tape.db", hanging()), tmp_path, at="1.99")

@@ -28,7 +28,7 @@ SETTLED = """() => {
 
 
 @pytest.mark.slow
-def test_it_keeps_what_the_command_line_keeps(page: Page, tmp_path: Path) -> None:
+def test_it_keeps_the_same_rows_as_the_command_line(page: Page, tmp_path: Path) -> None:
     tape = make(tmp_path / "tape.db", TALK, Frames().client(message(id=1, method="ping")))
     page.set_viewport_size({"width": 1280, "height": 1000})
     show(page, tape, tmp_path)
@@ -43,7 +43,7 @@ def test_it_keeps_what_the_command_line_keeps(page: Page, tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-def test_it_refuses_what_the_command_line_refuses_in_the_same_words(page: Page, tmp_path: Path) -> None:
+def test_it_refuses_the_same_filters_as_the_command_line_with_the_same_errors(page: Page, tmp_path: Path) -> None:
     show(page, make(tmp_path / "tape.db", TALK), tmp_path)
     typed = [text for text, *_ in REFUSES if "\udcff" not in text]  # cannot be typed
     assert len(typed) >= 20
@@ -61,7 +61,7 @@ def test_it_refuses_what_the_command_line_refuses_in_the_same_words(page: Page, 
 
 
 @pytest.mark.slow
-def test_what_is_typed_filters_and_counts(page: Page, tmp_path: Path) -> None:
+def test_typing_filters_and_counts(page: Page, tmp_path: Path) -> None:
     show(page, make(tmp_path / "tape.db", TALK), tmp_path)
     page.keyboard.press("/")
     page.keyboard.type("tool:search status:error")

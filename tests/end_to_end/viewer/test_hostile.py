@@ -79,7 +79,7 @@ def test_nothing_of_it_runs_loads_or_becomes_markup(page: Page, tmp_path: Path, 
 
 
 @pytest.mark.slow
-def test_what_nobody_sees_is_marked(page: Page, tmp_path: Path, tape: Path) -> None:
+def test_invisible_characters_are_marked(page: Page, tmp_path: Path, tape: Path) -> None:
     show(page, tape, tmp_path, at="1.13")
     page.locator("#details pre").wait_for()
     marks = page.locator("#details .unseen").all_text_contents()
@@ -88,10 +88,12 @@ def test_what_nobody_sees_is_marked(page: Page, tmp_path: Path, tape: Path) -> N
     assert "\u202e" not in page.locator("body").inner_text()
 
 
-# A family, a heart on fire, a flag of Wales; words of Persian, Hindi and Sinhala. All have joiners or tags.
+# A family, a heart on fire, a flag of Wales, a keycap, a sign without colours; words of Persian, Arabic, Hindi and
+# Sinhala; a variant of Han; a space of French. All have characters without a shape of their own.
 WHOLE = ["👨\u200d👩\u200d👧", "❤\ufe0f\u200d🔥", "🏴\U000e0067\U000e0062\U000e0077\U000e006c\U000e0073\U000e007f",
-         "می\u200cخواهم", "क्\u200dष", "ශ්\u200dරී"]  # fmt: skip
-STRAY = ["ab\u200dcd", "12\u200c34", "👍\u200d ok", "🏴\U000e0068\U000e0069\U000e007f", "x\ufe0ey", "\u3164"]
+         "1\ufe0f\u20e3", "☎\ufe0e", "می\u200cخواهم", "ه\u200d.", "क्\u200dष", "क्\u200d", "ශ්\u200dරී", "葛\U000e0100",
+         "Salut\u202f!"]  # fmt: skip
+STRAY = ["ab\u200dcd", "12\u200c34", "👍\u200d ok", "🏴\U000e0068\U000e0069\U000e007f", "x\ufe0ey", "z\ufe0f", "\u3164"]
 
 
 @pytest.mark.slow
@@ -105,8 +107,8 @@ def test_emoji_and_joined_scripts_are_whole_and_stray_characters_are_marked(page
     page.evaluate("location.hash = 'rows=messages&at=1.4'")
     page.locator("#details .unseen").first.wait_for()
     marks = page.locator("#details .unseen").all_text_contents()
-    assert marks == ["U+200D", "U+200C", "U+200D", "U+E0068", "U+E0069", "U+E007F", "U+FE0E", "U+3164"]
-    assert page.locator("[data-place='1.4'] .line").inner_text() == "ab·cd / 12·34 / 👍· ok / 🏴··· / x·y / ·"
+    assert marks == ["U+200D", "U+200C", "U+200D", "U+E0068", "U+E0069", "U+E007F", "U+FE0E", "U+FE0F", "U+3164"]
+    assert page.locator("[data-place='1.4'] .line").inner_text() == "ab·cd / 12·34 / 👍· ok / 🏴··· / x·y / z· / ·"
 
 
 @pytest.mark.slow
@@ -158,7 +160,7 @@ def test_the_page_of_an_app_is_shown_and_neither_runs_nor_loads(shared_page: Pag
     talk = Frames().client(message(id=1, method="resources/read", params={"uri": "ui://app/page"}))
     talk.server(message(id=1, result={"contents": found}))
     asked: list[str] = []
-    # The console has words about what the policy blocks, so this is not the page that allows none.
+    # The console has messages about everything that the policy blocks, so this is not the page that allows none.
     with as_new(shared_page, request=lambda one: asked.append(one.url)) as page:
         show(page, make(tmp_path / "tape.db", talk), tmp_path, at="1.2")
         page.evaluate("addEventListener('message', () => (window.ran = true))")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -65,7 +67,7 @@ def page(shared_page: Page, url: str) -> Iterator[Page]:
 
 
 @pytest.mark.slow
-def test_it_shows_what_was_recorded(page: Page) -> None:
+def test_it_shows_the_recording(page: Page) -> None:
     assert numbers(page) == list(range(1, 19))
     page.locator("[data-place='1.3']").click()
     page.locator("#details article").nth(1).get_by_text("no such city").wait_for()
@@ -106,6 +108,47 @@ def test_it_follows_a_recording(page: Page, tape: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_call_that_waits_grows_older(page: Page, tape: Path) -> None:
+    began = datetime.now(timezone.utc) - timedelta(minutes=2)
+    recording = Recording(tape, started_at=began.isoformat())
+    recording.write(Frames().client(call(1, "quick"), at=0).server(said(1, "x"), at=10).client(call(2, "hangs"), at=20))
+    page.evaluate("location.hash = 'at=2.3'")
+    took = page.locator("[data-place='2.3'] > :nth-child(7)")
+    took.get_by_text(re.compile(r"^> 1[2-9]\d\.\d\d s$")).wait_for()
+    page.locator("#details .title").get_by_text("> 1").wait_for()
+    before = took.inner_text()
+    page.wait_for_function(
+        "before => document.querySelector(\"[data-place='2.3']\").children[6].innerText > before", arg=before
+    )
+    recording.end(ended_at=datetime.now(timezone.utc).isoformat())
+    page.wait_for_selector("[data-place='2.3'].odd")
+    page.locator("#facts").get_by_text("1 unanswered").wait_for()
+
+
+@pytest.mark.slow
+def test_new_rows_move_nothing_that_is_read(page: Page, tape: Path) -> None:
+    recording = Recording(tape)
+    talk = Frames().client(call(0, "x", a={"b": {"c": {"d": {"e": "x" * 300}}}}))
+    for number in range(1, 60):
+        talk.client(call(number, "x")).server(said(number, "y"))
+    recording.write(talk)
+    page.evaluate("location.hash = 'rows=messages&at=2.1'")
+    page.locator("#details").get_by_role("button", name="tree").click()
+    page.locator("#list").evaluate("one => (one.scrollTop = 900)")
+    recording.write(talk.server(said(0, "at last"))[-1:])
+    page.get_by_text("120 messages", exact=True).wait_for()
+    assert page.locator("#list").evaluate("one => one.scrollTop") == 900
+    page.locator("#details article").nth(1).wait_for()  # the answer
+    page.locator("#details").get_by_role("button", name="unfold").first.click()
+    deep = page.locator("#details .name").get_by_text("e:", exact=True)
+    deep.wait_for()
+    recording.write(talk.stderr("afterwards")[-1:])
+    page.get_by_text("121 messages", exact=True).wait_for()
+    assert deep.is_visible()
+    recording.end()
+
+
+@pytest.mark.slow
 def test_it_follows_several_recorders(page: Page, tape: Path) -> None:
     server = [sys.executable, "-m", "mcp_tape.demo.server"]
     command = [*MCP_TAPE, "record", "-o", str(tape), "--", *server]
@@ -124,7 +167,7 @@ def test_it_follows_several_recorders(page: Page, tape: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_cancelled_request_is_known_as_such(page: Page, tape: Path) -> None:
+def test_a_cancelled_request_is_shown_as_cancelled(page: Page, tape: Path) -> None:
     recording = Recording(tape)
     talk = Frames().client(call(1, "slow"))
     recording.write(talk)
@@ -147,7 +190,7 @@ def test_a_pause_loses_nothing(page: Page, tape: Path) -> None:
 
 
 @pytest.mark.slow
-def test_it_stays_at_the_end_when_told_to(page: Page, tape: Path) -> None:
+def test_it_stays_at_the_end_if_chosen(page: Page, tape: Path) -> None:
     page.set_viewport_size({"width": 800, "height": 300})
     page.keyboard.press("f")
     recording = Recording(tape)
@@ -175,7 +218,7 @@ def test_a_filter_that_takes_long_says_so(page: Page, tape: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_is_found_comes_when_a_session_ends(page: Page, tape: Path) -> None:
+def test_findings_appear_when_a_session_ends(page: Page, tape: Path) -> None:
     before = page.locator("#tab-findings").inner_text()
     recording = Recording(tape)
     recording.write(Frames().client(call(1, "never")))
@@ -194,14 +237,14 @@ def test_two_sessions_are_compared(page: Page, tape: Path) -> None:
     page.get_by_role("tab", name="Compare").click()
     page.get_by_role("button", name="compare").click()
     page.locator("#report h1").get_by_text("No findings").or_(page.locator("#report h1")).first.wait_for()
-    assert page.locator("#calls tbody tr").first.is_visible()
+    page.locator("#calls tbody tr").first.wait_for()
     page.go_back()
     page.wait_for_selector(READY)
     page.get_by_label("Old session").wait_for()
 
 
 @pytest.mark.slow
-def test_what_is_filtered_is_saved_as_a_cassette(page: Page, tmp_path: Path) -> None:
+def test_the_filtered_messages_are_saved_as_a_cassette(page: Page, tmp_path: Path) -> None:
     page.locator("#filter").fill("tool:search")
     page.get_by_text("2 of 18", exact=True).wait_for()
     with page.expect_download() as download:
@@ -213,7 +256,7 @@ def test_what_is_filtered_is_saved_as_a_cassette(page: Page, tmp_path: Path) -> 
         assert [frame.seq for frame in cassette.frames(1)] == [3, 7]
 
 
-def test_the_browser_is_opened_unless_told_otherwise(tape: Path, tmp_path: Path) -> None:
+def test_the_browser_is_opened_by_default(tape: Path, tmp_path: Path) -> None:
     opened, program = tmp_path / "opened", tmp_path / "browser"
     program.write_text(f'#!/bin/sh\necho "$1" > {opened}.new && mv {opened}.new {opened}\n')
     program.chmod(0o755)

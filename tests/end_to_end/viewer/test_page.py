@@ -18,6 +18,7 @@ from mcp_tape.cassette.reader import Cassette
 from mcp_tape.errors import replace_control_characters
 from mcp_tape.formats.row_lines import line_of
 from mcp_tape.viewer.pack import LONGEST_LINE
+from tests.support import provision
 from tests.support.browser import CONTRAST, WIDER
 from tests.support.filtering import TALK
 from tests.support.reading import GOLDEN, Frames, call, invoke, lines, make, message, said
@@ -37,7 +38,7 @@ def tape(tmp_path: Path) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("golden", GOLDEN, ids=lambda path: path.stem)
-def test_it_lists_what_show_prints(page: Page, tmp_path: Path, golden: Path) -> None:
+def test_it_lists_the_same_rows_as_show(page: Page, tmp_path: Path, golden: Path) -> None:
     page.set_viewport_size({"width": 1600, "height": 6000})
     show(page, golden, tmp_path)
     printed = [int(found[1]) for line in lines("show", golden) if (found := re.match(r" *(\d+) ", line))]
@@ -48,18 +49,21 @@ SAID = ["plain words", "long " * 99, "Grüezi 😀 \\u00e9", 'with "quotes"', "t
 
 
 @pytest.mark.slow
-def test_a_line_is_what_show_prints(page: Page, tmp_path: Path) -> None:
+def test_a_line_equals_the_line_of_show(page: Page, tmp_path: Path) -> None:
     talk = Frames()
     for number, words in enumerate(SAID):
         spaced = call(number, "a", text=words, more=[1, {"x": 2.50}])
         talk.client(spaced).client(json.dumps(json.loads(spaced), separators=(",", ":")).encode())
         talk.server(said(number, words))
-    assert lines_of(page, make(tmp_path / "tape.db", talk), tmp_path)
+    side = {"event": "side", "verb": "GET", "path": "/icon.png", "status": 200, "type": "image/png"}
+    talk.add("server", json.dumps(side).encode(), "side-1", "control")
+    assert lines_of(page, make(tmp_path / "tape.db", talk), tmp_path)[-1] == "image/png"
+    assert "GET /icon.png 200 on side-1" in page.locator("#rows .row").last.inner_text()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("golden", GOLDEN, ids=lambda path: path.stem)
-def test_a_line_is_what_show_prints_of_real_ones(page: Page, tmp_path: Path, golden: Path) -> None:
+def test_a_line_equals_the_line_of_show_for_real_recordings(page: Page, tmp_path: Path, golden: Path) -> None:
     assert lines_of(page, golden, tmp_path)
 
 
@@ -86,6 +90,8 @@ VIEWS = {  # of a recording, of one with findings, and of a comparison: together
 }
 NAMELESS = """all => all.filter(e => !(e.ariaLabel || e.textContent.trim() || e.closest('label')?.textContent.trim()))
     .map(e => e.outerHTML)"""
+AXE = """async () => (await axe.run({ resultTypes: ["violations"] })).violations
+    .map(({ impact, id }) => `${impact} ${id}`)"""
 TURN = "address => (document.getElementById('other').replaceChildren(), location.hash = address)"
 GITS = [EVERYTHING.parents[1] / "docs" / "examples" / "pairs" / f"git-{side}.db" for side in ("old", "new")]
 
@@ -121,6 +127,14 @@ def test_it_fits_the_width_of_the_window(page: Page, pages: dict[str, str], widt
         assert page.evaluate(WIDER) <= 0, view
 
 
+def faults(page: Page) -> list[str]:
+    """What axe finds on the page, of every weight: https://github.com/dequelabs/axe-core"""
+    if not page.evaluate("'axe' in window"):
+        page.evaluate((provision.npm("axe-core@4.14.1") / "axe-core" / "axe.min.js").read_text("utf-8"))
+    found: list[str] = page.evaluate(AXE)
+    return found
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_text_can_be_read(page: Page, pages: dict[str, str], scheme: str) -> None:
@@ -128,10 +142,13 @@ def test_every_text_can_be_read(page: Page, pages: dict[str, str], scheme: str) 
     for view in each_view(page, pages):
         ratio, where = page.evaluate(CONTRAST)
         assert ratio >= 4.5, (view, where)
+        assert faults(page) == [], view
+    page.locator("#report").evaluate("one => one.append(document.createElement('button'))")
+    assert faults(page) == ["critical button-name"]  # it looks
 
 
 @pytest.mark.slow
-def test_what_is_shown_has_a_role_and_a_name(page: Page, pages: dict[str, str]) -> None:
+def test_visible_elements_have_a_role_and_a_name(page: Page, pages: dict[str, str]) -> None:
     for view in each_view(page, pages):
         selected = page.get_by_role("tab", selected=True)
         panel = page.get_by_role("tabpanel")  # the only visible one
@@ -150,7 +167,7 @@ def test_what_is_shown_has_a_role_and_a_name(page: Page, pages: dict[str, str]) 
 
 
 @pytest.mark.slow
-def test_on_paper_there_is_what_was_chosen_and_no_button(page: Page, pages: dict[str, str]) -> None:
+def test_on_paper_there_is_the_selection_and_no_button(page: Page, pages: dict[str, str]) -> None:
     page.emulate_media(media="print")
     page.goto(f"{pages['everything']}#at=1.4")
     page.locator("#details article").first.wait_for()
@@ -159,7 +176,8 @@ def test_on_paper_there_is_what_was_chosen_and_no_button(page: Page, pages: dict
         assert not page.locator(hidden).first.is_visible(), hidden
     page.goto(pages["compared"])
     page.locator("#compare article").wait_for()
-    shown = page.locator("#report details.info .pair").evaluate_all("all => all.map(one => one.checkVisibility())")
+    notes = page.locator("#report details.change.info .lines")
+    shown = notes.evaluate_all("all => all.map(one => one.checkVisibility())")
     assert shown and all(shown)
     assert page.evaluate("document.getElementById('compare').scrollHeight <= document.body.scrollHeight")
 
@@ -224,7 +242,7 @@ def test_a_whole_message_is_searched(page: Page, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_is_odd_or_redacted_stands_out(page: Page, tmp_path: Path) -> None:
+def test_odd_and_redacted_parts_are_marked(page: Page, tmp_path: Path) -> None:
     talk = Frames().client(call(1, "x", password="[redacted:key:password]")).server(said(1, "no", isError=True))
     talk.client(call(2, "y")).server(message(id=2, error={"code": 1, "message": "no"})).client(call(3, "z"))
     talk.server(b"Traceback", kind="noise").stderr("oh")
@@ -297,7 +315,7 @@ def test_a_range_of_the_waterfall_filters(page: Page, tmp_path: Path, tape: Path
 
 
 @pytest.mark.slow
-def test_results_are_shown_as_what_they_are(page: Page, tmp_path: Path) -> None:
+def test_results_are_shown_by_their_type(page: Page, tmp_path: Path) -> None:
     silence = "UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAEAfAAABAAgAZGF0YQAAAAA="
     dot = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
     content = [
@@ -366,7 +384,8 @@ def test_tools_surface_and_sessions(page: Page, tmp_path: Path) -> None:
     page.locator("tbody tr").first.click()
     page.wait_for_selector("[data-place='1.1']")
     page.keyboard.press("2")
-    page.locator("tbody tr").first.click()
+    assert page.locator("th[aria-sort]").inner_text() == "what ↓"  # as it was left
+    page.locator("tbody tr").filter(has_text="tools/call x").click()
     page.wait_for_function("() => document.getElementById('count').textContent === '10 of 12'")
 
 

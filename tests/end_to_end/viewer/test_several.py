@@ -77,7 +77,7 @@ def test_rounds_of_a_call_and_polls_of_a_task_are_one_span(page: Page, tmp_path:
 
 
 @pytest.mark.slow
-def test_what_a_server_asks_stands_below_the_call_that_it_belongs_to(page: Page, tmp_path: Path) -> None:
+def test_a_server_request_is_below_the_call_that_it_belongs_to(page: Page, tmp_path: Path) -> None:
     asked = message(id="s", method="roots/list")
     talk = (
         Frames()

@@ -12,7 +12,7 @@ from tests.support.docs import DOCS
 KNOWN = {1: "710235afa8f0dfde"}
 
 
-def test_the_page_has_every_column_as_it_is() -> None:
+def test_the_page_has_every_column() -> None:
     text = (DOCS / "lake-tables.md").read_text("utf-8")
     assert runpy.run_path(str(DOCS / "make_lake.py"))["page"](text) == text
     assert all(f"<!-- columns of {table} -->" in text for table in TABLES)

@@ -28,7 +28,7 @@ with open_lake(sys.argv[1], True).staging() as directory:
 """
 
 
-def test_a_lake_says_what_kind_it_is(tmp_path: Path) -> None:
+def test_a_lake_describes_its_kind(tmp_path: Path) -> None:
     open_lake(str(tmp_path / "a" / "b"), False)
     assert json.loads((tmp_path / "a" / "b" / "lake.json").read_text()) == {"schema": 1, "content": False}
     assert os.listdir(tmp_path / "a" / "b") == ["lake.json"]
@@ -43,7 +43,7 @@ def test_a_lake_says_what_kind_it_is(tmp_path: Path) -> None:
         ({}, "is not a lake"),
     ],
 )
-def test_another_kind_of_lake_stays_as_it_is(tmp_path: Path, there: object, why: str) -> None:
+def test_another_kind_of_lake_stays_unchanged(tmp_path: Path, there: object, why: str) -> None:
     (tmp_path / "lake.json").write_text(json.dumps(there))
     with pytest.raises(LakeError, match=why):
         open_lake(str(tmp_path), True)
@@ -71,7 +71,7 @@ def test_a_file_is_no_lake(tmp_path: Path) -> None:
         open_lake(str(tmp_path / "file"), True)
 
 
-def test_what_a_killed_run_left_goes_and_what_one_that_lives_makes_stays(tmp_path: Path) -> None:
+def test_leftovers_of_killed_runs_go_and_files_of_live_ones_stay(tmp_path: Path) -> None:
     dest = tmp_path / "lake"
     with started([*python(MAKING), str(dest)]) as killed, started([*python(MAKING), str(dest)]) as alive:
         left, kept = (Path(receive_line(process.stdout).decode().strip()) for process in (killed, alive))
@@ -93,7 +93,7 @@ def test_a_full_disk_is_the_end_of_a_run_and_the_next_one_goes_on(tmp_path: Path
         (found,) = lake(tapes[1:], str(dest))
         assert found.details == {"lake": "unwritten"}
         assert found.notes == (
-            f"cannot write the lake {dest}: No space left on device; what is in it is whole: try again",
+            f"cannot write the lake {dest}: No space left on device; its files are complete: try again",
         )
         assert len(everything(dest)["sessions"]) == 1 and leftovers(dest) == []
         ballast.unlink()
@@ -101,7 +101,8 @@ def test_a_full_disk_is_the_end_of_a_run_and_the_next_one_goes_on(tmp_path: Path
         assert len(everything(dest)["sessions"]) == 3
 
 
-def test_a_disk_that_fills_up_while_files_are_put_there_leaves_what_is_right(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_a_disk_that_fills_up_leaves_only_whole_files(tmp_path: Path) -> None:
     large = make_cassette(tmp_path / "large.db", talk("large", *(os.urandom(20_000).hex() for _ in range(40))))
     small = make_cassette(tmp_path / "small.db", talk("small", "a"))
     with mounted(tmp_path / "disk", "1m") as disk:

@@ -35,6 +35,7 @@ def right(tmp_path: Path, tapes: list[str]) -> object:
     return everything(tmp_path / "right")
 
 
+@pytest.mark.slow
 def test_a_lake_in_a_bucket_has_the_same_rows(bucket: Bucket, tapes: list[str], right: object, tmp_path: Path) -> None:
     assert statuses(lake(tapes, "s3://team/lake/")) == ["added", "added"]
     assert everything(fetched(bucket, tmp_path / "got")) == right
@@ -49,9 +50,8 @@ def test_sessions_come_last(bucket: Bucket, tapes: list[str]) -> None:
     assert put == ["lake.json", *["calls"] * 3, *["messages"] * 3, *["sessions"] * 3]
 
 
-def test_what_another_run_has_put_meanwhile_stays(
-    bucket: Bucket, tapes: list[str], right: object, tmp_path: Path
-) -> None:
+@pytest.mark.slow
+def test_files_of_another_run_stay(bucket: Bucket, tapes: list[str], right: object, tmp_path: Path) -> None:
     lake(tapes, "s3://team/lake")
     whole = dict(bucket.objects)
     for name in [name for name in whole if "/sessions/" in name]:
@@ -79,7 +79,7 @@ def test_a_bucket_that_denies_is_an_error_without_credentials(bucket: Bucket, ta
     assert not any(value in found.notes[0] for name, value in bucket.environ().items() if "KEY" in name)
 
 
-def test_what_a_url_is_signed_with_is_nowhere(bucket: Bucket, tmp_path: Path) -> None:
+def test_the_signature_of_a_url_is_printed_nowhere(bucket: Bucket, tmp_path: Path) -> None:
     bucket.objects["team/demo.db"] = path_of("demo").read_bytes()
     found = lake_one(f"{bucket.url}/team/demo.db?X-Amz-Signature=not-to-be-seen", tmp_path / "lake")
     assert found.details == {"lake": "added"} and found.cassette.startswith(f"{bucket.url}/team/demo.db?")
@@ -87,11 +87,12 @@ def test_what_a_url_is_signed_with_is_nowhere(bucket: Bucket, tmp_path: Path) ->
     assert "not-to-be-seen" not in repr((found, everything(tmp_path / "lake")))
 
 
-def test_what_is_no_bucket_is_no_place_for_a_lake(tapes: list[str]) -> None:
+def test_a_place_that_is_not_a_bucket_is_refused(tapes: list[str]) -> None:
     found = lake_one(tapes[0], "https://example.invalid/lake")
     assert found.status == "failed" and "cannot be a lake: that takes s3://" in found.notes[0]
 
 
+@pytest.mark.slow
 def test_a_large_file_is_sent_once(
     bucket: Bucket, tapes: list[str], right: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -68,7 +68,7 @@ def test_half_a_character_stays_an_escape(path: Path) -> None:
     assert row["arguments"].encode()
 
 
-def test_what_is_no_json_has_no_arguments_and_what_is_no_text_is_data(path: Path) -> None:
+def test_malformed_json_has_no_arguments_and_bytes_are_data(path: Path) -> None:
     make_cassette(path, [("client", call(1)), ("server", result(1)), ("server", "noise \udcff\udcfe")])
     alter(path, "UPDATE facts SET text = 'no JSON' WHERE sender = 'client'")
     found = rows_of(path)
@@ -126,7 +126,7 @@ def test_ids_of_traces_are_those_that_spans_of_the_same_calls_have(path: Path) -
     assert (other["trace_id"], other["parent_span_id"]) == tuple(PARENT.split("-")[1:3])
 
 
-def test_definitions_are_what_lists_have(path: Path) -> None:
+def test_definitions_equal_the_items_of_lists(path: Path) -> None:
     tools = [{"name": "a", "description": "d" * 40, "inputSchema": {}}, {"name": "\ud800"}, "no tool"]
     prompts = [{"name": "p"}]
     said = [
@@ -159,7 +159,7 @@ def test_without_content_only_texts_are_left_out() -> None:
     assert "Hello from everything" not in repr(bare)
 
 
-def test_a_recording_is_known_by_when_and_what_and_not_by_its_file(path: Path) -> None:
+def test_a_recording_is_identified_by_its_facts_and_not_by_its_file(path: Path) -> None:
     said = [("client", call(1)), ("server", result(1))]
     start = {"started_at": "2026-11-16T10:00:00.123456Z"}
     make_cassette(path, said, **start)

@@ -53,7 +53,7 @@ def test_every_message_and_call_of_a_cassette_is_a_row(tape: Path, dest: Path) -
     assert sorted(found, key=str) == sorted((one[:5] for one in calls), key=str)
 
 
-def test_a_call_says_who_what_and_how_it_ended(dest: Path) -> None:
+def test_a_call_has_its_client_its_tool_and_its_outcome(dest: Path) -> None:
     lake_one(str(path_of("demo")), str(dest))
     call = next(row for row in rows(dest, "calls") if row["method"] == "tools/call")
     told = {name: call[name] for name in "server_name server_version sender name status arguments".split()}
@@ -99,7 +99,7 @@ def test_runs_at_once_add_each_source_once(dest: Path, tmp_path: Path) -> None:
     assert leftovers(dest) == []
 
 
-def test_what_was_recorded_on_is_another_source_of_the_same_recordings(dest: Path, tmp_path: Path) -> None:
+def test_a_continued_recording_is_another_source_of_the_same_sessions(dest: Path, tmp_path: Path) -> None:
     tape = make_cassette(tmp_path / "tape.db", talk("one", "a"), started_at="2026-11-16T10:00:00Z")
     first = lake_one(str(tape), str(dest))
     make_cassette(tape, talk("one", "b"), started_at="2026-11-17T10:00:00Z")
@@ -112,6 +112,7 @@ def test_what_was_recorded_on_is_another_source_of_the_same_recordings(dest: Pat
     assert set(newest) == recordings  # one of each is everything
 
 
+@pytest.mark.slow
 def test_the_documented_query_takes_the_copy_that_was_redacted(dest: Path, tmp_path: Path) -> None:
     """In either order of adding, and with a redacted message or a redacted command."""
     page = (Path(__file__).parents[3] / "docs" / "lake.md").read_text("utf-8")
@@ -182,7 +183,7 @@ def test_an_empty_cassette_has_no_rows(dest: Path, tmp_path: Path) -> None:
     assert files(dest) == []
 
 
-def test_what_is_being_recorded_is_left_for_a_later_run(dest: Path, tmp_path: Path) -> None:
+def test_an_unfinished_recording_is_left_for_a_later_run(dest: Path, tmp_path: Path) -> None:
     tape = make_cassette(tmp_path / "tape.db", talk("one", "a"))
     writer = OneSession(
         tape, {"started_at": "2026-01-01T00:00:00Z", "transport": "stdio", "target": {}, "recorder": "t"}
@@ -198,7 +199,7 @@ def test_what_is_being_recorded_is_left_for_a_later_run(dest: Path, tmp_path: Pa
     assert statuses([lake_one(tape, dest)]) == ["there"]
 
 
-def test_what_a_killed_recorder_left_is_added_once(dest: Path, tmp_path: Path) -> None:
+def test_leftovers_of_a_killed_recorder_are_added_once(dest: Path, tmp_path: Path) -> None:
     tape = make_cassette(tmp_path / "alive.db", talk("one", "a"))
     writer = OneSession(
         tape, {"started_at": "2026-01-01T00:00:00Z", "transport": "stdio", "target": {}, "recorder": "t"}

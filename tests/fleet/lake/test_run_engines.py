@@ -91,6 +91,7 @@ def named(names: str, found: list[tuple[Any, ...]]) -> list[dict[str, Any]]:
     return [dict(zip(names.split(), row, strict=True)) for row in found]
 
 
+@pytest.mark.slow
 def test_the_questions_are_worth_asking(dest: Path) -> None:
     slowest, days, changed, largest = by_hand(dest)
     assert len(slowest) == len(largest) == 5 and [row["day"] for row in days] == ["2026-11-16", "2026-11-17"]
@@ -110,11 +111,13 @@ def duckdb() -> Iterator[Any]:
         yield db
 
 
+@pytest.mark.slow
 def test_duckdb_gives_these_answers(dest: Path, duckdb: Any) -> None:
     asked = example("on_duckdb")
     assert list(asked.answers(asked.connected(dest, duckdb))) == by_hand(dest)
 
 
+@pytest.mark.slow
 def test_polars_gives_these_answers(dest: Path) -> None:
     assert list(example("on_polars").answers(dest)) == by_hand(dest)
 
@@ -156,7 +159,8 @@ def test_duckdb_gives_these_answers_from_a_bucket(s3: str, tapes: list[str], des
     assert set(statuses(lake(tapes, "s3://team/lake"))) == {"there"}
 
 
-def test_what_clusters_have_printed_is_what_duckdb_answers(tmp_path: Path, duckdb: Any) -> None:
+@pytest.mark.slow
+def test_the_recorded_output_of_clusters_equals_duckdbs(tmp_path: Path, duckdb: Any) -> None:
     results = lake(map(str, PAIRS), str(tmp_path))
     asked = example("on_duckdb")
     answers = [json.dumps(answer) for answer in asked.answers(asked.connected(tmp_path, duckdb))]

@@ -22,7 +22,7 @@ ODD = (
 
 @pytest.mark.slow
 @pytest.mark.parametrize("table", ["sessions", "facts", "derived"])
-def test_whatever_is_in_a_column_the_lake_stays_right(table: str, tmp_path: Path) -> None:
+def test_the_lake_stays_valid_with_any_value_in_a_column(table: str, tmp_path: Path) -> None:
     statuses = set()
     with contextlib.closing(sqlite3.connect(path_of("demo"))) as db:
         columns = [row[1] for row in db.execute(f"PRAGMA table_info({table})")]

@@ -21,7 +21,7 @@ TYPES = {"string": "string", "int64": "int64", "timestamp": "timestamp[us, tz=UT
 
 
 @pytest.mark.parametrize("with_content", [True, False])
-def test_a_file_says_what_it_is(tmp_path: Path, with_content: bool) -> None:
+def test_a_file_describes_itself(tmp_path: Path, with_content: bool) -> None:
     lake_one(str(path_of("everything")), str(tmp_path), content=with_content)
     for table, columns in TABLES.items():
         (path,) = files(tmp_path, table)

@@ -40,13 +40,13 @@ def test_findings_are_those_of_check(secret: Path) -> None:
     assert result.counts == {"findings": 1, "secret": 1} and result.status == "failed" and result.code == 1
 
 
-def test_what_another_tool_never_recorded_is_told_and_passes() -> None:
+def test_losses_of_another_tools_format_are_reported_and_pass() -> None:
     result = check_one(Path(__file__).parents[2] / "formats/others/recordings/mcp-recorder/odd.json")
     assert (result.status, result.counts) == ("passed", {"findings": 0})
     assert {(finding.what, finding.level) for finding in result.findings} == {("import", "info")}
 
 
-def test_what_cannot_be_read_is_a_result(tmp_path: Path) -> None:
+def test_an_unreadable_cassette_is_a_result(tmp_path: Path) -> None:
     for path in (damaged(tmp_path / "damaged.db"), tmp_path / "missing.db", tmp_path):
         result = check_one(path)
         assert (result.status, result.code) == ("unreadable", 3)

@@ -47,6 +47,7 @@ def test_the_settings_of_a_project_hold_where_it_is_named(tmp_path: Path) -> Non
     assert diff_one(OLD, NEW, project=tmp_path).status == "refused"
 
 
+@pytest.mark.slow
 def test_a_live_server_is_asked() -> None:
     result = diff_one(path_of("demo"), command=DEMO)
     assert result.status == "passed" and result.comparisons[0].compared["tools"] == 1
@@ -55,7 +56,7 @@ def test_a_live_server_is_asked() -> None:
     assert (gone.status, gone.code, [one.what for one in gone.findings]) == ("unreachable", 4, ["server"])
 
 
-def test_what_cannot_be_read_is_a_result(tmp_path: Path) -> None:
+def test_an_unreadable_cassette_is_a_result(tmp_path: Path) -> None:
     bad = damaged(tmp_path / "damaged.db")
     for old, new in ((OLD, bad), (bad, OLD), (OLD, tmp_path / "missing.db"), ("git:nowhere:a.db", OLD)):
         assert diff_one(old, new).status == "unreadable"
@@ -71,7 +72,7 @@ def test_arguments_that_make_no_sense_are_refused(given: dict[str, object]) -> N
         diff_one(OLD, **given)  # type: ignore[arg-type]
 
 
-def test_what_another_tool_has_lost_is_a_note_of_its_result() -> None:
+def test_losses_of_another_tools_recording_are_notes_of_its_result() -> None:
     other = Path(__file__).parents[2] / "formats/others/recordings/mcp-time-travel/everything/recording.jsonl"
     result = diff_one(other, other)
     assert result.status == "passed" and result.notes and all(note.startswith(f"{other}: ") for note in result.notes)
@@ -130,7 +131,8 @@ def test_a_directory_and_a_file_are_no_pair(sides: tuple[Path, Path]) -> None:
         pairs(str(sides[0]), NEW)
 
 
-def test_what_is_below_two_places_of_a_bucket_is_compared_by_name(bucket: Bucket) -> None:
+@pytest.mark.slow
+def test_cassettes_below_two_prefixes_of_a_bucket_are_compared_by_name(bucket: Bucket) -> None:
     for name, path in {"v1/git.db": OLD, "v2/git.db": NEW, "v1/gone.db": OLD}.items():
         bucket.objects[f"team/{name}"] = Path(path).read_bytes()
     git, gone = (compare_pair(pair, DiffTask()) for pair in pairs("s3://team/v1/", "s3://team/v2/"))

@@ -43,7 +43,7 @@ def test_rows_of_shares_are_put_together_in_the_order_of_their_names(tmp_path: P
     assert [one["cassette"] for one in rows(render_merged(merged))] == ["a.db", "b.db"]
 
 
-def test_a_repeat_counts_once_whenever_and_beside_whatever_it_was_run(tmp_path: Path) -> None:
+def test_a_repeat_counts_once_in_any_order_and_company(tmp_path: Path) -> None:
     again = row("a.db", seconds=7.5, shard=None, of=1)
     merged = merge([file(tmp_path, row("a.db"), row("b.db")), file(tmp_path, again, again)])
     assert (len(merged.entries), merged.repeats, merged.differing) == (2, 2, ())
@@ -62,7 +62,7 @@ def test_the_same_cassette_under_two_commands_is_two_results(tmp_path: Path) -> 
     assert [entry.key for entry in merged.entries] == [("check", "a.db"), ("redact", "a.db")]
 
 
-def test_what_is_missing_is_named_and_fails(tmp_path: Path) -> None:
+def test_missing_cassettes_are_named_and_fail(tmp_path: Path) -> None:
     merged = merge([file(tmp_path, row("a.db", of=5, shard="2/3")), file(tmp_path)])
     assert merged.missing == (MissingCassettes("check", 4, ("1/3", "3/3")),)
     assert merged.code == 1
@@ -97,7 +97,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("text", WRONG.values(), ids=WRONG)
-def test_what_is_no_report_is_refused(tmp_path: Path, text: str) -> None:
+def test_another_kind_of_file_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "report"
     path.write_text(text)
     with pytest.raises(ReportError, match="report"):
@@ -109,14 +109,12 @@ def test_a_file_that_is_not_there_and_files_of_two_kinds_are_refused(tmp_path: P
         merge([str(tmp_path / "missing")])
     xml = tmp_path / "report.xml"
     xml.write_text("<testsuites/>")
-    with pytest.raises(ReportError, match=r"0\.json|1\.json.*JUnit's XML"):
+    with pytest.raises(ReportError, match=r"is JSON and .*report.xml is JUnit XML; merge files of one kind"):
         merge([file(tmp_path, row("a.db")), str(xml)])
 
 
 @pytest.mark.parametrize("form", ["json", "junit"])
-def test_shares_that_are_merged_are_what_one_run_says(
-    tmp_path: Path, form: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_merged_shares_equal_one_run(tmp_path: Path, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     many(tmp_path / "tapes", 12)
     whole = invoke("check", "tapes", "--jobs", "1", "--format", form)
@@ -152,7 +150,7 @@ def test_junit_of_a_run_over_a_few_is_merged_by_name(tmp_path: Path) -> None:
     assert ElementTree.fromstring(render_merged(merged)).get("failures") == "1"
 
 
-def test_what_no_encoding_has_and_what_is_no_number_do_no_harm(tmp_path: Path) -> None:
+def test_unencodable_text_and_invalid_numbers_do_no_harm(tmp_path: Path) -> None:
     odd = row("a.db", of=1, findings=[{"message": "half a pair: \ud800"}], status="failed", code=1)
     assert rows(render_merged(merge([file(tmp_path, odd)])))[0]["cassette"] == "a.db"
     path = tmp_path / "odd.xml"

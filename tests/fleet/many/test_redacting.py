@@ -18,7 +18,7 @@ def secret(tmp_path: Path) -> Path:
     return make_cassette(tmp_path / "secret.db", [("client", SECRET)])
 
 
-def test_what_would_be_hidden_is_counted_and_the_file_stays(secret: Path) -> None:
+def test_values_to_hide_are_counted_and_the_file_stays(secret: Path) -> None:
     before = secret.read_bytes()
     result = redact_one(secret, dry_run=True)
     assert result.counts == {"values": 1, "frames": 1} and result.details["hidden"] == {"key:password": 1}
@@ -48,7 +48,7 @@ def test_a_function_of_ones_own_hides_more(tmp_path: Path) -> None:
         assert b"be [hidden]" in next(cassette.frames(1)).text
 
 
-def test_what_cannot_be_read_is_a_result_and_stays(tmp_path: Path) -> None:
+def test_an_unreadable_cassette_is_a_result_and_stays(tmp_path: Path) -> None:
     path = damaged(tmp_path / "damaged.db")
     before = path.read_bytes()
     result = redact_one(path)

@@ -62,7 +62,7 @@ def test_a_server_that_does_not_start_is_a_result(tape: Path) -> None:
     assert "no-such-command-anywhere" in result.findings[0].message
 
 
-def test_what_cannot_be_read_is_a_result(tmp_path: Path) -> None:
+def test_an_unreadable_cassette_is_a_result(tmp_path: Path) -> None:
     for path in (damaged(tmp_path / "damaged.db"), tmp_path / "missing.db", tmp_path):
         result = verify_one(path, command=DEMO)
         assert (result.status, result.code, [one.what for one in result.findings]) == ("unreadable", 3, ["file"])

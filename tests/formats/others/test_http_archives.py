@@ -111,7 +111,7 @@ TOLD = b'{"jsonrpc":"2.0","id":"q","result":{"roots":[]}}'
 
 
 @pytest.mark.parametrize("receive", [0, 10])
-def test_a_question_comes_before_its_answer_whatever_the_times_say(receive: int, tmp_path: Path) -> None:
+def test_a_question_comes_before_its_answer_whatever_its_time(receive: int, tmp_path: Path) -> None:
     """The duration of a stream is unknown, or wrong."""
     hello, answer = result(0, protocolVersion="2025-11-25"), result(1, content=[])
     asking = entry("POST", 2, call(1), (event(ASKS) + event(answer)).decode(), headers=STREAM, asks=OURS)
@@ -205,9 +205,7 @@ def test_a_long_answer_that_firefox_has_filled_with_nuls_is_not_there(tmp_path: 
 
 
 @pytest.mark.parametrize("asks", [OURS, {}])
-def test_a_long_request_of_which_firefox_has_a_part_is_left_out_and_said_so(
-    asks: dict[str, str], tmp_path: Path
-) -> None:
+def test_a_long_request_that_firefox_truncated_is_left_out_and_reported(asks: dict[str, str], tmp_path: Path) -> None:
     hello = entry("POST", 1, INITIALIZE, HELLO.decode(), headers=STREAM)
     half = entry("POST", 2, call(1)[:-9], event(result(1)).decode(), headers=STREAM, asks=asks)
     session, frames = read(archive(tmp_path / "half.har", hello, half))

@@ -1,4 +1,4 @@
-"""Other tools' recordings: what is read, what is lost, and a replay to the client that made each one."""
+"""Other tools' recordings: their messages, their losses, and a replay to the client that made each one."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def sessions(path: Path) -> list[Session]:
 
 
 @pytest.mark.parametrize("name", LOST)
-def test_a_recording_is_read_and_says_what_was_lost(name: str) -> None:
+def test_a_recording_is_read_with_its_losses(name: str) -> None:
     with Cassette(RECORDINGS / name) as cassette:
         first = next(one for one in cassette.sessions() if one.server_name)
         counts = cassette.counts(first.id)
@@ -144,7 +144,7 @@ def test_it_plays_to_the_client_that_made_it(name: str, tmp_path: Path) -> None:
     assert seen == live
 
 
-def test_a_client_hears_what_it_did_not_wait_for(tmp_path: Path) -> None:
+def test_a_client_gets_messages_that_it_did_not_wait_for(tmp_path: Path) -> None:
     """Over HTTP the client had left before the answer came; the proxy had not."""
     live = live_of("mitmproxy/odd.har")
     seen = replayed("mitmproxy/odd.har", live, tmp_path)
@@ -192,7 +192,7 @@ def test_of_tool_calls_alone_only_those_are_played(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("tool", ["mcp-cassette-python", "mcp-flight-recorder"])
-def test_a_call_whose_arguments_a_tool_has_hidden_is_missed_and_said_so(tool: str, tmp_path: Path) -> None:
+def test_a_call_whose_arguments_were_hidden_is_a_miss_that_reports_it(tool: str, tmp_path: Path) -> None:
     name = f"{tool}/everything.json"
     live = live_of(name)
     hidden = sdk.call("trigger-sampling-request", prompt="Say hello", maxTokens=20)
@@ -218,7 +218,7 @@ def _opened(step: Any) -> Any:
 
 @pytest.mark.parametrize("server", ["everything", "odd"])
 @pytest.mark.parametrize("export", ["inspector", "inspector-network"])
-def test_what_the_inspector_has_shown_is_on_the_tape(export: str, server: str) -> None:
+def test_messages_shown_by_the_inspector_are_on_the_tape(export: str, server: str) -> None:
     shown = json.loads((RECORDINGS / export / f"{server}.live.json").read_text("utf-8"))
     with Cassette(RECORDINGS / export / f"{server}.json") as cassette:
         found = [one for one in cassette.exchanges(1) if one.method == "tools/call"]
@@ -233,7 +233,7 @@ def page_saw(browser: str, server: str) -> list[Any]:
 
 @pytest.mark.parametrize("server", ["everything", "odd"])
 @pytest.mark.parametrize("browser", BROWSERS)
-def test_what_a_page_got_is_on_the_tape(browser: str, server: str) -> None:
+def test_messages_of_a_page_are_on_the_tape(browser: str, server: str) -> None:
     with Cassette(RECORDINGS / browser / f"{server}.har") as cassette:
         found = [one for one in cassette.exchanges(1) if one.sender == "client"]
         texts = b"".join(frame.text for frame in cassette.frames(1))
@@ -244,7 +244,7 @@ def test_what_a_page_got_is_on_the_tape(browser: str, server: str) -> None:
 
 
 @pytest.mark.parametrize("browser", BROWSERS)
-def test_an_archive_of_a_browser_has_all_that_was_said_as_it_was(browser: str) -> None:
+def test_an_archive_of_a_browser_has_all_messages_unchanged(browser: str) -> None:
     """Streams of several lines, progress, a server request, and none of the browser's own headers."""
     with Cassette(RECORDINGS / browser / "odd.har") as cassette:
         frames = list(cassette.frames(1))
@@ -272,10 +272,10 @@ def as_doubles(value: Any) -> Any:
     return json.loads(json.dumps(value), parse_int=float)
 
 
-# Whatever there is in a file --------------------------------------------------------------------------------
+# Any content of a file --------------------------------------------------------------------------------------
 
 
-def test_a_file_of_no_kind_names_what_was_tried(tmp_path: Path) -> None:
+def test_for_an_unknown_format_the_tried_ones_are_named(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("Roses are red\n")
     with pytest.raises(CassetteError, match=r"(?s)notes\.txt is not a cassette.*JSON lines.*HAR.*mcp-vcr.*VS Code"):
         Cassette(tmp_path / "notes.txt")

@@ -110,7 +110,7 @@ def test_one_that_hangs_does_not_stop_the_recording(tmp_path: Path) -> None:
     assert {one.partition(": ")[0].rpartition("/")[2] for one in said} == {path.name for path in cassettes(tmp_path)}
 
 
-def test_what_was_handed_over_is_not_written_again(tmp_path: Path) -> None:
+def test_a_cassette_that_was_handed_over_is_not_written_again(tmp_path: Path) -> None:
     row = CassetteSeries(str(tmp_path / "t.db"), 10**9, 20, is_handed_on=True)
     for _ in range(3):
         record(tmp_path / "t.db", [*CALLS[:2], EXIT], row, on_rotate=("true", "{}"), quiet=True)
@@ -118,7 +118,7 @@ def test_what_was_handed_over_is_not_written_again(tmp_path: Path) -> None:
     assert [len(sessions(path)) for path in cassettes(tmp_path)] == [1, 1, 1]
 
 
-def test_a_failure_counts_where_our_parent_ignores_what_becomes_of_its_children(tmp_path: Path) -> None:
+def test_a_failure_counts_even_if_our_parent_ignores_sigchld(tmp_path: Path) -> None:
     row = CassetteSeries(str(tmp_path / "t.db"), 10**9, 20, is_handed_on=True)
     before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     try:

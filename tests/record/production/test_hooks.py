@@ -79,7 +79,7 @@ def test_a_command_is_split_as_a_shell_splits_it(text: str, words: tuple[str, ..
         ("no-such-command {}", "there is no command 'no-such-command'"),
     ],
 )
-def test_what_can_never_work_is_refused_at_once(text: str, why: str) -> None:
+def test_an_impossible_command_is_refused_at_once(text: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         parse(text)
 
@@ -91,7 +91,7 @@ def test_each_cassette_is_handed_over_once(desk: Desk) -> None:
     assert sorted(path.read_text() for path in (desk.place / "there").iterdir()) == list("01234")
 
 
-def test_a_path_is_one_word_whatever_is_in_it(tmp_path: Path) -> None:
+def test_a_path_is_one_word_with_any_characters(tmp_path: Path) -> None:
     desk = Desk(tmp_path / "a b; touch x $(y) 'z'")
     desk.place.mkdir()
     assert desk.run("cp", "{}", "{}.copy").done == 1
@@ -106,7 +106,7 @@ def test_a_failure_that_says_nothing_is_reported_too(desk: Desk) -> None:
     assert desk.fails("sh", "-c", "exit 7 # {}") == "exit code 7"
 
 
-def test_what_a_signal_ended_has_failed(desk: Desk) -> None:
+def test_a_run_ended_by_a_signal_has_failed(desk: Desk) -> None:
     assert desk.fails("sh", "-c", "kill -TERM $$ # {}") == "signal 15"
 
 
@@ -158,7 +158,7 @@ def test_one_that_closes_its_output_is_waited_for(desk: Desk) -> None:
     assert done.exists()
 
 
-def test_what_it_leaves_behind_is_not_waited_for(desk: Desk) -> None:
+def test_processes_that_it_leaves_behind_are_not_waited_for(desk: Desk) -> None:
     child = desk.place / "child"
     try:
         assert desk.run("sh", "-c", f"sleep 1000 & echo $! > {child} # {{}}").done == 1

@@ -15,7 +15,7 @@ def test_a_share_is_a_percentage(text: str, share: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["0.01", "1/100", "1", "101%", "-1%", "%", "1e2%", "1%%", "", "one%"])
-def test_what_is_no_percentage_is_refused(text: str) -> None:
+def test_an_invalid_percentage_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="write a percentage"):
         parse_share(text)
 
@@ -40,7 +40,7 @@ def test_a_seed_makes_the_same_choice_again_and_chance_does_not() -> None:
     assert [*map(draw_sample(0.5, None).takes, names)] != [*map(draw_sample(0.5, None).takes, names)]
 
 
-def test_what_passes_is_recorded_nowhere() -> None:
+def test_traffic_outside_the_sample_is_recorded_nowhere() -> None:
     recorder = NoRecorder()
     recorder.stream("client", "stdio")(b"text\n")
     recorder.control("server", "stdio", event="exit", code=0)

@@ -71,7 +71,7 @@ def test_a_path_is_put_back_at_its_ends_only(recorded: str, expected: str | None
             assert new == text.encode()
 
 
-def test_all_else_stays_as_it_is() -> None:
+def test_the_rest_stays_unchanged() -> None:
     made = bound(("temporary", "/tmp/tmpab", "/tmp/x"))
     text = b'{ "a" : 1E2, "b": "\\u00e9 \\/tmp\\/no", "c":"/tmp/tmpab", "d": "\xff" }\r\n'
     assert made.put_back(text) == b'{ "a" : 1E2, "b": "\\u00e9 \\/tmp\\/no", "c":"/tmp/x", "d": "\xff" }\r\n'
@@ -82,7 +82,7 @@ def test_two_that_swap_are_put_back_at_once() -> None:
     assert made.put_back(b'["/tmp/a","/tmp/b"]') == b'["/tmp/b","/tmp/a"]'
 
 
-def test_the_longest_path_counts_also_one_that_stands_for_itself() -> None:
+def test_the_longest_path_counts_even_if_it_is_unchanged() -> None:
     made = bound(("home", "/home/ann", "/home/bob"), ("temporary", "/home/ann/tmp/tmpab12cd34", "/tmp/tmpxy98zw76"))
     assert made.put_back(b'"/home/ann/tmp/tmpab12cd34/a"') == b'"/tmp/tmpxy98zw76/a"'
     run = "/home/ann/pytest-of-a/pytest-1"
@@ -111,7 +111,7 @@ def test_ids_and_ports_are_put_back() -> None:
     assert json.loads(made.put_back(json.dumps(said).encode())) == expected
 
 
-def test_what_the_client_names_itself_stays() -> None:
+def test_values_that_the_client_names_stay() -> None:
     made = bound(("home", "/home/ann", "/home/bob"), ("uuid", *UUIDS))
     text = json.dumps(["/home/ann/x", UUIDS[0]]).encode()
     assert made.put_back(text, b'{"path":"/home/ann/x"}') == json.dumps(["/home/ann/x", UUIDS[1]]).encode()
@@ -130,7 +130,7 @@ def test_a_live_value_that_begins_like_the_recorded_one_is_another(
     assert json.loads(made.put_back(json.dumps(before + recorded + behind).encode(), asked)) == before + live + behind
 
 
-def test_patterns_are_made_of_what_is_there_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_patterns_contain_only_bound_values(monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise a run that pairs a new directory with each call would compile ever larger patterns."""
     lengths, compiled = [], bindings._compile_pattern
 
@@ -155,7 +155,7 @@ def test_an_addition_has_directories_of_its_own() -> None:
     assert made.put_back(b'["/tmp/a", "/tmp/b"]') == b'["/tmp/x", "/tmp/x"]'
 
 
-def test_nothing_is_needed_where_all_stand_for_themselves() -> None:
+def test_no_replacement_is_needed_if_all_values_are_unchanged() -> None:
     assert not bound(("home", "/home/ann", "/home/ann")).are_needed
     assert bound(("home", "/home/ann", "/home/bob")).are_needed
 

@@ -41,7 +41,7 @@ def rungs(player: Player) -> list[str]:
 # -- rungs in order
 
 
-def test_an_exact_recording_wins_over_the_first_that_is_equal_but_for_what_is_ignored(tmp_path: Path) -> None:
+def test_an_exact_recording_wins_over_an_earlier_one_that_is_equal_except_for_ignored_parts(tmp_path: Path) -> None:
     player = tape(tmp_path, {"q": 1, "now": 1}, {"q": 1, "now": 2}, ignore=["$.params.arguments.now"])
     assert ask(player, q=1, now=2) == {"q": 1, "now": 2}
     assert ask(player, q=1, now=3) == {"q": 1, "now": 1}
@@ -70,7 +70,7 @@ def test_a_rung_repeats_before_the_next_has_its_say(tmp_path: Path) -> None:
         (tmp_path / "tape.db").unlink()
 
 
-def test_what_a_looser_rung_has_played_is_repeated_by_a_stricter_one(tmp_path: Path) -> None:
+def test_a_recording_played_by_a_looser_rung_is_repeated_by_a_stricter_one(tmp_path: Path) -> None:
     player = tape(tmp_path, {"q": "Bern"}, repeats="last", normalize=["case"])
     assert ask(player, q="BERN") == {"q": "Bern"}
     assert ask(player, q="Bern") == {"q": "Bern"}
@@ -78,7 +78,7 @@ def test_what_a_looser_rung_has_played_is_repeated_by_a_stricter_one(tmp_path: P
     assert rungs(player) == ["normalize", "normalize"]
 
 
-def test_what_cycles_does_so_in_each_rung(tmp_path: Path) -> None:
+def test_cycling_works_in_each_rung(tmp_path: Path) -> None:
     asked = [{"q": "a", "n": 1}, {"q": "b", "n": 2}, {"q": "a", "n": 3}]
     player = tape(tmp_path, *asked, repeats="cycle", ignore=["$.params.arguments.n"])
     assert [ask(player, q="a", n=0)["n"] for _ in range(5)] == [1, 3, 1, 3, 1]
@@ -137,7 +137,7 @@ def test_a_placeholder_counts_as_exact_and_in_every_rung(tmp_path: Path) -> None
 # -- paths
 
 
-def test_two_files_are_not_swapped_whatever_the_order(tmp_path: Path) -> None:
+def test_two_files_are_not_swapped_in_any_order(tmp_path: Path) -> None:
     player = tape(tmp_path, {"path": f"{A}/b.txt"}, {"path": f"{A}/a.txt"}, normalize=["paths"])
     assert ask(player, path=f"{X}/a.txt") == {"path": f"{X}/a.txt"}
     assert ask(player, path=f"{X}/b.txt") == {"path": f"{X}/b.txt"}
@@ -153,7 +153,7 @@ def test_two_directories_stay_two(tmp_path: Path) -> None:
     assert found == [f"one in {Y}", f"one again in {Y}", f"two in {X}", f"two again in {X}", None]
 
 
-def test_what_was_played_exactly_stands_for_itself(tmp_path: Path) -> None:
+def test_values_of_exact_matches_are_paired_with_themselves(tmp_path: Path) -> None:
     player = tape(tmp_path, {"path": f"{A}/x"}, {"path": f"{A}/y"}, normalize=["paths"])
     assert ask(player, path=f"{A}/x") == {"path": f"{A}/x"}
     assert ask(player, path=f"{X}/y") is None, "one directory cannot stand for two"
@@ -259,7 +259,7 @@ def test_the_answers_of_two_days_do_not_change_places(tmp_path: Path, days: list
     assert [ask(player, **later[at]) for at in (0, 0, 1, 1)] == [days[at] for at in (0, 1, 0, 1)], "which starts over"
 
 
-def test_what_no_calendar_has_is_a_time_without_an_order(tmp_path: Path) -> None:
+def test_an_impossible_date_is_a_time_without_an_order(tmp_path: Path) -> None:
     player = tape(tmp_path, {"on": "2026-01-31"}, {"on": "2026-02-31"}, normalize=["times"])
     assert [ask(player, on=on) for on in ("2027-02-31", "2027-01-31")] == [{"on": "2026-01-31"}, {"on": "2026-02-31"}]
 
@@ -269,7 +269,7 @@ def test_a_function_normalizes(tmp_path: Path) -> None:
     assert [ask(player, q=q) for q in ("b#2", "a#3", "c#1")] == [{"q": "b#1"}, {"q": "a#1"}, None]
 
 
-def test_a_function_that_returns_what_json_cannot_hold_is_refused(tmp_path: Path) -> None:
+def test_a_function_that_returns_a_value_beyond_json_is_refused(tmp_path: Path) -> None:
     player = tape(tmp_path, {"q": "a"}, normalizers=[lambda value: object()])
     with pytest.raises(TapeError, match="has returned a value of the type object; it must be one of JSON"):
         ask(player, q="b")
@@ -299,7 +299,7 @@ def test_a_miss_names_the_pair_of_values_that_contradicts(tmp_path: Path, path: 
     assert "--repeats" not in miss and "--normalize" not in miss
 
 
-def test_what_is_normalized_already_is_not_advised(tmp_path: Path) -> None:
+def test_a_normalizer_in_use_is_not_advised(tmp_path: Path) -> None:
     player = tape(tmp_path, {"path": f"{A}/x"}, {"path": f"{A}/y"}, normalize=["paths"])
     assert ask(player, path=f"{X}/x") and ask(player, path=f"{Y}/y") is None, "one directory is not two"
     assert "--normalize" not in player.facts[-1].text and f'recorded "{A}/y"' in player.facts[-1].text
@@ -339,7 +339,7 @@ def test_the_nearest_may_be_repeated(tmp_path: Path) -> None:
     assert [ask(player, q="the red shoes")["q"] for _ in range(3)] == ["red shoes"] * 3
 
 
-def test_what_is_normalized_or_ignored_does_not_make_less_near(tmp_path: Path) -> None:
+def test_normalized_and_ignored_parts_do_not_reduce_similarity(tmp_path: Path) -> None:
     asked = {"path": f"{A}/x", "now": 1, "q": "of Bern"}
     player = tape(tmp_path, asked, match=["nearest"], normalize=["paths"], ignore=["$.params.arguments.now"])
     assert ask(player, path=f"{X}/x", now=2, q="Bern") == asked | {"path": f"{X}/x"}
@@ -381,7 +381,7 @@ def test_a_call_that_never_reached_the_server_leaves_its_answer(tmp_path: Path) 
     assert rungs(player) == ["normalize"]
 
 
-def test_what_differs_is_told_without_secrets(tmp_path: Path) -> None:
+def test_differences_are_shown_without_secrets(tmp_path: Path) -> None:
     player = tape(tmp_path, {"q": f"some text {SECRET}", "by": "me"}, match=["nearest:0.1"])
     ask(player, q=f"some long text {SECRET}", by="me")
     (fact,) = (fact for fact in player.facts if fact.inexact)

@@ -118,7 +118,7 @@ class Model:
     OPTIONS,
     st.sampled_from(["error", "last"]),
 )
-def test_no_rung_answers_what_a_stricter_one_answers(
+def test_no_rung_answers_for_a_stricter_one(
     tape: list[dict[str, Any]], asked: list[dict[str, Any]], options: dict[str, Any], repeats: str
 ) -> None:
     said: list[Said] = []

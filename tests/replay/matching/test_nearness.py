@@ -104,11 +104,12 @@ def test_all_strings_are_compared_by_their_words_if_asked_for() -> None:
     assert nearness.of({"uri": "file:///a/b.md"}, {"uri": 1}) == 0
 
 
-def test_what_is_read_as_equal_is() -> None:
+def test_values_read_as_equal_are_equal() -> None:
     nearness = Nearness(lambda one, other, key: (one, one) if key == "a" else (one, other))
     assert nearness.of({"a": "x", "b": 1}, {"a": "y", "b": 1}) == 1
 
 
+@pytest.mark.slow
 def test_huge_values_are_compared_in_little_time() -> None:
     lines = [f"line {n} of the text" for n in range(20_000)]
     assert near(lines, [*lines[1:], lines[0]]) == 0.9

@@ -149,7 +149,7 @@ def test_a_function_that_fails_says_which_it_is() -> None:
         made.read({"a": "x"})
 
 
-def test_marks_in_a_value_stand_for_nothing() -> None:
+def test_marks_in_a_value_have_no_meaning() -> None:
     made = form("uuids", "paths")
     assert made.pair_leaves("0b0e4c2e-8a51-4b0e-9f0a-3c1f7c0d1e2f", "\0uuid\0") is None
     assert made.pair_leaves("\0uuid\0", "\0uuid\0") == []
@@ -158,13 +158,13 @@ def test_marks_in_a_value_stand_for_nothing() -> None:
     assert made.pair_leaves(ours, theirs) is None
 
 
-def test_a_placeholder_stands_for_any_text_in_any_case() -> None:
+def test_a_placeholder_matches_any_text_in_any_case() -> None:
     made = form("case", "paths")
     assert made.pair_leaves("Key [redacted:env:TOKEN] in /home/ann", "KEY abc IN /home/bob") == []
     assert made.pair_leaves("Key [redacted:env:TOKEN]", "lock abc") is None
 
 
-def test_what_varies_is_told_in_the_order_of_keys() -> None:
+def test_varying_parts_come_in_the_order_of_keys() -> None:
     made = form("paths", "uuids")
     one, other = "0b0e4c2e-8a51-4b0e-9f0a-3c1f7c0d1e2f", "1b0e4c2e-8a51-4b0e-9f0a-3c1f7c0d1e2f"
     shape, varying = made.read({"b": [f"/home/ann/{one}"], "a": other})

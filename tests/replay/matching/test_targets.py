@@ -57,13 +57,13 @@ def test_an_option_is_written_so_that_it_is_read_again(method: str, name: str | 
         ("json:nothing", "not a function that can be imported"),
     ],
 )
-def test_what_normalizes_nothing_is_refused(source: str, why: str) -> None:
+def test_an_unknown_normalizer_is_refused(source: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         targets.check_normalizer(source)
 
 
 @pytest.mark.parametrize("source", ["near", "nearest:2", "nearest:-1", "nearest:x", "tools/call=", "exact:1"])
-def test_what_is_no_manner_is_refused(source: str) -> None:
+def test_an_unknown_manner_is_refused(source: str) -> None:
     with pytest.raises(ValueError, match="is not a way to match: write exact, nearest or"):
         targets.check_manner(source)
 

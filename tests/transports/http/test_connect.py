@@ -41,7 +41,7 @@ def test_a_redirect_within_the_server_is_followed_with_all_headers(status: int, 
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-def test_a_redirect_to_another_server_is_told_and_not_followed(status: int) -> None:
+def test_a_redirect_to_another_server_is_reported_and_not_followed(status: int) -> None:
     with (
         Upstream(small) as other,
         elsewhere(status, f"{other.origin}/x?token=no-word-8fK2") as upstream,
@@ -55,7 +55,7 @@ def test_a_redirect_to_another_server_is_told_and_not_followed(status: int) -> N
 
 
 @pytest.mark.parametrize("location", ["urn:ietf:rfc:2141", "javascript:alert(1)", "http://[::1", "http://h:99999/"])
-def test_a_redirect_to_no_place_is_told(location: str) -> None:
+def test_a_redirect_without_a_target_is_reported(location: str) -> None:
     told = pytest.raises(ServerError, match=r"it redirects to|location header")
     with elsewhere(307, location) as upstream, HttpConnection(upstream.url) as connection, told:
         Client(connection).hello()
@@ -82,7 +82,7 @@ def test_scheme_host_and_port_all_count(one: str, other: str) -> None:
     assert origin_of(one) != origin_of(other)
 
 
-def test_what_a_url_may_leave_out_does_not_count() -> None:
+def test_optional_parts_of_a_url_do_not_count() -> None:
     assert origin_of("https://ada:pw@H:443/a?b") == origin_of("https://h/c")
 
 
@@ -112,7 +112,7 @@ def test_a_live_server_beside_a_tape_that_redirects_to_another_is_an_error(tmp_p
         cassette(vcr.tape, taped())
         (told,) = vcr.run("new_episodes", call(1, "b"), url=upstream.url)
     assert other.requests == []
-    assert f"redirects to {other.url}, another server" in str(told)
+    assert f"redirects to another server, {other.url}" in str(told)
 
 
 @pytest.mark.slow(quick=1)
@@ -135,7 +135,7 @@ def test_a_live_server_beside_a_tape_with_an_endpoint_elsewhere_leaves_no_call_u
             for text in (INITIALIZE, call(1, "b")):
                 assert posted(client, text) == 202
                 told = next(heard)
-    assert "error" in told and f"wants messages at another server, {endpoint}" in vcr.stderr
+    assert "error" in told and f"endpoint is on another server, {endpoint}" in vcr.stderr
     assert {request.target for request in upstream.requests} == {"/sse"}
 
 

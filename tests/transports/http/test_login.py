@@ -1,4 +1,4 @@
-"""Rewriting a login: URLs of servers, as the client is to see them, and back."""
+"""Rewriting a login: URLs of servers into URLs for the client, and back."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def login() -> LoginRewriter:
 
 
 def metadata(login: LoginRewriter, **document: Any) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(login.metadata(json.dumps(document).encode()))
+    found: dict[str, Any] = json.loads(login.rewrite_metadata(json.dumps(document).encode()))
     return found
 
 
@@ -47,7 +47,7 @@ def test_a_resource_that_is_not_this_server_stays(login: LoginRewriter, resource
 def test_a_resource_goes_back_as_the_server_wrote_it(login: LoginRewriter, written: str) -> None:
     ours = metadata(login, resource=written)["resource"]
     assert urlsplit(ours).netloc == "127.0.0.1:4000"
-    assert login.theirs(ours) == written
+    assert login.real_value(ours) == written
 
 
 def test_signed_metadata_which_would_count_more_is_left_out(login: LoginRewriter) -> None:
@@ -66,10 +66,10 @@ def test_endpoints_and_issuer_lead_through_us(login: LoginRewriter) -> None:
 @pytest.mark.parametrize(
     "body", [b"", b"[]", b"null", b'{"resource":', b"\xff", b'{"a":1}', b'{"issuer":null}', b'"x"']
 )
-def test_what_is_no_metadata_stays_byte_for_byte(login: LoginRewriter, body: bytes) -> None:
-    assert login.metadata(body) == body
+def test_other_bodies_than_metadata_stay_byte_for_byte(login: LoginRewriter, body: bytes) -> None:
+    assert login.rewrite_metadata(body) == body
     assert login.strip_callback(body) == body
-    assert login.registration(Destination(API, "/register"), body) == body
+    assert login.add_callback(Destination(API, "/register"), body) == body
 
 
 @pytest.mark.parametrize(
@@ -89,13 +89,13 @@ def test_what_is_no_metadata_stays_byte_for_byte(login: LoginRewriter, body: byt
     ],
 )  # fmt: skip
 def test_a_path_of_ours_is_one_of_a_server(login: LoginRewriter, target: str, origin: str, there: str) -> None:
-    login.ours(f"{AUTH}/")
+    login.local_url(f"{AUTH}/")
     assert login.destination(target) == (origin, there)
 
 
 @pytest.mark.parametrize("host", ["evil.test", "auth.example.com", "auth.example.com:8443@evil.test", "[::1]:80", ".."])
 def test_a_server_that_nobody_has_named_is_not_asked(login: LoginRewriter, host: str) -> None:
-    login.ours(f"{AUTH}/")
+    login.local_url(f"{AUTH}/")
     assert login.destination(f"/.mcp-tape/https/{host}/x") is None
 
 
@@ -111,20 +111,22 @@ def test_a_server_that_nobody_has_named_is_not_asked(login: LoginRewriter, host:
     ],
 )
 def test_a_challenge_names_metadata_here(login: LoginRewriter, before: str, after: str) -> None:
-    assert login.challenge(before) == after
+    assert login.rewrite_challenge(before) == after
 
 
 def test_metadata_may_be_anywhere_that_a_challenge_says(login: LoginRewriter) -> None:
     place = Destination(API, "/prm?x=1")
     assert not login.is_metadata(place)
-    login.challenge(f'Bearer resource_metadata="{API}/prm"')
+    login.rewrite_challenge(f'Bearer resource_metadata="{API}/prm"')
     assert login.is_metadata(place)
 
 
 def test_of_a_form_only_our_urls_change(login: LoginRewriter) -> None:
     body = b"a=%7e&resource=http%3A%2F%2F127.0.0.1%3A4000%2Fmcp&b=+%zz&c&=d&uri=http%3A%2F%2F127.0.0.1%3A40000%2Fcb"
-    assert login.form(body) == body.replace(b"http%3A%2F%2F127.0.0.1%3A4000%2F", b"https%3A%2F%2Fapi.example.com%2F")
-    assert login.form(b"\xff=1&&") == b"\xff=1&&"
+    assert login.rewrite_form(body) == body.replace(
+        b"http%3A%2F%2F127.0.0.1%3A4000%2F", b"https%3A%2F%2Fapi.example.com%2F"
+    )
+    assert login.rewrite_form(b"\xff=1&&") == b"\xff=1&&"
 
 
 # The browser ---------------------------------------------------------------------------------------------
@@ -137,14 +139,14 @@ def to_page(login: LoginRewriter, **more: str) -> tuple[str, dict[str, list[str]
     asked = {"response_type": "code", "client_id": "c", "redirect_uri": REDIRECT, "state": "s"}
     query = urlencode(asked | {"resource": f"{OWN}/mcp"} | more)
     place = login.destination(f"/.mcp-tape/https/auth.example.com:8443/authorization?{query}")
-    url = login.redirection(place) if place else None
+    url = login.login_page(place) if place else None
     assert url is not None
     return url.partition("?")[0], parse_qs(urlsplit(url).query)
 
 
 def back(login: LoginRewriter, **said: str) -> dict[str, list[str]]:
     """The query with which the browser comes back to the client."""
-    url = login.redirection(Destination(API, "/cb?" + urlencode({"own": "1"} | said)))
+    url = login.way_back(Destination(API, "/cb?" + urlencode({"own": "1"} | said)))
     assert url is not None and url.startswith(REDIRECT)
     return parse_qs(urlsplit(url).query)
 
@@ -165,8 +167,8 @@ def test_a_response_that_names_its_issuer_comes_back_through_us(login: LoginRewr
     said = back(login, code="k", state="s", iss=AUTH)
     assert said == {"own": ["1"], "code": ["k"], "state": ["s"], "iss": [OF_AUTH]}
     form = urlencode({"code": "k", "redirect_uri": REDIRECT}).encode()
-    assert parse_qs(login.form(form).decode())["redirect_uri"] == asked["redirect_uri"]
-    assert login.form(form) == form  # a code counts once
+    assert parse_qs(login.rewrite_form(form).decode())["redirect_uri"] == asked["redirect_uri"]
+    assert login.rewrite_form(form) == form  # a code counts once
     assert not login.expects("/cb?own=1&code=k&state=s")
 
 
@@ -185,12 +187,22 @@ def test_another_issuer_is_not_made_to_look_right(login: LoginRewriter) -> None:
 def test_a_client_that_registers_through_us_has_our_callback(login: LoginRewriter) -> None:
     server_metadata(login, **NAMES_ISSUER)
     own = {"client_name": "x", "redirect_uris": ["cursor://back"]}
-    sent = json.loads(login.registration(Destination(AUTH, "/registration"), json.dumps(own).encode()))
+    sent = json.loads(login.add_callback(Destination(AUTH, "/registration"), json.dumps(own).encode()))
     assert sent == own | {"redirect_uris": ["cursor://back", OWN + CALLBACK]}
     answer = json.loads(login.strip_callback(json.dumps(sent | {"client_id": "c"}).encode()))
     assert answer == own | {"client_id": "c"}
     _, asked = to_page(login, redirect_uri="cursor://back")
     assert asked["redirect_uri"] == [OWN + CALLBACK]
+
+
+@pytest.mark.parametrize("uri", ["https://evil.test/cb", "cursor://back/other", "http://localhost:7/other", "http://["])
+def test_a_code_is_sent_only_where_the_client_registered(login: LoginRewriter, uri: str) -> None:
+    """The server sees our callback alone, so it could not refuse another redirect URI."""
+    server_metadata(login, **NAMES_ISSUER)
+    own = {"client_id": "c", "redirect_uris": ["cursor://back", "http://localhost:8/cb", OWN + CALLBACK]}
+    login.strip_callback(json.dumps(own).encode())
+    assert to_page(login, redirect_uri=uri)[1]["redirect_uri"] == [uri]
+    assert to_page(login, redirect_uri="http://localhost:9/cb")[1]["redirect_uri"] == [OWN + CALLBACK]
 
 
 @pytest.mark.parametrize(

@@ -241,7 +241,7 @@ ODD = [
 
 
 @pytest.mark.parametrize("data", ODD)
-def test_what_is_odd_is_read_alike_in_one_piece_and_byte_by_byte(data: bytes) -> None:
+def test_unusual_requests_are_read_the_same_in_one_piece_and_byte_by_byte(data: bytes) -> None:
     assert_same(data, [data])
     assert_same(data, [data[place : place + 1] for place in range(len(data))])
 

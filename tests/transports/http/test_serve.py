@@ -1,4 +1,4 @@
-"""Session ids, which tell every worker the owner of a session, and the memory of ended sessions."""
+"""Session ids, which show every worker the owner of a session, and the memory of ended sessions."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_an_id_says_whose_session_it_is(recorded: str | None, workers: int, earl
 
 
 @pytest.mark.parametrize("session", ["", "S-", "S-0", "S-01", "S--1", "S-1 ", "T-1", "S-" + "9" * 5000, "S-²", "S-٣"])
-def test_what_is_no_id_is_nobodys(session: str) -> None:
+def test_an_invalid_id_belongs_to_no_worker(session: str) -> None:
     assert SessionIds("S", 1, 3).owner(session) is None
 
 
@@ -73,6 +73,7 @@ def one_call(http: Http) -> None:
     http.answer("post-2", result(1))
 
 
+@pytest.mark.slow
 def test_of_a_session_that_ended_only_numbers_are_kept(tmp_path: Path) -> None:
     path = cassette(tmp_path / "tape.db", one_call)
     stages: list[Stage] = []
@@ -206,7 +207,8 @@ def flood(http: Http) -> None:
     http.end("server", "post-2")
 
 
-def test_what_a_slow_client_does_not_take_stays_on_the_tape(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_messages_that_a_slow_client_does_not_take_stay_on_the_tape(tmp_path: Path) -> None:
     async def talk() -> bytes:
         with Cassette(cassette(tmp_path / "tape.db", flood)) as tape:
             served = InLoop(ReplayServer(Stage(tape, ReplayOptions(), lambda text: None), lambda: None))

@@ -58,14 +58,14 @@ def test_only_a_redirect_that_keeps_the_message_is_one(status: int, location: st
     assert bool(read(incoming, BODY, 5)) is (location is None)
 
 
-def test_what_cannot_be_decompressed_is_taken_as_it_is() -> None:
+def test_an_unreadable_coding_is_passed_on_unchanged() -> None:
     for coding in (b"gzip", b"br", b"gzip, br"):
         assert read(IncomingResponse(200, [*JSON, (b"content-encoding", coding)]), BODY, 10_000) == [
             ReceivedMessage(BODY)
         ]
 
 
-def test_what_decompresses_to_too_much_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_body_that_decompresses_to_too_much_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     incoming = IncomingResponse(200, [*JSON, GZIP])
     monkeypatch.setattr(incoming._decoder, "_left", 10)
     assert read(incoming, gzip.compress(BODY * 100), 10_000) == []
@@ -95,7 +95,7 @@ def test_a_url_within_a_server(url: str, base: str, path: str | None) -> None:
     assert (found and path_and_query(found)) == path
 
 
-def test_where_no_tls_is_used_nobody_is_trusted_and_elsewhere_whom_the_system_trusts() -> None:
+def test_certificates_are_loaded_only_for_tls_and_from_the_system() -> None:
     nobody = trusted_certificates("HTTP://h/mcp", None)
     assert isinstance(nobody, ssl.SSLContext) and nobody.verify_mode == ssl.CERT_REQUIRED and not nobody.get_ca_certs()
     assert trusted_certificates("https://h/mcp", None) is trusted_certificates("HTTPS://h/mcp", None) is True

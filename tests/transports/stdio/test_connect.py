@@ -24,7 +24,7 @@ DECLARED = {"roots": {}, "elicitation": {}, "sampling": {}, "odd": {}}
 
 @pytest.mark.parametrize("method", ASKED)
 @pytest.mark.parametrize("capabilities", [None, {"tasks": {}}, DECLARED])
-def test_what_the_server_asks_meanwhile_is_declined_or_not_known_by_what_was_declared(
+def test_server_requests_are_declined_or_unknown_by_the_declared_capabilities(
     capabilities: dict[str, object] | None, method: str
 ) -> None:
     source = (
@@ -43,7 +43,7 @@ def test_what_the_server_asks_meanwhile_is_declined_or_not_known_by_what_was_dec
     assert connection.code == 0
 
 
-def test_a_server_that_ends_is_told_with_its_code_and_its_last_words() -> None:
+def test_a_server_that_ends_is_reported_with_its_code_and_last_stderr() -> None:
     source = "import sys; [print(n, file=sys.stderr) for n in range(100)]; sys.exit(3)"
     with connect.StdioConnection(python(source)) as connection, pytest.raises(ServerError) as told:
         connect.ask(connection, "ask", None, 1, WAIT)
@@ -52,7 +52,7 @@ def test_a_server_that_ends_is_told_with_its_code_and_its_last_words() -> None:
     assert [int(line) for line in lines] == list(range(80, 100))
 
 
-def test_a_server_that_does_not_answer_is_named_with_what_was_asked() -> None:
+def test_a_server_that_does_not_answer_is_reported_with_the_request() -> None:
     source = "import sys; print('busy', file=sys.stderr, flush=True); print('{}', flush=True); sys.stdin.read()"
     with connect.StdioConnection(python(source)) as connection:
         assert connection.receive(WAIT) == b"{}"
@@ -60,7 +60,7 @@ def test_a_server_that_does_not_answer_is_named_with_what_was_asked() -> None:
             connect.ask(connection, "tools/list", None, 1, 0.1)
 
 
-def test_a_command_that_does_not_exist_is_told() -> None:
+def test_a_missing_command_is_reported() -> None:
     with pytest.raises(ServerError, match="there is no command"):
         connect.StdioConnection(["no-such-command"])
 
@@ -82,12 +82,13 @@ def test_a_server_that_reads_nothing_holds_up_neither_us_nor_the_end() -> None:
 
 
 @pytest.mark.slow
-def test_a_server_that_nobody_listens_to_can_be_left() -> None:
+def test_a_server_whose_output_is_not_read_can_be_left() -> None:
     with connect.StdioConnection(python("while True: print('{}' * 1000, flush=True)")) as connection:
         assert connection.receive(WAIT)
     assert connection.code is not None
 
 
+@pytest.mark.slow
 def test_a_grandchild_that_keeps_the_pipe_open_is_not_waited_for() -> None:
     source = (
         "import subprocess, sys\n"
@@ -102,13 +103,14 @@ def test_a_grandchild_that_keeps_the_pipe_open_is_not_waited_for() -> None:
     assert alive(pid)
 
 
+@pytest.mark.slow
 def test_messages_written_over_several_lines_become_one() -> None:
     with connect.StdioConnection(ECHO) as connection:
         connection.send(b'{\n  "a": 1\r\n}\r\n')
         assert connection.receive(WAIT) == b'{   "a": 1  }'
 
 
-def test_what_is_said_before_the_end_is_received_before_it() -> None:
+def test_output_before_the_end_is_received_before_it() -> None:
     with connect.StdioConnection(moody("exit")) as connection:
         assert connection.receive(WAIT) is None
         assert connection.ended == connect.ServerEnd(1, ("no configuration",))

@@ -22,6 +22,7 @@ _LONG = "x" * 8_000  # in an answer: a pipe holds only a few
 _AT_ONCE = 4_000  # bytes written atomically: https://man7.org/linux/man-pages/man7/pipe.7.html
 
 
+@pytest.mark.slow
 def test_half_a_request_stays_before_those_that_come_while_the_client_does_not_read(tmp_path: Path) -> None:
     talk: list[Said] = []
     for n in range(1_500):

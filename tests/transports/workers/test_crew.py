@@ -8,6 +8,8 @@ import signal
 import subprocess
 from collections.abc import Iterator
 
+import pytest
+
 from tests.support.running import WAIT, alive, python, receive, receive_line, run, started, until
 
 BEGIN = """
@@ -45,7 +47,7 @@ def ended(process: subprocess.Popen[bytes]) -> tuple[str, str]:
     return receive(process.stdout).decode(), receive(process.stderr).decode()
 
 
-def test_what_workers_say_at_their_end_is_collected() -> None:
+def test_results_of_workers_are_collected() -> None:
     with working("end(lambda place: serve(place) or {'number': place.number, 'earlier': place.earlier})") as process:
         process.send_signal(signal.SIGTERM)
         printed, said = ended(process)
@@ -95,7 +97,7 @@ except crew.TapeError as error:
     assert (done.returncode, done.stdout.splitlines()[-1:]) == (0, [b"the tape is torn 3"])
 
 
-def test_a_bug_is_reported_without_what_may_be_secret() -> None:
+def test_a_bug_is_reported_without_possible_secrets() -> None:
     secret = "ghp_" + "a1B2" * 9
     # In halves, because a traceback prints the lines of a program on the command line.
     done = run(crew(f"end(lambda place: {{}}['{secret[:9]}' '{secret[9:]}'], 1)"))
@@ -103,6 +105,7 @@ def test_a_bug_is_reported_without_what_may_be_secret() -> None:
     assert secret.encode() not in done.stderr
 
 
+@pytest.mark.slow
 def test_one_that_does_not_end_is_killed() -> None:
     source = "crew._PATIENCE = 0.2\nend(lambda place: place.ready() or signal.pause() or signal.pause())"
     with working(source) as process:

@@ -59,7 +59,7 @@ def test_more_than_a_letter_box_holds_waits_for_its_turn() -> None:
     assert asyncio.run(talk()) == {b"%d" % number for number in range(300)}
 
 
-def test_what_did_not_come_whole_is_closed() -> None:
+def test_a_connection_that_arrives_incomplete_is_closed() -> None:
     async def talk() -> None:
         async with two() as (sender, _):
             client, server = socket.socketpair()
