@@ -17,7 +17,7 @@ from mcp_tape.viewer.page import render_comparison as page_of
 
 DOCS = Path(__file__).parent
 TAPE = DOCS.parent / "cassettes" / "everything.db"
-WIDE, NARROW = (1280, 720), (360, 720)
+WIDE, NARROW, TALL = (1280, 720), (360, 720), (1280, 1000)
 PAIR = [DOCS / "examples" / "pairs" / f"git-{side}.db" for side in ("old", "new")]
 # A name, the size of the window, the colours, and the state of the page; `None`: of the page that compares two.
 PICTURES = (
@@ -25,7 +25,7 @@ PICTURES = (
     ("viewer-errors", WIDE, "dark", {"q": "status:error", "at": "1.26"}),
     ("viewer-tools", WIDE, "light", {"tab": "tools"}),
     ("viewer-narrow", NARROW, "dark", {"at": "1.16"}),
-    ("viewer-compare", WIDE, "light", None),
+    ("viewer-compare", TALL, "light", None),
 )
 # Every picture is there, and so is the content of every line that has one.
 SETTLED = """() => [...document.images].every((image) => image.complete)

@@ -150,7 +150,7 @@ def exit_code(words: list[str], path: Path, original: Path, about: object = None
     """A command's exit code. Anything but an exit fails the test."""
     given = {"FILE": str(path), "ORIGINAL": str(original)}
     try:
-        result = invoke(*(given.get(word, word) for word in words))
+        result = invoke(*(given.get(word, word) for word in words), is_damaged=True)
     except BaseException as error:
         error.add_note(f"{words} on {original.name} with flips {about}") if hasattr(error, "add_note") else None
         raise
@@ -230,7 +230,7 @@ def test_rows_out_of_order_are_refused_and_not_read_for_ever(
 ) -> None:
     with_number(tmp_path / "tape.db", *place)
     with bounded(command):
-        result = invoke(*command.replace("FILE", str(tmp_path / "tape.db")).split())
+        result = invoke(*command.replace("FILE", str(tmp_path / "tape.db")).split(), is_damaged=True)
     assert result.exit_code == 3 and "its rows are out of order" in result.stderr
 
 

@@ -79,6 +79,6 @@ def test_a_member_that_is_not_in_the_schema_is_found_here_and_allowed_to_users()
     more = json.loads(printed) | {"more": 1}
     Draft202012Validator(read_schema("ls")).validate(more)
     with pytest.raises(AssertionError, match="more"):
-        validate_output(["ls", "demo.db", "--json"], json.dumps(more))
+        validate_output(["ls", "demo.db", "--json"], 0, json.dumps(more))
     with pytest.raises(ValidationError):
         Draft202012Validator(read_schema("ls")).validate(more | {"id": "1"})

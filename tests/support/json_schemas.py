@@ -24,11 +24,13 @@ _ROWS = ("check", "redact", "diff", "breaking", "lock", "verify", "lake")
 OF_COMMAND = dict.fromkeys(_ROWS, "row") | {"push": "transfer", "pull": "transfer"}
 
 
-def validate_output(words: Sequence[str], stdout: bytes | str | None, directory: str | os.PathLike[str] = "") -> None:
-    """Validate what `mcp-tape WORDS` wrote for programs, in a directory."""
+def validate_output(
+    words: Sequence[str], code: int, stdout: bytes | str | None, directory: str | os.PathLike[str] = ""
+) -> None:
+    """Validate what `mcp-tape WORDS` wrote for programs, in a directory. Output that an error cut off is not valid."""
     name = next((word for word in words if word in cli.list_commands(None)), None)  # type: ignore[arg-type]
     own = words[: words.index("--")] if "--" in words else words
-    if name and stdout and asks_for_json(own):
+    if name and stdout and code in (0, 1) and asks_for_json(own):
         for value in values(stdout.decode() if isinstance(stdout, bytes) else stdout):
             validate(_schema_of(name, value), value)
     for path in written(own, "--report", directory):
@@ -41,7 +43,7 @@ def validate_output(words: Sequence[str], stdout: bytes | str | None, directory:
 def written(words: Sequence[str], option: str, directory: str | os.PathLike[str]) -> Iterator[Path]:
     """The file that an option names, if it was written."""
     for before, word in pairwise(words):
-        path = Path(directory, word)
+        path = Path(directory, os.fsdecode(word))
         if before == option and path.is_file():
             yield path
 

@@ -47,7 +47,7 @@ def run(command: Sequence[str], stdin: bytes = b"", **more: object) -> subproces
         stdout, stderr = process.communicate(stdin, WAIT)
     for ours in (MCP_TAPE, SCRIPT, [sys.executable, BY_PATH]):
         if list(command[: len(ours)]) == ours:
-            validate_output(command[len(ours) :], stdout, str(more.get("cwd") or ""))
+            validate_output(command[len(ours) :], process.returncode, stdout, str(more.get("cwd") or ""))
     return subprocess.CompletedProcess(command, process.returncode, stdout, stderr)
 
 

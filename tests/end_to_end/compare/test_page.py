@@ -41,17 +41,17 @@ def test_every_text_can_be_read(page: Page, tmp_path: Path, scheme: str) -> None
 @pytest.mark.slow
 def test_breaking_changes_are_open_and_compatible_ones_open_on_a_click(page: Page, tmp_path: Path) -> None:
     show(page, tmp_path)
-    assert page.locator("details.error .pair").first.is_visible()
+    assert page.locator("details.error .lines").first.is_visible()
     folded = page.locator("details.info").first
-    assert not folded.locator(".pair").is_visible()
+    assert not folded.locator(".lines").is_visible()
     folded.locator("summary").click()
-    folded.locator(".pair").wait_for()
+    folded.locator(".lines").wait_for()
 
 
 @pytest.mark.slow
 def test_on_paper_nothing_is_folded(page: Page, tmp_path: Path) -> None:
     show(page, tmp_path, media="print")
-    shown = page.locator("details.info .pair").evaluate_all("all => all.map(one => one.checkVisibility())")
+    shown = page.locator("details.info .lines").evaluate_all("all => all.map(one => one.checkVisibility())")
     assert shown and all(shown)
 
 
