@@ -17,14 +17,6 @@ export async function inflated(data) {
 
 export const utf8 = (data) => new TextDecoder("utf-8", { ignoreBOM: true }).decode(data);
 
-// The text of packed bytes, whose memory is free at once: a search opens every block.
-export async function unpackedText(data) {
-  const bytes = await inflated(data);
-  const text = utf8(bytes);
-  bytes.buffer.transfer?.(0);
-  return text;
-}
-
 // Facts, and the columns of an index; NaN is no number.
 export function unpacked(data) {
   let at = data.indexOf(10);

@@ -10,7 +10,7 @@ import asyncio
 import hmac
 import os
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from functools import partial
 from tempfile import TemporaryDirectory
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 _HOST = "127.0.0.1"
 _HTML, _JSON, _DATA = b"text/html; charset=utf-8", b"application/json", b"application/octet-stream"
+_DEFLATED: Headers = [(b"content-encoding", b"deflate")]
 _FACTS: Headers = [
     (b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"), (b"referrer-policy", b"no-referrer"),
     (b"x-frame-options", b"DENY"), (b"cross-origin-resource-policy", b"same-origin"),
@@ -96,7 +97,7 @@ class Viewer:
         elif place.removeprefix("block/").isdecimal():
             number = int(place.removeprefix("block/")[:9])
             found = number < len(feed.blocks)
-            _answer(request, feed.blocks[number], _DATA) if found else _refuse(request, 404, "Not Found")
+            _answer(request, feed.blocks[number], TEXT, more=_DEFLATED) if found else _refuse(request, 404, "Not Found")
         else:
             _refuse(request, 404, "Not Found")
 
@@ -128,8 +129,10 @@ def _refuse(request: HttpRequest, status: int, reason: str) -> None:
     _answer(request, f"mcp-tape: {reason}\n".encode(), TEXT, status)
 
 
-def _answer(request: HttpRequest, body: bytes, kind: bytes, status: int = 200) -> None:
-    request.respond(status, [(b"content-type", kind), *_FACTS], body)
+def _answer(
+    request: HttpRequest, body: bytes, kind: bytes, status: int = 200, more: Sequence[tuple[bytes, bytes]] = ()
+) -> None:
+    request.respond(status, [(b"content-type", kind), *_FACTS, *more], body)
 
 
 async def _in_thread(make: Callable[[], bytes]) -> bytes:

@@ -2,7 +2,7 @@
 // demand.
 
 import { byId } from "./text.mjs";
-import { Block, decoded, inflated, unpacked, unpackedText } from "./packed.mjs";
+import { Block, decoded, inflated, unpacked, utf8 } from "./packed.mjs";
 
 // Microseconds since 1970, by the clock of the recorder; NaN if unknown.
 export function started(text) {
@@ -47,14 +47,14 @@ export class Store {
     this.posts = new Map(); // by session and HTTP channel, its call
     this.later = new Map(); // by root, the requests that continue it
     this.ends = new Map(); // by cancelled request, the row that cancels it
-    this.read = (number) => decoded(document.getElementsByClassName("block")[number].textContent);
+    this.read = async (number) => utf8(await inflated(decoded(document.getElementsByClassName("block")[number].textContent)));
   }
 
   // Read the recording in the page; return whether there is one. A served page asks its server instead.
   async load() {
     const found = byId("index");
     if (found) this.add(unpacked(await inflated(decoded(found.textContent))));
-    else this.read = async (number) => (await fetch(`block/${number}`)).arrayBuffer();
+    else this.read = async (number) => (await fetch(`block/${number}`)).text(); // inflated by the browser, outside of the page's memory
     return found !== null;
   }
 
@@ -311,7 +311,7 @@ export class Store {
       return found.block ?? found.promise;
     }
     const entry = { block: null, promise: null };
-    entry.promise = Promise.resolve(this.read(number)).then(unpackedText).then((whole) => {
+    entry.promise = this.read(number).then((whole) => {
       const first = this.starts[number];
       entry.block = new Block(whole, this, first, (this.starts[number + 1] ?? this.end) - first);
       this.size += whole.length;
