@@ -184,7 +184,7 @@ def test_the_pre_commit_hook_stops_a_commit_that_breaks(desk: Desk) -> None:
 
 @pytest.mark.slow(quick=1)
 @pytest.mark.parametrize("key", ["run", "entry"])
-def test_the_recipes_that_check_a_lock_stop_what_breaks(desk: Desk, key: str) -> None:
+def test_the_recipes_that_check_a_lock_fail_at_breaking_changes(desk: Desk, key: str) -> None:
     (check,) = recipes("In CI and before a commit", key, "lock.md")
     assert tried("mcp-tape lock -o mcp.lock -- my-server", desk, desk.same).returncode == 0
     assert tried(check, desk, desk.same).returncode == 0

@@ -114,7 +114,7 @@ def test_the_skill_is_described_as_the_specification_has_it() -> None:
 
 
 @pytest.mark.parametrize("maker", ["claude", "codex"])
-def test_a_manifest_names_what_is_there(maker: str) -> None:
+def test_a_manifest_names_existing_files(maker: str) -> None:
     manifest = read(f"plugin/.{maker}-plugin/plugin.json")
     assert (manifest["name"], manifest["version"]) == ("mcp-tape", VERSION)
     for path in (manifest.get("skills"), manifest.get("mcpServers")):
