@@ -7,6 +7,7 @@ import json
 import os
 import random
 import shutil
+import signal
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -22,7 +23,7 @@ from mcp import ClientSession, StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
 from mcp_tape.cassette.reader import Cassette, EmptyError
-from mcp_tape.system.windows_processes import is_running
+from mcp_tape.system import windows_processes
 from tests.windows import support
 from tests.windows.support import PATIENCE, ROUNDS, mcp_tape, python, run, start
 from tests.windows.wine import PLACE
@@ -54,7 +55,7 @@ def wait_until_recorded(path: Path, sender: str, data: bytes) -> None:
 
 
 def wait_for_end(process: int) -> None:
-    wait_until(lambda: not is_running(process))
+    wait_until(lambda: not windows_processes.is_running(process))
 
 
 def random_stream(seed: int) -> bytes:
@@ -234,3 +235,9 @@ def test_a_path_of_any_form_is_recorded_into(form: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert recorded(tape, "client") == b'{"jsonrpc":"2.0","id":1,"method":"m"}\n'
     tape.unlink()
+
+
+def test_an_event_of_the_console_is_a_signal() -> None:
+    """Wine without a display sends no such events."""
+    windows_processes._handle_event(1)
+    assert windows_processes.next_signal(()) == (signal.SIGBREAK, True)
