@@ -396,6 +396,25 @@ def test_a_hook_that_often_fails_and_a_disk_that_is_full_for_a_while_lose_nothin
     assert f"mcp-tape: --on-rotate: {number} done, 0 failed\n".encode() in told
 
 
+# Fails the first time, and the newest cassette for as long as there are others.
+CRAMPED = """
+mkdir "$2/${1##*/}" 2>/dev/null && exit 1
+cd "${1%/*}"
+test "$(ls -v t*.db | tail -n 1)" != "${1##*/}" || test "$(ls t*.db | wc -l)" -eq 1
+"""
+
+
+def test_older_cassettes_make_room_before_the_last_one_is_tried_again(tmp_path: Path) -> None:
+    log, hook = tmp_path / "log", tmp_path / "hook"
+    log.mkdir()
+    hook.write_text(CRAMPED)
+    options = ["--rotate", "30k", "--keep", "1", "--on-rotate", f"sh {hook} {{}} {log}"]
+    with started(record(tmp_path / "t.db", SERVER, *options)) as process:
+        talk(process, 40)
+        said = leave(process)
+    assert b"done, 0 failed" in said and len(cassettes(tmp_path)) == 1
+
+
 # Spans --------------------------------------------------------------------------------------------------
 
 
