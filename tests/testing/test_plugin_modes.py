@@ -81,7 +81,7 @@ def test_a_run_ends_with_how_much_its_cassettes_have_grown(suite: Suite) -> None
             "3 cassettes grew; 3 answers after a live call came from the old tape",
             "cassettes/shared.db: 2",
             "cassettes/test_it/test_one.db: 1",
-            "To record them anew, *: pytest --mcp-record=rewrite",
+            "To record them again, *: pytest --mcp-record=rewrite",
         ],
         consecutive=True,
     )

@@ -359,7 +359,7 @@ def test_rewrite_says_that_it_does_not_know_whether_the_test_passed(vcr: Vcr) ->
     make_cassette(vcr.tape, [("client", call(1, "old")), ("server", result(1))])
     told = [vcr.run("rewrite", HELLO + lines(call(1, "new"))).stderr for _ in range(2)]
     assert b"the previous recording was replaced, even if its test failed" in told[0]
-    assert b"the recording before" not in told[1]  # it had the same content, and stayed
+    assert b"the previous recording" not in told[1]  # it had the same content, and stayed
 
 
 def test_a_mode_that_may_record_needs_the_command() -> None:
