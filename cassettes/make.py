@@ -16,7 +16,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
 from mcp_tape.cassette.reader import Cassette  # noqa: E402 (found only after the line above)
-from tests import provision  # noqa: E402 (found only after the line above)
+from tests.support import provision  # noqa: E402 (found only after the line above)
 
 PATIENCE = 120  # seconds
 DEMO_CLIENT = "import sys; from mcp_tape.demo import client; client.play(sys.argv[1:])"

@@ -5,6 +5,7 @@ The recipes run in a clone of a repository with a cassette of `my-server`, as in
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import runpy
