@@ -57,6 +57,7 @@ STYLE = """
 """
 SPACE = "\N{NO-BREAK SPACE}"  # others are collapsed in SVG, unless every reader knows how not to
 QUESTION = b"]: "  # how one ends that has a default
+PROGRESS = re.compile(r"(?:\r[^\r\n]+)*\r\x1b\[K")  # on a busy machine: a line of progress, and its removal
 CONTROL = re.compile(r"\x1b\[([\d;]*)m")
 
 
@@ -120,7 +121,7 @@ def in_terminal(command: Sequence[str], directory: Path, environment: Mapping[st
             if shown.endswith(QUESTION):
                 os.write(ours, b"\n")
     os.close(ours)
-    return shown.decode().replace("\r\n", "\n")
+    return PROGRESS.sub("", shown.decode()).replace("\r\n", "\n")
 
 
 def _read(terminal: int, process: subprocess.Popen[bytes]) -> bytes:

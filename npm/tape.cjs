@@ -43,7 +43,8 @@ class Tape {
     if (this.#options.cassette) return path.resolve(this.#options.cassette);
     const module = path.basename(testFile).replace(/\.[^.]+$/, "");
     const name = testName.replace(/[^\p{L}\p{N}]+/gu, "-").replace(/^-|-$/g, "").slice(0, 100);
-    return path.join(path.dirname(testFile), "cassettes", module, `${name}.db`);
+    const server = this.#options.name ? `-${this.#options.name}` : "";
+    return path.join(path.dirname(testFile), "cassettes", module, `${name}${server}.db`);
   }
 
   get #program() {

@@ -3,6 +3,8 @@ export type Mode = "none" | "once" | "new_episodes" | "rewrite";
 export interface TapeOptions {
   /** The cassette, in place of one for each test. */
   cassette?: string;
+  /** The server's name, where a test has several: it is added to the names of the cassettes. */
+  name?: string;
   /** In place of TAPE_MODE. */
   mode?: Mode;
   /** More options of `mcp-tape use`. */

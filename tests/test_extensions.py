@@ -81,6 +81,7 @@ def test_packages_that_register_the_same_name_are_both_named(
     assert done.returncode and said in done.stderr.decode()
 
 
+@pytest.mark.slow
 def test_a_package_that_cannot_be_imported_breaks_only_its_own_additions(tmp_path: Path) -> None:
     install(tmp_path, "broken", "commands", "dig = no_such_module:dig")
     install(tmp_path, "wrong", "readers", "talk = no_such_module:READERS")

@@ -133,9 +133,12 @@ class RecordingProcess:
         self._store()
         self._finish()
         if self._equipment is not None:
-            self._equipment.finish()
-            if self._series is not None:
-                self._series.prune(self._path)  # cassettes that were handed on last
+            self._equipment.finish(self._make_room)
+
+    def _make_room(self) -> None:
+        """Remove cassettes that have been handed on meanwhile."""
+        if self._series is not None:
+            self._series.prune(self._path)
 
     def _sessions_over_http(self) -> Sessions:
         from .http_sessions import Sessions  # stdio has one session

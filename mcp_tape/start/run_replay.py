@@ -37,7 +37,7 @@ def _replay(file: str, values: OptionValues) -> int:
         from ..system import calls
 
         if not calls.HAS_FORK:
-            raise MisuseError("--workers needs processes that share a socket, which Windows has not; leave it out")
+            raise MisuseError("--workers needs processes that share a socket, which Windows lacks; leave it out")
         from ..fleet.serving import replay_web
 
         played = replay_web(file, options, web, values.workers or 1, quiet=values.quiet, say=say, started=announce)

@@ -1,4 +1,4 @@
-"""The operating system: what POSIX and Windows do differently, under the same names.
+"""The operating system: calls that differ between POSIX and Windows, under the same names.
 
 `from ..system import calls` gives the module for this system, chosen here and nowhere else; so does `processes`, which
 a replay does not need. Must not know MCP, cassettes or recordings.

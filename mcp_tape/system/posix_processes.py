@@ -26,7 +26,7 @@ PIPE_BYTES = 1 << 17  # of a recording's pipe: small enough to be stored soon af
 _PR_SET_PDEATHSIG = 1
 _SHELL = "/bin/sh"
 RSS_UNIT = 1 if sys.platform == "darwin" else 1024  # bytes, see ru_maxrss in getrusage(2)
-_DESKTOP = {  # what asks for the PATH of programs that are started from the desktop, and the usual one
+_DESKTOP = {  # the command that prints the PATH of desktop programs, and the default PATH
     "linux": (
         ("systemctl", "--user", "show-environment"),
         "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",

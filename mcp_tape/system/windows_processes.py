@@ -131,7 +131,7 @@ class Child:
         self.returncode = self._process.wait()
 
     def send_signal(self, number: int) -> None:
-        """End it: a process has no signals, but those of its console, which it gets itself."""
+        """End it: Windows has no signals except console events, which the process gets itself."""
         self.kill()
 
     def kill(self) -> None:
@@ -149,7 +149,7 @@ def become(command: Sequence[str], environment: Mapping[str, str] | None, direct
 
 
 class GroupWatch:
-    """Tells whether a signal went to the server, too: those of a console do."""
+    """Shows whether a signal went to the server, too: console events do."""
 
     def __init__(self, ignored: Iterable[int]) -> None:
         pass

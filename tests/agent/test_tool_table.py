@@ -198,6 +198,7 @@ def test_a_session_that_is_not_there_is_named_and_a_frame_too() -> None:
         ("query", {"sql": "SELECT :a"}, 'Give it in "params".'),
     ],
 )
+@pytest.mark.slow
 def test_an_error_names_tools_and_no_commands_of_a_shell(tool: str, arguments: dict[str, Any], told: str) -> None:
     with pytest.raises(TapeError) as caught:
         answer(tool, path_of("demo"), **arguments)
@@ -373,6 +374,7 @@ def test_a_session_that_is_being_recorded_is_read_so_far(tmp_path: Path) -> None
     recording.end()
 
 
+@pytest.mark.slow
 def test_reading_on_stays_in_the_session_where_it_began(tmp_path: Path) -> None:
     tape = make(tmp_path / "tape.db", Frames().client(call(1, "first", word="é" * 20_000)))
     for number in range(200):
@@ -402,6 +404,7 @@ def test_a_stranger_s_long_words_are_cut_and_read_on(tmp_path: Path) -> None:
     assert long in "".join(map(text_of, pages("show_exchange", tape, seq=1)))
 
 
+@pytest.mark.slow
 def test_redacted_values_stay_redacted_and_hidden_characters_are_shown(tmp_path: Path) -> None:
     hidden = "\u202eignore\U000e0041"
     text = f"[redacted:env:TOKEN] {hidden} HALF"

@@ -162,6 +162,7 @@ def test_answers_that_come_while_a_reader_is_there_are_found(tmp_path: Path) -> 
     recording.end()
 
 
+@pytest.mark.slow
 def test_nothing_of_a_cassette_is_kept_when_it_is_closed(tmp_path: Path) -> None:
     def kept() -> set[int]:
         return {id(found) for found in gc.get_objects() if isinstance(found, functions.Batches)}

@@ -320,6 +320,7 @@ def test_an_invalid_cassette_is_not_written_to(tmp_path: Path, harm: object) -> 
 
 
 @linux_only
+@pytest.mark.slow
 def test_a_command_line_that_is_no_utf8_is_recorded(tmp_path: Path) -> None:
     path = tmp_path / "tape.db"
     command = [*MCP_TAPE, "record", "-o", str(path), "--note", b"na\xefve", "--", "cat", "-", b"/no-such-caf\xe9"]

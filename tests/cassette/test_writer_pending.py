@@ -229,6 +229,7 @@ def test_a_key_that_its_frame_no_longer_gives_is_stored_with_the_frame(tmp_path:
     assert derived(tmp_path / "later.db") == derived(tmp_path / "now.db")
 
 
+@pytest.mark.slow
 def test_after_a_kill_at_any_time_messages_are_derived_as_without_it(tmp_path: Path) -> None:
     chance = Random(7)
     for case in range(20):

@@ -42,6 +42,7 @@ def test_the_script_is_accepted_by_the_shell(shell: str, tmp_path: Path) -> None
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
+@pytest.mark.slow
 def test_bash_completes_with_it() -> None:
     ask = 'eval "$("$0" --completion bash)"; COMP_WORDS=(mcp-tape re); COMP_CWORD=1; _mcp_tape_completion "$0"'
     command = ["bash", "-c", f'{ask}; printf "%s\\n" "${{COMPREPLY[@]}}"', MCP_TAPE]
@@ -83,6 +84,7 @@ def test_another_shell_is_wrong_usage() -> None:
     assert all(shell in result.stderr for shell in SHELLS)
 
 
+@pytest.mark.slow
 def test_powershell_asks_by_its_own_words() -> None:
     script = "\n".join(lines("--completion", "powershell"))
     assert "Register-ArgumentCompleter -Native -CommandName mcp-tape" in script

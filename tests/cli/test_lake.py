@@ -109,6 +109,7 @@ def test_a_run_that_is_killed_and_repeated_makes_the_same_lake(dest: Path, tmp_p
     assert everything(dest) == everything(tmp_path / "alone") and leftovers(dest) == []
 
 
+@pytest.mark.slow
 def test_without_pyarrow_the_error_names_the_extra(dest: Path) -> None:
     missing = "import sys; sys.modules['pyarrow'] = None; from mcp_tape.__main__ import main; sys.exit(main())"
     done = run([*python(missing), "lake", str(path_of("demo")), str(dest)])

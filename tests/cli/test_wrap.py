@@ -225,6 +225,7 @@ def test_a_url_that_holds_a_secret_does_not_move_to_a_command_line(home: Path, t
     assert (home / ".cursor/mcp.json").read_text() == before
 
 
+@pytest.mark.slow
 def test_a_file_that_is_read_only_stays_so(home: Path, tape: Tape) -> None:
     path = home / ".cursor/mcp.json"
     path.chmod(0o444)

@@ -21,6 +21,7 @@ import httpx2
 import mcp_types as types
 from http_session import NO_TLS, Stream
 from mcp import Client, MCPError
+from mcp.client import session
 from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider
 from mcp.client.auth.extensions.client_credentials import ClientCredentialsOAuthProvider
 from mcp.client.streamable_http import streamable_http_client
@@ -144,6 +145,7 @@ def login(url: str, scenario: str) -> httpx2.Auth:
 
 async def log_in_and_use(url: str, scenario: str, mode: str) -> dict[str, Any]:
     """Use a server that needs a login; or return how the client refused to."""
+    session.DISCOVER_TIMEOUT_SECONDS = TIMEOUT  # it includes the login, and the client tries another protocol after it
     async with httpx2.AsyncClient(verify=NO_TLS, timeout=TIMEOUT, auth=login(url, scenario)) as http:
         try:
             async with Client(streamable_http_client(url, http_client=http), mode=mode) as client:

@@ -14,11 +14,13 @@ from urllib.parse import parse_qsl, urlsplit
 import httpx2
 from http_session import NO_TLS
 from mcp import Client
+from mcp.client import session
 from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
 
 REDIRECT = "http://127.0.0.1:9/callback"
+session.DISCOVER_TIMEOUT_SECONDS = 60  # it includes the login, and the client tries another protocol after it
 
 
 def keep(*secrets: str | None) -> None:

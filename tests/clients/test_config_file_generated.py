@@ -174,6 +174,7 @@ def test_generated_toml_comes_back_to_the_byte(text: str) -> None:
 
 
 @pytest.mark.parametrize("client", ["cursor", "codex"])
+@pytest.mark.slow
 def test_the_generators_make_servers_that_can_be_wrapped(client: str) -> None:
     """Otherwise the other tests would test nothing."""
     seen = []

@@ -359,6 +359,7 @@ def test_at_a_terminal_a_change_can_be_viewed_in_full(place: Path, monkeypatch: 
     assert max(map(screen.count, prints(place).values())) == 2
 
 
+@pytest.mark.slow
 def test_accepted_changes_pass_the_gate_that_compares_with_the_old_recording(place: Path) -> None:
     (place / "before.db").write_bytes((place / "time.db").read_bytes())
     gate = [*MCP_TAPE, "breaking", "before.db"]

@@ -339,6 +339,7 @@ def test_a_recording_goes_on_if_stderr_is_not_read(tmp_path: Path) -> None:
     assert stream(tmp_path / "tape.db", "client") == b"hello\n"
 
 
+@pytest.mark.slow
 def test_one_session_of_several_is_shown_by_its_number(tmp_path: Path) -> None:
     tape = tmp_path / "tape.db"
     for word in (b"first", b"second"):

@@ -23,6 +23,7 @@ with mounted(Path(sys.argv[1])) as disk:
 
 
 @pytest.mark.skipif("MOUNTS_ARE_PRIVATE" not in os.environ, reason="file systems cannot be mounted here")
+@pytest.mark.slow
 def test_a_run_that_is_killed_leaves_no_mount_behind(tmp_path: Path) -> None:
     place = tmp_path / "disk"
     root = Path(__file__).parents[2]

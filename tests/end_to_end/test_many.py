@@ -80,6 +80,7 @@ def test_redact_goes_on_after_one_that_is_damaged(tapes: Path, words: list[str])
     assert err.count("nothing to hide in ") == 19 and "tapes/07.db" in err
 
 
+@pytest.mark.slow
 def test_diff_of_two_directories_goes_on_after_one_that_is_damaged(tapes: Path, tmp_path: Path) -> None:
     shutil.copytree(tapes / "tapes", tmp_path / "new")
     (tmp_path / "new" / "05.db").unlink()
@@ -245,6 +246,7 @@ def test_several_that_are_verified_one_after_the_other_are_as_patient(tmp_path: 
     ]
 
 
+@pytest.mark.slow
 def test_a_missing_requirement_of_one_cassette_starts_nothing_for_it(tmp_path: Path) -> None:
     shutil.copyfile(path_of("demo"), tmp_path / "writes.db")
     server = ["--", *GATED, str(tmp_path)]
@@ -283,6 +285,7 @@ def test_the_functions_run_in_processes_that_share_nothing(shelf: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_manual_names_every_member_of_a_row(tapes: Path) -> None:
     page = (Path(__file__).parents[2] / "docs" / "api.md").read_text("utf-8")
     found = [rows(told(tapes, *words, "--json", "--jobs", "1")[1])[0] for words in (

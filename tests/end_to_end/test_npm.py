@@ -101,7 +101,7 @@ def project(place: Path, runner: str) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("runner", [*FILES])
-def test_a_runner_records_replays_and_keeps_what_passed(runner: str, tmp_path: Path) -> None:
+def test_a_runner_records_replays_and_keeps_recordings_of_passed_tests(runner: str, tmp_path: Path) -> None:
     if not provision.has_node():
         pytest.skip("needs Node and npm")
     place = project(tmp_path, runner)

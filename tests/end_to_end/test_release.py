@@ -46,7 +46,7 @@ def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-def test_the_man_page_is_what_roff_expects() -> None:
+def test_the_man_page_is_valid_roff() -> None:
     page: str = runpy.run_path(str(ROOT / "docs" / "make_cli.py"))["man_page"]()
     requests = {line.split()[0] for line in page.splitlines() if line.startswith((".", "'"))}
     assert requests == {".TH", ".SH", ".PP", ".TP", ".B", ".nf", ".fi"}

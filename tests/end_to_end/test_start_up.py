@@ -28,6 +28,7 @@ def imported(*words: str, place: Path) -> set[str]:
     return listed - before
 
 
+@pytest.mark.slow
 def test_recording_imports_nothing_heavy_in_the_relay(tmp_path: Path) -> None:
     found = imported("record", "-q", "-o", "tape.db", "--", *ECHO, place=tmp_path)
     assert "mcp_tape.record.recorder" in found

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.support.running import WAIT, python, receive_line, started
 
 HOLD = python(
@@ -11,6 +13,7 @@ HOLD = python(
 )
 
 
+@pytest.mark.slow
 def test_the_directory_of_a_killed_run_goes_with_the_next_and_that_of_another_run_stays() -> None:
     with started(HOLD) as killed, started(HOLD) as other:
         assert killed.stdout and other.stdout and other.stdin

@@ -259,6 +259,7 @@ def test_a_kill_during_the_download_leaves_no_obstacle(demo: Bucket, tmp_path: P
 PATIENT = "from mcp_tape.console import progress; progress._PATIENCE = progress._EVERY = 0"
 
 
+@pytest.mark.slow
 def test_only_a_terminal_shows_progress(demo: Bucket) -> None:
     command = python(f"{PATIENT}\nfrom mcp_tape.cli import cli; cli(['ls', {URL!r}])")
     output = on_terminal(command)

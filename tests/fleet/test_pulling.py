@@ -83,6 +83,7 @@ def test_one_is_fetched_under_its_own_name(tapes: Bucket, tmp_path: Path) -> Non
         assert cassette.sessions()
 
 
+@pytest.mark.slow
 def test_a_file_that_differs_is_replaced_only_with_force(tapes: Bucket, tmp_path: Path) -> None:
     tapes.objects["team/tape.db"] = DEMO
     pulled("s3://team/tapes", "s3://team/tape.db", tmp_path)

@@ -76,6 +76,7 @@ def test_a_cassette_pushed_twice_exists_once(bucket: Bucket, tmp_path: Path) -> 
     assert first[0]["url"] == again[0]["url"] and len(bucket.objects) == 1
 
 
+@pytest.mark.slow
 def test_a_directory_means_all_its_cassettes_and_existing_names_are_listed_at_once(
     bucket: Bucket, tmp_path: Path
 ) -> None:

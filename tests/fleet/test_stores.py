@@ -222,6 +222,7 @@ FLOODED = [
 
 
 @pytest.mark.parametrize(("words", "status", "code"), FLOODED)
+@pytest.mark.slow
 def test_an_answer_larger_than_memory_is_refused(
     bucket: Bucket, tmp_path: Path, words: str, status: int, code: int
 ) -> None:
@@ -233,6 +234,7 @@ def test_an_answer_larger_than_memory_is_refused(
     assert done.returncode == code and list(tmp_path.glob("here/*")) == []
 
 
+@pytest.mark.slow
 def test_a_listing_that_never_ends_is_refused(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
     """It repeats its first page for ever, or goes on without any object."""
     page = "<Contents><Key>{}</Key><LastModified>2026-11-01T12:30:00.000Z</LastModified><Size>1</Size></Contents>"

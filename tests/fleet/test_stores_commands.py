@@ -208,6 +208,7 @@ def test_once_does_not_record_a_missing_remote_cassette(bucket: Bucket, place: P
         use_cassette("s3://team/none.db", command=["cat"])
 
 
+@pytest.mark.slow
 def test_a_mark_takes_a_url(bucket: Bucket, suite: Suite) -> None:
     suite.record("first", "a")
     bucket.objects["team/first.db"] = suite.cassette().read_bytes()
@@ -230,6 +231,7 @@ main()
 
 
 @pytest.mark.parametrize(("url", "code"), [("s3://team/tape.db", 0), ("s3://team/none.db", 3)])
+@pytest.mark.slow
 def test_a_command_that_asked_a_bucket_is_ended_by_no_thread_of_it(
     bucket: Bucket, place: Path, url: str, code: int
 ) -> None:

@@ -267,6 +267,7 @@ def test_setting_up_twice_changes_nothing_and_it_can_be_undone(repository: Repos
     assert "nothing" in repository.setup("--undo")
 
 
+@pytest.mark.slow
 def test_pending_recordings_are_not_in_git_status(repository: Repository) -> None:
     exclude = repository.place / ".git" / "info" / "exclude"
     before = exclude.read_text() if exclude.exists() else ""

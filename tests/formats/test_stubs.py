@@ -125,6 +125,7 @@ def test_nothing_in_a_stub_is_redacted(tmp_path: Path) -> None:
     assert answer["result"]["structuredContent"] == {"token": "made-up-4712"}
 
 
+@pytest.mark.slow
 def test_strict_names_the_unused_stubs(tmp_path: Path, locked: Path) -> None:
     written(tmp_path / "stubs.jsonl", {"tool": "search", "arguments": {"q": "x"}, "result": {"hits": 1}})
     play(tmp_path, call("search", q="x"), words=("--strict", "--lock", "mcp.lock"))
@@ -143,6 +144,7 @@ def test_a_lock_gives_the_handshake_and_the_schemas(tmp_path: Path, locked: Path
     assert tools["result"]["tools"] == [LOCKED]
 
 
+@pytest.mark.slow
 def test_arguments_that_do_not_fit_are_refused_as_a_server_does(tmp_path: Path, locked: Path) -> None:
     written(tmp_path / "stubs.jsonl", {"tool": "search", "result": {"hits": 1}})
     refused, good = play(tmp_path, call("search"), call("search", q="x"), words=("--lock", "mcp.lock"))

@@ -127,6 +127,7 @@ def test_no_exchange_is_split_and_each_part_is_complete(tmp_path: Path) -> None:
     assert len(done.stdout.splitlines()) == 2 and last, done.stderr
 
 
+@pytest.mark.slow
 def test_a_call_that_hangs_is_split_at_twice_the_size_once(tmp_path: Path) -> None:
     hangs: Said = ("client", STDIO, call("hangs"))
     said = [*INTRODUCTION, hangs, *calls(0, 400), ("server", STDIO, result("hangs")), EXIT]
@@ -350,6 +351,7 @@ def test_a_full_disk_has_room_again_when_cassettes_are_handed_on(
     assert kept and kept == said_in(said)[-len(kept) :]
 
 
+@pytest.mark.slow
 def test_after_a_full_disk_it_goes_on_and_reports_the_gap(small_disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mcp_tape.record.recording_process._ROOM", 0.0)
     monkeypatch.setattr("mcp_tape.record.recording_process._AGAIN", 0.0)

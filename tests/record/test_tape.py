@@ -37,6 +37,7 @@ def assert_kept_alike(stream: bytes, channel: str = "stdio") -> None:
     assert kept([stream], channel) == kept(stream.splitlines(keepends=True), channel)
 
 
+@pytest.mark.slow
 def test_a_secret_among_other_lines_is_hidden_like_one_alone() -> None:
     for case in (*secrets(Random(1)), *innocents(Random(1))):
         if not case.is_command:

@@ -84,6 +84,7 @@ def value(case: fuzzing.Case, depth: int = 0) -> Any:
     return case.choice(kinds[: 5 if depth < 3 else 3])()
 
 
+@pytest.mark.slow
 def test_a_variable_anywhere_in_a_request_is_never_shown(tape: Path) -> None:
     for case in fuzzing.cases(60):
         method = case.choice(["tools/call", "resources/read", f"x/{VARIABLE}"])

@@ -72,6 +72,7 @@ def test_the_secrets_of_a_test_are_hidden_although_its_recorder_does_not_inherit
     assert b"deploy with [redacted:env:ACME_TOKEN] now" in on_disk(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_new_recording_and_its_messages_hide_them_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ACME_TOKEN", SECRET)
     path = tmp_path / "tape.db"

@@ -198,6 +198,7 @@ def test_a_short_value_a_word_or_a_number_is_hidden_only_under_its_key(value: st
     assert redactor.redact(f"see {value}".encode()).text == f"see {value}".encode()
 
 
+@pytest.mark.slow
 def test_the_number_of_remembered_values_is_limited_to_the_newest() -> None:
     redactor = Redactor({})
     for number in range(2_000):

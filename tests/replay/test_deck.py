@@ -140,6 +140,7 @@ def test_the_same_request_gets_its_answers_in_recorded_order(tmp_path: Path) -> 
     assert [values(player.say(request(i, "tasks/get", taskId="t"))) for i in (7, 8, 9)] == [[0], [1], [2]]
 
 
+@pytest.mark.slow
 def test_a_request_that_was_skipped_is_still_the_next_of_its_key(tmp_path: Path) -> None:
     many = [said for n in range(2000) for said in (("client", call(n, n=n % 1000)), ("server", result(n, n)))]
     player = played(tmp_path, *many)  # type: ignore[arg-type]

@@ -158,6 +158,7 @@ def test_a_call_with_progress_over_http_takes_no_longer_at_the_end_of_a_long_tap
     assert steps(400) < 1.5 * steps(40) + 10
 
 
+@pytest.mark.slow
 def test_a_call_takes_no_longer_where_many_sessions_have_the_same_calls(tmp_path: Path) -> None:
     """Counts SQLite's steps: the messages of all sessions have the same numbers."""
     talk: list[Said] = [("client", call(1)), ("server", result(1))]

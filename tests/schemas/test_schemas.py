@@ -69,7 +69,7 @@ def test_stubs_fit_their_schema(stub: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "wrong", [{"tool": "search"}, {"tool": "a", "prompt": "b", "result": ""}, {"tool": 1, "result": ""}]
 )
-def test_what_is_no_stub_does_not_fit(wrong: dict[str, Any]) -> None:
+def test_an_invalid_stub_does_not_fit(wrong: dict[str, Any]) -> None:
     with pytest.raises(AssertionError, match="not as `mcp-tape schema stub` has it"):
         validate("stub", wrong)
 

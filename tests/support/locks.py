@@ -105,7 +105,7 @@ SERVERS: dict[str, RealServer] = {
     "sentry": npm("@sentry/mcp-server", "0.39.0", "0.20.0", program="sentry-mcp", needs=("SENTRY_ACCESS_TOKEN",)),
     "firecrawl": npm("firecrawl-mcp", "3.26.0", "1.12.0", needs=("FIRECRAWL_API_KEY",)),
     "tavily": npm("tavily-mcp", "0.2.22", "0.2.3", needs=("TAVILY_API_KEY",)),
-    "exa": npm("exa-mcp-server", "3.4.1", "2.1.1", needs=("EXA_API_KEY",)),
+    "exa": npm("exa-mcp-server", "3.4.1", "", needs=("EXA_API_KEY",)),
     "brave": npm("@brave/brave-search-mcp-server", "2.1.4", "2.0.63", needs=("BRAVE_API_KEY",)),
     "kubernetes": npm("mcp-server-kubernetes", "4.1.7", "2.9.6", calls=(tool("ping"),)),
     "supabase": npm("@supabase/mcp-server-supabase", "0.13.0", "0.5.7", needs=("SUPABASE_ACCESS_TOKEN",)),
@@ -129,7 +129,7 @@ SERVERS: dict[str, RealServer] = {
         "mcp-server-sqlite", "2025.4.25", "0.6.2", "--db-path", "test.db", new_with=SDK_1,
         calls=(tool("list_tables"), tool("read_query", query="select 1 as one"), tool("read_query", query="drop x")),
     ),
-    "motherduck": pypi("mcp-server-motherduck", "1.1.0", "0.8.1", "--db-path", ":memory:"),
+    "motherduck": pypi("mcp-server-motherduck", "1.1.0", "0.8.1", "--read-write", "--db-path", ":memory:"),
     "duckdb": pypi(
         "mcp-server-duckdb", "1.1.0", "1.0.0", "--db-path", "duck.db", new_with=SDK_1,
         calls=(tool("query", query="select 1"),),
@@ -212,12 +212,13 @@ def twice(name: str, server: RealServer, place: Place) -> tuple[Any, ...]:
 # An older release ---------------------------------------------------------------------------------------------------
 
 
-_OF_TRAFFIC = ("notification-added", "notification-missing", "pagination-changed")  # a lock has no messages
+# What a lock, which is sorted and has no messages, does not hold.
+_NOT_LOCKED = ("notification-added", "notification-missing", "pagination-changed", "tool-order-changed")
 
 
 def identities(text: bytes) -> list[tuple[str, ...]]:
     """The changes of the offer in a report, but for the words about them."""
-    changes = [one for one in comparison(text)["changes"] if one["rule"] not in _OF_TRAFFIC]
+    changes = [one for one in comparison(text)["changes"] if one["rule"] not in _NOT_LOCKED]
     members = ("rule", "level", "subject", "path", "before", "after")
     return sorted(tuple(json.dumps(one.get(member), sort_keys=True) for member in members) for one in changes)
 

@@ -66,7 +66,7 @@ def test_the_process_at_the_other_end_of_a_connection_is_not_named() -> None:
         assert posix_processes.peers(one) == []
 
 
-def test_a_signal_is_waited_for_without_knowing_who_sent_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_signal_is_awaited_without_its_sender(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(posix_processes.signal, "sigwaitinfo")
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
     try:

@@ -175,6 +175,7 @@ def test_no_batch_is_made_before_the_last_one_was_taken() -> None:
     assert names(collector) == list("01234") and len(collector.paths) == 7
 
 
+@pytest.mark.slow
 def test_unsent_spans_are_reported() -> None:
     with collecting(200, 200, *[503] * TRIES) as collector:
         with pytest.raises(ServerError, match="503 later\n2 spans had been sent before; the rest was not"):
@@ -186,6 +187,7 @@ def test_unsent_spans_are_reported() -> None:
     assert done.returncode == ServerError.exit_code and b"0 spans had been sent before" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_collector_that_is_too_slow_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mcp_tape.telemetry.collector._TIMEOUT", 0.05)
     waits: list[float] = []

@@ -77,6 +77,7 @@ def recorded(place: Place) -> Place:
     return place
 
 
+@pytest.mark.slow
 def test_each_server_is_recorded_and_replayed_by_its_name(recorded: Place) -> None:
     before = recorded.starts()
     with recorded.use("none", "git", "time") as tape:
@@ -112,6 +113,7 @@ def test_once_records_a_server_that_is_new_and_plays_the_others(recorded: Place)
         assert ask(tape["web"], "c") == ["web c 1"]
 
 
+@pytest.mark.slow
 def test_misses_of_playing_servers_count_while_another_is_recorded(recorded: Place) -> None:
     with recorded.use("once", "git", "web") as tape:
         ask(tape["web"], "c")
@@ -174,6 +176,7 @@ def test_a_recording_of_nothing_is_one_of_all_servers(place: Place) -> None:
         assert not tape.calls() and tape.all_played
 
 
+@pytest.mark.slow
 def test_a_server_that_is_not_on_the_tape_is_reported(recorded: Place) -> None:
     with pytest.raises(TapeError, match="nothing of the server 'web' to play"):
         recorded.use("none", "git", "web")
@@ -181,6 +184,7 @@ def test_a_server_that_is_not_on_the_tape_is_reported(recorded: Place) -> None:
         recorded.use("once", "git", "web", block_live=True)
 
 
+@pytest.mark.slow
 def test_all_that_miss_are_in_one_report(recorded: Place) -> None:
     with recorded.use("none", "git", "time") as tape:
         ask(tape["time"], "x")

@@ -16,6 +16,7 @@ from tests.testing.test_group import Place, ask
 
 
 @pytest.mark.parametrize("mode", ["once", "rewrite"])
+@pytest.mark.slow
 def test_a_client_that_stays_is_reported_and_nothing_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
@@ -34,6 +35,7 @@ def test_a_client_that_stays_is_reported_and_nothing_is_kept(
     assert not place.tape.exists()
 
 
+@pytest.mark.slow
 def test_unplayed_requests_are_listed_with_their_server(tmp_path: Path) -> None:
     place = Place(tmp_path)
     with place.use("once", "git", "time") as tape:

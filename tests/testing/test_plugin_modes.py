@@ -52,6 +52,7 @@ def test_once_replays_an_existing_recording_and_adds_nothing(recorded: Suite) ->
     assert (recorded.cassettes(), recorded.starts()) == (before, 1)
 
 
+@pytest.mark.slow
 def test_new_episodes_adds_missing_calls(recorded: Suite) -> None:
     recorded.test(one("a", "z"))
     assert said(recorded.passes("--mcp-record=new_episodes", "-rP")) == ["['a 1', 'z 2']"]
@@ -80,7 +81,7 @@ def test_a_run_ends_with_how_much_its_cassettes_have_grown(suite: Suite) -> None
             "3 cassettes grew; 3 answers after a live call came from the old tape",
             "cassettes/shared.db: 2",
             "cassettes/test_it/test_one.db: 1",
-            "To record them anew, *: pytest --mcp-record=rewrite",
+            "To record them again, *: pytest --mcp-record=rewrite",
         ],
         consecutive=True,
     )
@@ -100,6 +101,7 @@ def test_all_appends_a_session_that_plays_from_then_on(recorded: Suite) -> None:
     assert said(recorded.passes("-rP")) == ["['a 2']"]
 
 
+@pytest.mark.slow
 def test_rewrite_leaves_only_the_new_session(recorded: Suite) -> None:
     recorded.test(one("b"))
     recorded.passes("--mcp-record=rewrite")
@@ -184,6 +186,7 @@ def test_the_old_cassette_survives_a_failure_after_the_test(recorded: Suite, mor
     assert recorded.cassettes() == before
 
 
+@pytest.mark.slow
 def test_calls_of_fixtures_after_the_test_are_recorded_too(suite: Suite) -> None:
     suite.test(
         "@pytest.fixture\ndef after(mcp_tape):\n    yield\n    assert ask(mcp_tape, 'z') == ['z 2']\n"
@@ -234,6 +237,7 @@ def test_a_recording_lies_beside_the_cassette_until_the_test_has_passed(recorded
     assert recorded.cassettes() != before
 
 
+@pytest.mark.slow
 def test_leftovers_of_a_killed_run_do_no_harm(recorded: Suite) -> None:
     recorded.write(f"{PATH}.lock", "")
     left = f"{Path(PATH).parent}/.{Path(PATH).name}.0123abcd.part/{Path(PATH).name}"
@@ -280,6 +284,7 @@ def test_that_a_test_asks_for_nothing_is_recorded_once_and_replayed(suite: Suite
     assert suite.cassettes() == before
 
 
+@pytest.mark.slow
 def test_calls_after_an_empty_recording_miss_or_are_recorded(suite: Suite) -> None:
     suite.test("def test_one(mcp_tape): pass\n")
     suite.run("--mcp-record=once")

@@ -24,6 +24,7 @@ OPTIONS = {
 
 
 @pytest.mark.parametrize("firsts", [[0], [1, 2, 3, 4], [5]], ids=["command line", "ini", "nothing"])
+@pytest.mark.slow
 def test_the_first_source_of_a_setting_counts(suite: Suite, firsts: list[int]) -> None:
     """All options at once, because each configuration is slow to make; higher levels are silent."""
     if firsts != [5]:
@@ -142,6 +143,7 @@ def test_a_run_without_tapes_loads_little_of_mcp_tape(suite: Suite) -> None:
     }
 
 
+@pytest.mark.slow
 def test_options_alone_load_nothing_heavy(suite: Suite) -> None:
     (suite.path / "conftest.py").unlink()
     suite.add("pytest.ini", "mcp_record = none\n")

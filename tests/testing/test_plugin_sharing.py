@@ -121,6 +121,7 @@ def test_the_factory_takes_a_directory_but_the_command_line_counts_first(suite: 
     suite.run("--mcp-tape-dir=other").assert_outcomes(errors=2)
 
 
+@pytest.mark.slow
 def test_tests_that_record_together_must_agree_on_the_options_that_matter(suite: Suite) -> None:
     suite.test(
         MARKED.replace("def test_two", "@pytest.mark.mcp_tape(redact_values=['hidden'])\ndef test_two")

@@ -154,6 +154,7 @@ def recorded(place: Path, times: int) -> Path:
 
 
 @pytest.mark.parametrize("how", ["server_params", "streams"])
+@pytest.mark.slow
 def test_the_sdk_records_and_replays(tmp_path: Path, how: str) -> None:
     for is_recording in (True, False):
         with use_cassette(tmp_path / "tape.db", command=python(COUNTER)) as tape:

@@ -212,6 +212,7 @@ def test_an_event_loop_records_too(commanded: Place) -> None:
 # Reported calls ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_calls_are_known_while_a_client_is_connected_and_after_the_end(commanded: Place) -> None:
     with commanded.use() as tape:
         assert (tape.calls(), tape.misses, tape.play_count, tape.unplayed) == ([], [], 0, [])
@@ -257,6 +258,7 @@ def test_a_modern_server_is_recorded_and_played(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("forked_recorders")
+@pytest.mark.slow
 def test_an_old_server_is_recorded_and_played_over_its_own_transport(tmp_path: Path) -> None:
     modes: list[Mode] = ["once", "new_episodes", "none"]
     with serving(old=True) as live:
@@ -280,6 +282,7 @@ def test_headers_go_to_the_live_server_and_not_onto_the_tape(tmp_path: Path) -> 
 
 
 @pytest.mark.usefixtures("forked_recorders")
+@pytest.mark.slow
 def test_a_server_that_cannot_be_reached_leaves_no_cassette(tmp_path: Path) -> None:
     with (
         hanging_up() as url,
@@ -321,6 +324,7 @@ def test_redactions_and_notes_are_those_of_the_recording(commanded: Place) -> No
     assert [each.note for each in sessions(commanded.path)] == ["a remark"]
 
 
+@pytest.mark.slow
 def test_secrets_are_kept_only_where_that_is_wanted(commanded: Place) -> None:
     for redact, stored in ((True, False), (False, True)):
         with commanded.use("rewrite", redact=redact) as tape:

@@ -66,6 +66,7 @@ def test_a_miss_is_a_call_without_an_answer(cassette: Path) -> None:
             tape.expect(forbid="status:unanswered")
 
 
+@pytest.mark.slow
 def test_a_recorded_call_counts_like_a_replayed_one(tmp_path: Path) -> None:
     modes: tuple[Mode, ...] = ("once", "none")
     for mode in modes:

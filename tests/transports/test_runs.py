@@ -140,6 +140,7 @@ def test_an_empty_name_is_no_run(agent: Agent) -> None:
     assert len(sessions(agent.tape)) == 1
 
 
+@pytest.mark.slow
 def test_commands_of_a_shell_are_no_run(agent: Agent, tmp_path: Path) -> None:
     script = tmp_path / "twice.sh"
     script.write_text(

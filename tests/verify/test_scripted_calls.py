@@ -107,6 +107,7 @@ def test_a_server_is_recorded_by_calls_alone_and_verified(tmp_path: Path, era: s
     assert verified.returncode == 0, verified.stdout
 
 
+@pytest.mark.slow
 def test_calls_come_from_a_file_too(tmp_path: Path) -> None:
     lines = [{"tool": "first", "arguments": {"b": 2}}, {"method": "ping"}]
     (tmp_path / "calls.jsonl").write_text("\n".join(map(json.dumps, lines)))
@@ -123,12 +124,14 @@ def test_the_recorder_gets_its_options(tmp_path: Path) -> None:
     assert b"xyz-not-a-real-one-123" not in texts and b"[redacted:env:API_TOKEN]" in texts
 
 
+@pytest.mark.slow
 def test_a_server_that_dies_fails_and_keeps_the_recording_so_far(tmp_path: Path) -> None:
     done = record(tmp_path, "--call", "die", "--call", "first", code=1)
     assert b"the server ended with exit code 3 before it answered tools/call die" in done.stderr
     assert b"0 of 2 calls answered" in done.stderr and asked(tmp_path / "t.db")[-1] == "tools/call die"
 
 
+@pytest.mark.slow
 def test_a_server_that_cannot_start_is_exit_code_4(tmp_path: Path) -> None:
     done = run([*MCP_TAPE, "record", "-o", "t.db", "--call", "x", "--", "no-such-server"], cwd=tmp_path)
     assert done.returncode == 4 and b"no-such-server" in done.stderr

@@ -150,6 +150,7 @@ needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="needs node
 
 
 @needs_node
+@pytest.mark.slow
 def test_sessions_that_overlapped_do_so_on_the_page_and_the_time_between_others_is_left_out() -> None:
     sessions = [
         {"id": 1, "started_at": "2026-01-01T00:00:00.000500Z"},
@@ -167,6 +168,7 @@ def test_sessions_that_overlapped_do_so_on_the_page_and_the_time_between_others_
 
 
 @needs_node
+@pytest.mark.slow
 def test_rows_of_several_sessions_are_merged_by_time() -> None:
     runs, offsets = "new Map([[1, [[0, 2]]], [2, [[3, 4]]]])", "new Map([[1, 0], [2, {}]])"
     at = "[0, 10, 20, 0, 5]"

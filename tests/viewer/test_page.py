@@ -99,6 +99,7 @@ def test_a_side_is_no_page(tape: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
+@pytest.mark.slow
 def test_a_call_is_copied_for_other_places() -> None:
     facts = {
         "file": "it's.db", "session": 2, "seq": 7, "what": "tools/call x", "status": "ok", "took": "1.0 ms",

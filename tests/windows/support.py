@@ -9,7 +9,7 @@ from pathlib import Path
 
 CASSETTES = Path(__file__).parent.parent.parent / "cassettes"
 PATIENCE = 120.0  # seconds for a process, on a busy machine too
-ROUNDS = int(os.environ.get("MCP_TAPE_WINDOWS_ROUNDS") or 3)  # of random tests; many by hand
+ROUNDS = int(os.environ.get("MCP_TAPE_WINDOWS_ROUNDS") or 2)  # of random tests; many by hand
 
 
 def mcp_tape(*words: object) -> list[str]:

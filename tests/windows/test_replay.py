@@ -71,11 +71,11 @@ async def test_use_cassette_plays_by_command_url_and_streams(tmp_path: Path) -> 
     assert found[0] == found[1] == found[2]
 
 
-def test_what_is_left_to_posix_is_refused(tmp_path: Path) -> None:
+def test_options_for_posix_only_are_refused(tmp_path: Path) -> None:
     shutil.copy(support.CASSETTES / "time.db", tmp_path / "tape.db")
     done = support.run(support.mcp_tape("replay", tmp_path / "tape.db", "--listen", "127.0.0.1:0", "--workers", "2"))
     assert done.returncode == 2
-    assert b"--workers needs processes that share a socket, which Windows has not" in done.stderr
+    assert b"--workers needs processes that share a socket, which Windows lacks" in done.stderr
 
 
 def test_output_is_utf_8_with_plain_line_ends(tmp_path: Path) -> None:

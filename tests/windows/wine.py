@@ -96,6 +96,7 @@ def install_python() -> None:
     site = PYTHON.parent / "Lib" / "site-packages"
     site.mkdir(exist_ok=True)
     (site / "sitecustomize.py").write_text(SITE, "utf-8")
+    (site / "tree.pth").write_text(windows_path(ROOT), "utf-8")  # SDK clients pass no PYTHONPATH on
     compile_c(RANDOM, PYTHON.parent / "bcryptprimitives.dll", "-shared", "-ladvapi32")
     compile_c("#include <stdlib.h>" + ECHO, PLACE / "echo.exe")
 
@@ -154,12 +155,11 @@ def speak() -> None:
         (PLACE / SPOKEN / f"{path.stem}.out").write_bytes(done.stdout)
 
 
-def run(words: list[str], **variables: str) -> int:
+def run(words: list[str]) -> int:
     """Run Windows' Python. Its standard streams must be pipes: wine knows no others here."""
     command = ["wine", str(PYTHON), "-X", "utf8=0", *words]
-    environ = {**environment(), "PYTHONPATH": windows_path(ROOT), **variables}
     process = subprocess.Popen(
-        command, env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        command, env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
     assert process.stdin and process.stdout
     process.stdin.close()

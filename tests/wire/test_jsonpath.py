@@ -87,6 +87,12 @@ def test_keys_are_escaped_as_in_json(source: str, key: str) -> None:
     assert read_path(source) == (key,)
 
 
+@pytest.mark.parametrize("source", ["$.*", "$.a[*].b", "$..a"])
+def test_a_path_of_one_place_has_no_wildcards(source: str) -> None:
+    with pytest.raises(ValueError, match="JSONPath"):
+        read_path(source)
+
+
 Steps = tuple[tuple[bool, str | int], ...]  # each with whether it matches at any depth
 
 

@@ -142,6 +142,7 @@ def test_unusual_text_loads_the_other_parser() -> None:
     assert done.stderr == b""
 
 
+@pytest.mark.slow
 def test_many_texts_load_the_other_parser() -> None:
     many = "for n in range(20000): assert jsontext.loads('{\"a\":%d}' % n) == {'a': n}\nassert 'orjson' in sys.modules"
     assert run(python(f"{LIGHTLY}\n{many}")).stderr == b""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from ...redaction.bodies import HASH_KEY_VARIABLE, Bodies, Hashes, Sizes
 from ...redaction.redactor import Redactor
@@ -70,11 +70,20 @@ class Equipment:
         if self._hooks is not None:
             self._hooks.add(path)
 
-    def finish(self) -> None:
-        """Wait, with a limit, for hooks and spans, and report their results."""
+    def finish(self, make_room: Callable[[], None]) -> None:
+        """Wait, with a limit, for hooks and spans, and report their results.
+
+        `make_room` is called now and then, and at the end: a cassette may not be whole until others have gone.
+        """
+
+        def go_on() -> None:
+            self._report.send_alive()
+            make_room()
+
         for last in (self._spans, self._hooks):
             if last is not None:
-                last.finish(self._report.send_alive)
+                last.finish(go_on)
+        make_room()
         asked, warn = self._asked, self._report.warn
         if self.sampling is not None and not asked.quiet:
             warn(f"sampled {asked.sample}: {self.sampling}")

@@ -90,13 +90,14 @@ class Hooks:
             threading.Thread(target=self._work, daemon=True).start()
 
     def finish(self, alive: Callable[[], None]) -> None:
-        """Wait for all runs, up to the limit. Calls `alive` while it waits."""
+        """Wait for all runs, up to the limit. Calls `alive` while it waits, and before each round of retries."""
         end = monotonic() + self._seconds
         with self._changed:
             self._wait(end, alive)
             in_vain = 0
             while self._failed and in_vain < _IN_VAIN and monotonic() < end:
                 before, again, self._failed = self.done, self._failed, []
+                alive()
                 self._begin(again)
                 self._wait(end, alive)
                 in_vain = 0 if self.done > before else in_vain + 1

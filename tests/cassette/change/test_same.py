@@ -46,6 +46,7 @@ def test_every_message_counts(tmp_path: Path, more: dict[str, object]) -> None:
 
 
 @pytest.mark.parametrize("name", ["tape.db", "tape.jsonl"])
+@pytest.mark.slow
 def test_a_rewrite_with_the_same_content_leaves_the_file_byte_for_byte(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
 

@@ -174,6 +174,7 @@ def test_names_in_a_strangers_file_are_printed_harmlessly(tape: Path) -> None:
 
 
 @pytest.mark.parametrize(("first", "code"), [("odd", 1), ("missing", 3)])
+@pytest.mark.slow
 def test_findings_count_even_if_the_reader_of_stdout_has_gone(tape: Path, first: str, code: int) -> None:
     alter(tape, "CREATE TABLE extra (a)")
     odd = [*[tape.with_name("missing.db")] * (first == "missing"), tape, tape]

@@ -216,6 +216,7 @@ def test_a_reader_that_has_seen_enough_ends_an_endless_query(tape: Path) -> None
         assert process.stderr.read() == b""
 
 
+@pytest.mark.slow
 def test_an_endless_query_can_be_interrupted(tape: Path) -> None:
     sql = f"{ENDLESS} SELECT 1 AS a UNION ALL SELECT 2 UNION ALL SELECT count(*) FROM n"
     command = [*MCP_TAPE, "query", str(tape), sql, "--nl"]

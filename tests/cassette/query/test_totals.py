@@ -120,6 +120,12 @@ def test_more_names_than_anybody_reads_are_counted_together(tmp_path: Path, monk
     assert sorted(tally.calls for tally in found.values()) == [1, 1, 3]
 
 
+def test_equal_figures_come_in_the_order_of_their_names() -> None:
+    tally = CallTally(calls=1)
+    rows = figures({("client", "m", name): tally for name in ("b", None, "a")})
+    assert [row.name for row in rows] == [None, "a", "b"]
+
+
 DURATIONS = st.lists(st.integers(0, 10**10), min_size=1)
 
 

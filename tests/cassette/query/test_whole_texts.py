@@ -37,6 +37,7 @@ def test_calls_are_all_requests_with_their_answers(tape: Path) -> None:
             assert all((row.answer is None) == (row.microseconds is None) for row in found)
 
 
+@pytest.mark.slow
 def test_a_page_ends_when_its_texts_are_large_from_either_side(tmp_path: Path) -> None:
     large = "x" * (3 << 20)
     asked = [said for n in range(4) for said in (("client", call(n, text=large)), ("server", result(n)))]

@@ -145,6 +145,7 @@ def test_searching_leaves_the_cassette_and_its_directory_alone(tape: Path) -> No
     assert os.listdir(tape.parent) == ["tape.db"]
 
 
+@pytest.mark.slow
 def test_a_terminal_gets_bold_hits_and_lines_of_its_width(tape: Path) -> None:
     output = on_terminal([*MCP_TAPE, "search", str(tape), "needle"], COLUMNS="80", NO_COLOR="", TERM="xterm").decode()
     assert "\x1b[1mneedle\x1b[0m" in output
@@ -185,6 +186,7 @@ def test_without_fts5_the_same_is_found(texts: list[str], words: list[str], pref
     db.close()
 
 
+@pytest.mark.slow
 def test_a_long_text_full_of_hits_is_shown_by_its_first_hit(tmp_path: Path) -> None:
     text = "x " * 100_000 + "rain and rain " * 500_000
     tape = make(tmp_path / "tape.db", Frames().client(call(1, "sky")).server(said(1, text)))

@@ -39,6 +39,8 @@ def test_harmless_variations_change_nothing(text: Path, change: object) -> None:
     (SESSION.replace(b'"session":1', b'"session":1,"format":99'), 1, "a newer mcp-tape wrote this"),
     (LINE + b'{"sender":"nobody","text":"x"}\n', 2, "needs a sender"),
     (LINE + b"[1]\n", 2, "not a JSON object"),
+    (LINE + LINE.replace(b"{", b'{"at":1.5,', 1), 2, "at is not a whole number"),
+    (LINE + LINE.replace(b"{", b'{"at":%d,' % 2**63, 1), 2, "at is not a whole number"),
     (LINE + b"\xff\xfe\n", 2, "not UTF-8"),
 ])  # fmt: skip
 def test_an_error_names_its_line(tmp_path: Path, data: bytes, line: int, said: str) -> None:

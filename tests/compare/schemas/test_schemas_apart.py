@@ -140,6 +140,7 @@ def definitions(number: int, changed: int) -> Schema:
     return {**of({"$ref": "#/$defs/d0"}), "$defs": {f"d{at}": one(at) for at in range(number)}}
 
 
+@pytest.mark.slow
 def test_a_change_in_one_of_hundreds_of_definitions_is_found_where_it_is_nearest() -> None:
     facts = list(compare_input(definitions(300, -1), definitions(300, 250)))
     assert {one.rule for one in facts} == {"input-type-changed"}

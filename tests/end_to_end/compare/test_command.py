@@ -164,6 +164,7 @@ def repository(desk: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
+@pytest.mark.slow
 def test_a_cassette_is_read_from_a_revision(repository: Path) -> None:
     assert rules(repository, "git:HEAD~1:tapes/demo.db", "tapes/demo.db", code=1) == BREAKING
     assert rules(repository / "tapes", "git:HEAD~1:demo.db", "demo.db#1", code=1) == BREAKING
@@ -204,6 +205,7 @@ def test_a_url_can_only_be_the_new_side(desk: Path) -> None:
     assert "a URL can only be NEW" in mcp_tape(desk, "breaking", "https://example.com/mcp", "old.db", code=2)
 
 
+@pytest.mark.slow
 def test_a_started_server_is_asked_for_its_lists(desk: Path) -> None:
     before = (desk / "old.db").read_bytes()
     assert rules(desk, "old.db", "--", *DEMO) == []
@@ -258,6 +260,7 @@ def test_exactly_one_new_side_must_be_given(desk: Path, words: list[str], why: s
 # -- formats and rules
 
 
+@pytest.mark.slow
 def test_each_format_is_printed(desk: Path) -> None:
     starts = {"markdown": "##", "html": "<!doctype html>", "junit": "<?xml", "github": "::error"}
     for form, start in starts.items():
@@ -282,6 +285,7 @@ def test_rules_lists_the_table_for_people_and_programs(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no full disk to write to")
+@pytest.mark.slow
 def test_an_unwritable_output_is_reported(desk: Path) -> None:
     with open("/dev/full", "wb") as full:
         done = subprocess.run(

@@ -134,6 +134,7 @@ ERAS = {
 
 @pytest.mark.parametrize("form", ["db", "lock"])
 @pytest.mark.parametrize("era", ERAS)
+@pytest.mark.slow
 def test_a_live_server_is_asked_as_the_recorded_client_asked(tmp_path: Path, era: str, form: str) -> None:
     server = [sys.executable, "-c", WARY, era]
     requests = [*ERAS[era], ("tools/list", ERAS[era][0][1])]
@@ -161,6 +162,7 @@ for line in sys.stdin:
 """
 
 
+@pytest.mark.slow
 def test_a_live_server_that_asks_its_client_before_it_answers_is_compared(tmp_path: Path) -> None:
     client: dict[str, Any] = {"roots": {}, "sampling": {}, "elicitation": {}}
     lists = [listing("tools/list"), listing("prompts/list")]
@@ -184,6 +186,7 @@ def broken(tmp_path: Path) -> list[str]:
     return ["old.db", "new.db"]
 
 
+@pytest.mark.slow
 def test_breaking_shows_the_changes_that_count_and_its_verdict_last(tmp_path: Path, broken: list[str]) -> None:
     lines = mcp_tape(tmp_path, "breaking", *broken, code=1).splitlines()
     assert "tool-added" not in "".join(lines)
@@ -192,6 +195,7 @@ def test_breaking_shows_the_changes_that_count_and_its_verdict_last(tmp_path: Pa
     assert mcp_tape(tmp_path, "breaking", "old.db", "old.db").splitlines()[-1] == "It breaks no client"
 
 
+@pytest.mark.slow
 def test_the_same_change_of_many_tools_is_one_group(tmp_path: Path, broken: list[str]) -> None:
     shown = mcp_tape(tmp_path, "breaking", *broken, code=1)
     assert shown.count("new required property") == 1
@@ -199,6 +203,7 @@ def test_the_same_change_of_many_tools_is_one_group(tmp_path: Path, broken: list
     assert mcp_tape(tmp_path, "breaking", *broken, "--full", code=1).count("new required property") == 6
 
 
+@pytest.mark.slow
 def test_only_one_rule_is_looked_for(tmp_path: Path, broken: list[str]) -> None:
     only = ("--only", "tool-added")
     assert {one["rule"] for one in found(tmp_path, *broken, *only)} == {"tool-added"}
@@ -206,6 +211,7 @@ def test_only_one_rule_is_looked_for(tmp_path: Path, broken: list[str]) -> None:
     assert "there is no rule" in run([*MCP_TAPE, "diff", *broken, "--only", "nonsense"], cwd=tmp_path).stderr.decode()
 
 
+@pytest.mark.slow
 def test_a_level_hides_lesser_changes_and_keeps_the_exit_code(tmp_path: Path, broken: list[str]) -> None:
     levels = {one["level"] for one in found(tmp_path, *broken, "--level", "error")}
     assert levels == {"error"}
@@ -256,6 +262,7 @@ def based(place: Path, *words: str, code: int = 0) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("paths", [["tapes"], ["tapes/a.db", "tapes/b.db"], ["."]], ids=" ".join)
+@pytest.mark.slow
 def test_every_cassette_is_compared_with_its_old_version(repository: Path, paths: list[str]) -> None:
     out, _ = based(repository, *paths)
     assert out.count("no changes") == 2 and "tapes/a.db: " in out
@@ -364,6 +371,7 @@ def test_a_shallow_clone_fails_with_a_remedy(repository: Path, tmp_path: Path) -
     assert (done.returncode, b"fetch-depth: 0" in done.stderr) == (3, True), done.stderr
 
 
+@pytest.mark.slow
 def test_an_annotation_names_a_file_from_the_top_of_the_repository(repository: Path) -> None:
     (repository / "tapes" / "b.db").unlink()
     taped(repository / "tapes" / "b.db", GONE)
@@ -373,6 +381,7 @@ def test_an_annotation_names_a_file_from_the_top_of_the_repository(repository: P
     assert b",file=tapes/b.db::" in run([*MCP_TAPE, *words], cwd=repository / "tapes").stdout
 
 
+@pytest.mark.slow
 def test_the_page_of_the_gate_is_that_of_diff(tmp_path: Path, old: str) -> None:
     new = taped(tmp_path / "new.db", MORE).name
     page = mcp_tape(tmp_path, "breaking", old, new, "--format", "html")

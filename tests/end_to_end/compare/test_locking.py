@@ -157,6 +157,7 @@ def test_an_update_shows_the_changes_and_locks_anew(tmp_path: Path) -> None:
     assert b"no changes" in lock(tmp_path, "--check", "mcp.lock", "--", *wary("a")).stdout
 
 
+@pytest.mark.slow
 def test_an_update_asks_with_the_capabilities_of_the_lock(tmp_path: Path) -> None:
     lock(tmp_path, "-o", "mcp.lock", "--capabilities", "roots,ui", "--", *wary("a", "b"))
     lock(tmp_path, "--check", "mcp.lock", "--update", "--", *wary("a"), code=1)

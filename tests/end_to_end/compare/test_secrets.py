@@ -55,6 +55,7 @@ def compared(tape: Path, *words: str) -> tuple[int, str]:
     return done.returncode, (done.stdout + done.stderr).decode()
 
 
+@pytest.mark.slow
 def test_an_unchanged_server_has_no_changes_although_its_recording_hides_some_of_it(tape: Path) -> None:
     code, said = compared(tape, "--json", "same")
     assert (code, comparison(said)["changes"]) == (0, [])

@@ -48,6 +48,7 @@ def test_an_endless_timeout_is_refused(broken: tuple[str, str], option: str, val
 
 
 @pytest.mark.parametrize("words", [["diff", "a.db", "b.db"], ["verify", "a.db", "--", "true"], ["review"]])
+@pytest.mark.slow
 def test_a_removed_working_directory_is_reported(tmp_path: Path, words: list[str]) -> None:
     done = run(["sh", "-c", 'mkdir gone; cd gone; rmdir ../gone; exec "$@"', "-", *MCP_TAPE, *words], cwd=tmp_path,
                env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])})  # fmt: skip
@@ -55,6 +56,7 @@ def test_a_removed_working_directory_is_reported(tmp_path: Path, words: list[str
     assert done.stderr.decode().startswith("mcp-tape: the working directory is gone")
 
 
+@pytest.mark.slow
 def test_the_exit_code_counts_even_if_the_reader_has_gone(broken: tuple[str, str]) -> None:
     with started([*MCP_TAPE, "breaking", *broken]) as process:
         assert process.stdout

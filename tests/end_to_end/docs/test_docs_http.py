@@ -140,6 +140,7 @@ def test_every_event_of_a_recording_is_documented(desk: Path) -> None:
         assert all(set(fact) == {"event"} | documented[fact["event"]] for fact in facts)
 
 
+@pytest.mark.slow
 def test_the_exit_codes_are_as_documented(desk: Path, tmp_path: Path, server: str) -> None:
     tape, new = str(desk / "tape.db"), str(tmp_path / "new.db")
     with told("record", "--url", server, "-o", new):

@@ -68,6 +68,11 @@ def test_a_line_keeps_its_colours(line: str, shown: list[Any]) -> None:
     assert list(map(tuple, MADE["runs"](line))) == shown
 
 
+def test_progress_on_a_busy_machine_is_not_in_a_picture() -> None:
+    shown = "$ why\r\n\rreading: 10 %\rreading: 50 %\r\x1b[Kall is well\r\n"
+    assert MADE["PROGRESS"].sub("", shown) == "$ why\r\nall is well\r\n"
+
+
 def test_a_long_line_is_folded_as_a_terminal_does() -> None:
     width = MADE["COLUMNS"]
     folded = list(MADE["folded"]("\x1b[32m" + "x" * (2 * width + 1)))

@@ -70,6 +70,7 @@ def desk(tmp_path: Path) -> Path:
     return Path(shutil.copytree(SKILL, tmp_path / "mcp-tape"))
 
 
+@pytest.mark.slow
 def test_every_command_of_the_skill_runs(desk: Path) -> None:
     blocks = [block["text"] for block in BLOCK.finditer(TEXT) if block["language"] == "sh"]
     assert len(blocks) >= 8
@@ -78,12 +79,14 @@ def test_every_command_of_the_skill_runs(desk: Path) -> None:
         assert done.returncode == 0, (text, done.stderr)
 
 
+@pytest.mark.slow
 def test_the_skills_script_explains_a_failure(desk: Path) -> None:
     shutil.copy(ROOT / "cassettes" / "demo.db", desk)
     printed = shell("bash scripts/explain.sh demo.db", desk, "").stdout.decode()
     assert "Unknown tool: hindcast" in printed and "all calls were answered" in printed
 
 
+@pytest.mark.slow
 def test_the_test_of_the_skill_passes(desk: Path) -> None:
     (text,) = [block["text"] for block in BLOCK.finditer(TEXT) if block["language"] == "python"]
     (desk / "test_forecast.py").write_text(text)
@@ -111,7 +114,7 @@ def test_the_skill_is_described_as_the_specification_has_it() -> None:
 
 
 @pytest.mark.parametrize("maker", ["claude", "codex"])
-def test_a_manifest_names_what_is_there(maker: str) -> None:
+def test_a_manifest_names_existing_files(maker: str) -> None:
     manifest = read(f"plugin/.{maker}-plugin/plugin.json")
     assert (manifest["name"], manifest["version"]) == ("mcp-tape", VERSION)
     for path in (manifest.get("skills"), manifest.get("mcpServers")):

@@ -132,6 +132,7 @@ def test_hidden_values_are_in_no_byte_during_a_recording(path: Path) -> None:
     assert session.client_name == "client [redacted:shape:github]" and is_sound(path)
 
 
+@pytest.mark.slow
 def test_people_are_asked_to_redact_again_after_the_recording(path: Path) -> None:
     with recording(path):
         told = invoke("redact", path).stderr
@@ -175,6 +176,7 @@ def test_nothing_recorded_during_the_change_is_lost(path: Path) -> None:
     assert sessions(path)[1].incomplete is None and is_sound(path)
 
 
+@pytest.mark.slow
 def test_a_process_that_still_reads_old_pages_is_reported(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(write_access, "_PATIENCE", 0.3)
     with recording(path) as live:
@@ -192,6 +194,7 @@ def test_a_process_that_still_reads_old_pages_is_reported(path: Path, monkeypatc
         assert PASSWORD.encode() not in bytes_of(path)
 
 
+@pytest.mark.slow
 def test_a_failed_rewrite_is_reported_and_the_recorder_goes_on(path: Path) -> None:
     talk = Frames().client(call(0, "login", password=PASSWORD))
     for number in range(300):
@@ -222,6 +225,7 @@ def test_there_must_be_room_so_that_the_recorder_has_some(path: Path, monkeypatc
         assert any(PASSWORD.encode() in text for text in live.messages())
 
 
+@pytest.mark.slow
 def test_text_edited_by_another_process_is_hidden_too(path: Path) -> None:
     """An edited session's frames get new numbers, perhaps in a range that was already searched."""
     talk = Frames()
@@ -265,6 +269,7 @@ def test_a_fast_recorder_does_not_keep_it_from_ending(path: Path) -> None:
 # -- rm
 
 
+@pytest.mark.slow
 def test_a_session_is_removed_while_another_is_recorded(path: Path) -> None:
     make(path, Frames().client(call(1, "pick", fruit="berry")).server(said(1, "berry")))
     with recording(path, 2) as live:
@@ -276,6 +281,7 @@ def test_a_session_is_removed_while_another_is_recorded(path: Path) -> None:
     assert len(live.messages()) == 4 and is_sound(path)
 
 
+@pytest.mark.slow
 def test_a_session_being_recorded_is_removed_only_by_force_and_its_recorder_reports_it(path: Path) -> None:
     with recording(path) as live:
         refused = invoke("rm", path, "--session", 1)
@@ -296,6 +302,7 @@ def test_a_session_being_recorded_is_removed_only_by_force_and_its_recorder_repo
 # -- edit
 
 
+@pytest.mark.slow
 def test_frames_recorded_during_an_edit_stay(path: Path) -> None:
     with recording(path) as live:
         for number in (1, 2):
@@ -314,6 +321,7 @@ def test_frames_recorded_during_an_edit_stay(path: Path) -> None:
     assert sessions(path)[0].incomplete is None and is_sound(path)
 
 
+@pytest.mark.slow
 def test_frames_of_an_open_session_can_be_deleted_but_not_added(path: Path) -> None:
     with recording(path) as live:
         live.ask(call(1, "weather", day="sunny"))
@@ -332,6 +340,7 @@ def test_frames_of_an_open_session_can_be_deleted_but_not_added(path: Path) -> N
     assert is_sound(path)
 
 
+@pytest.mark.slow
 def test_a_request_that_waits_for_its_answer_cannot_be_edited(path: Path) -> None:
     late = python("import sys\nasked = [next(sys.stdin) for _ in range(2)]\nsys.stdout.writelines(asked)")
     with started(record(path, late)) as process:
@@ -364,6 +373,7 @@ READING = {
 }
 
 
+@pytest.mark.slow
 def test_every_command_reads_an_unfinished_recording(path: Path) -> None:
     with recording(path) as live:
         live.ask(call(1, "weather", day="sunny"))

@@ -87,6 +87,7 @@ def chain(tape: Path) -> Path:
 CHAIN = 40_000  # more values than one SQLite statement takes
 
 
+@pytest.mark.slow
 def test_a_long_chain_of_sessions_goes_at_once_and_is_named_in_short(chain: Path) -> None:
     said = taken(chain, "rm", "--session", 1, code=2)
     assert f"and {CHAIN - 22} more extends one of them" in said

@@ -137,6 +137,7 @@ def test_a_bug_within_a_replay_is_answered_and_reported(bug: str, tmp_path: Path
         assert_told_once(replay)
 
 
+@pytest.mark.slow
 def test_a_bug_within_a_recorder_is_answered_and_reported(tmp_path: Path) -> None:
     with Upstream(lambda request, wire: wire.send(answer(result(1)))) as upstream:
         words = ("relay.Proxy._headers = broken", "record", "--url", upstream.url, "-o", str(tmp_path / "tape.db"))

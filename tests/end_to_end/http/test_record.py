@@ -82,6 +82,7 @@ def test_each_event_is_passed_on_before_the_next_is_written(eol: bytes, tmp_path
     assert times == sorted(set(times))  # each has a different one
 
 
+@pytest.mark.slow
 def test_incomplete_responses_are_passed_on_too(tmp_path: Path) -> None:
     whole = b'id: 7\r\ndata: {"jsonrpc":"2.0",\r\ndata: "id":1,"result":{"text":"\xc3\xa9\xf0\x9f\x8e\xb6"}}\r\n\r\n'
     pieces = [bytes([byte]) for byte in whole]  # splits every line end and every character

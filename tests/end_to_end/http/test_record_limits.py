@@ -121,6 +121,7 @@ def test_signals_end_it_cleanly(number: int, tmp_path: Path) -> None:
     assert [session.incomplete for session in sessions(tape)] == [None]
 
 
+@pytest.mark.slow
 def test_a_background_job_of_a_script_outlives_an_interrupt_and_ends_when_terminated(
     tmp_path: Path,
 ) -> None:

@@ -71,6 +71,7 @@ def talk(url: str, times: int) -> None:
         assert ask(url, verb="DELETE", mcp_session_id=name).status == 204
 
 
+@pytest.mark.slow
 def test_each_session_is_in_the_sample_or_not_as_a_whole(tmp_path: Path) -> None:
     tape = tmp_path / "tape.db"
     with Upstream(Sessions()) as upstream, recording(tape, upstream.url, *HALF) as recorder:
@@ -132,6 +133,7 @@ class Streams:
             wire.send(answer(status=202))
 
 
+@pytest.mark.slow
 def test_each_stream_of_http_and_sse_is_in_the_sample_or_not(tmp_path: Path) -> None:
     tape = tmp_path / "tape.db"
     paths = [f"/messages?s={number}" for number in range(1, 7)]
@@ -167,6 +169,7 @@ def test_no_message_content_is_on_the_tape(tmp_path: Path, bodies: str) -> None:
     assert first[0]["headers"]["content-type"] == "application/json" and first[0]["path"].startswith("/mcp?[")
 
 
+@pytest.mark.slow
 def test_spans_of_http_name_its_session(tmp_path: Path) -> None:
     with (
         collecting() as collector,

@@ -107,6 +107,7 @@ def test_no_tunnel_is_made_and_no_request_is_echoed(verb: str, target: str, guar
     assert len(upstream.requests) == before
 
 
+@pytest.mark.slow
 def test_we_listen_for_other_machines_only_with_allow_remote(tmp_path: Path) -> None:
     tape, common = tmp_path / "tape.db", ["--url", "http://127.0.0.1:9/mcp", "--listen"]
     for host in ("0.0.0.0", "[::]", socket.gethostname() + ".test", "192.0.2.1"):

@@ -350,6 +350,7 @@ def test_options_that_count_all_calls_are_refused_if_clients_share_a_tape(
         assert ask(replay.url, LIST, **begun(replay.url)).status == 200  # each session has its own
 
 
+@pytest.mark.slow
 def test_a_shared_tape_per_worker_is_noted_once(tapes: Path) -> None:
     note = "each of 2 workers has its own tape for clients of the newest protocol"
     for tape, options, times in (("modern.db", [], 1), ("modern.db", ["-q"], 0), ("legacy.db", [], 0)):

@@ -55,6 +55,7 @@ def test_after_a_kill_everything_that_was_received_is_in_the_row(tmp_path: Path,
     assert kept(tmp_path) == said and len(cassettes(tmp_path)) > 1
 
 
+@pytest.mark.slow
 def test_two_recorders_share_a_row_and_lose_nothing(tmp_path: Path) -> None:
     said: list[list[str]] = [[], []]
     with started(recorder(tmp_path)) as one, started(recorder(tmp_path)) as two:
@@ -83,6 +84,7 @@ def test_ls_and_show_say_where_a_session_goes_on(tmp_path: Path) -> None:
     assert b"continues t.db" in shown[0]
 
 
+@pytest.mark.slow
 def test_a_reader_of_a_cassette_that_fills_up_reads_on(tmp_path: Path) -> None:
     with started(recorder(tmp_path, "--keep", "2")) as process:
         said = talk(process, "a", 2)

@@ -201,6 +201,7 @@ def test_a_secret_is_nowhere_on_disk_not_even_while_recording(tape: Recording) -
     assert [(about, part, place) for place, data in places.items() for about, part in parts if part in data] == []
 
 
+@pytest.mark.slow
 def test_the_search_would_find_a_secret_that_was_kept(open_tape: Recording) -> None:
     for case in SECRETS:
         if case.lines:

@@ -221,6 +221,7 @@ def test_a_grandchild_that_holds_the_pipes_does_not_hold_us(tmp_path: Path) -> N
 
 
 @linux_only
+@pytest.mark.slow
 def test_output_after_the_end_of_the_recording_is_not_passed_on(tmp_path: Path) -> None:
     cassette, pid, done = tmp_path / "tape.db", tmp_path / "pid", tmp_path / "done"
     with gate(tmp_path / "gate") as wait_here:
@@ -354,6 +355,7 @@ while True: signal.pause()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="has real-time signals")
+@pytest.mark.slow
 def test_every_other_signal_is_passed_on_and_ends_no_process_of_ours(tmp_path: Path) -> None:
     log = tmp_path / "log"
     others = [signal.SIGUSR1, signal.SIGUSR2, signal.SIGQUIT, signal.SIGALRM, signal.SIGWINCH, signal.SIGCONT]
@@ -395,6 +397,7 @@ def test_a_recording_that_is_immune_to_hangup_stays_so(tmp_path: Path) -> None:
         assert process.wait(WAIT) == 0
 
 
+@pytest.mark.slow
 def test_after_a_stop_signal_we_do_not_wait_for_a_client_that_does_not_read(tmp_path: Path) -> None:
     server = python("""
 import os
@@ -419,6 +422,7 @@ def is_filling(reader: int) -> bool:
 
 
 @linux_only
+@pytest.mark.slow
 def test_after_a_stop_signal_we_do_not_wait_for_a_talking_grandchild(tmp_path: Path) -> None:
     flood = "import os, threading\nwhile not threading.Event().wait(0.01): os.write(1, b'on and on\\\\n')"
     server = python(f"""
@@ -454,6 +458,7 @@ def test_after_a_stop_signal_with_all_passed_on_the_writer_finishes_alone(tmp_pa
 
 
 @linux_only
+@pytest.mark.slow
 def test_no_process_is_left_when_a_recording_ends(tmp_path: Path) -> None:
     cassette = tmp_path / "tape.db"
     with recording(cassette, python(f"print('ready', flush=True)\n{ECHO[-1]}")) as process:

@@ -92,6 +92,7 @@ def is_free(tape: Path) -> bool:
     return held is not None
 
 
+@pytest.mark.slow
 def test_leftovers_of_a_killed_recorder_are_read_and_folded_in_by_the_next(tmp_path: Path) -> None:
     tape = tmp_path / "tape.jsonl"
     assert run(record(tape, ECHO), ASKED % 1).returncode == 0
@@ -108,6 +109,7 @@ def test_leftovers_of_a_killed_recorder_are_read_and_folded_in_by_the_next(tmp_p
     assert [bool(session.incomplete) for session in sessions(tape)] == [False, True, False]
 
 
+@pytest.mark.slow
 def test_a_command_that_changes_the_text_folds_in_the_leftovers(tmp_path: Path) -> None:
     tape = tmp_path / "tape.jsonl"
     killed(tape)
@@ -129,6 +131,7 @@ def test_a_recorder_that_was_killed_before_it_had_made_its_tables_is_in_nobodys_
     assert (done.returncode, names(tmp_path), tape.read_bytes()) == (0, ["tape.jsonl"], before), done.stderr
 
 
+@pytest.mark.slow
 def test_two_recorders_at_once_both_get_into_the_text(tmp_path: Path) -> None:
     tape = tmp_path / "tape.jsonl"
     with started(record(tape, ECHO)) as first:
@@ -148,6 +151,7 @@ def test_two_recorders_at_once_both_get_into_the_text(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("at_once", [3])
+@pytest.mark.slow
 def test_recorders_that_end_together_leave_one_text(tmp_path: Path, at_once: int) -> None:
     tape = tmp_path / "tape.jsonl"
     commands = [

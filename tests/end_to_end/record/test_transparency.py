@@ -217,6 +217,7 @@ def test_a_standard_stream_may_be_missing(tmp_path: Path, missing: list[int]) ->
     assert sessions(cassette)[0].incomplete is None
 
 
+@pytest.mark.slow
 def test_streams_left_non_blocking_are_waited_for(tmp_path: Path) -> None:
     cassette, data = tmp_path / "tape.db", b"x" * 300_000 + b"\n"
     with started(record(cassette, ECHO), preexec_fn=lambda: [os.set_blocking(n, False) for n in (0, 1)]) as process:
@@ -323,6 +324,7 @@ def test_a_server_that_cannot_be_started_is_reported_in_one_line_and_recorded(
     assert event["event"] == "failed" and f"mcp-tape: {event['why']}\n".encode() == done.stderr
 
 
+@pytest.mark.slow
 def test_why_show_and_doctor_say_why_a_server_could_not_be_started(tmp_path: Path) -> None:
     cassette = tmp_path / "tape.db"
     assert run(record(cassette, ["no-such-command"])).returncode == 4

@@ -70,6 +70,7 @@ def live() -> Iterator[Live]:
         yield server
 
 
+@pytest.mark.slow
 def test_calls_progress_and_requests_of_the_server_pass_and_are_recorded(live: Live, tmp_path: Path) -> None:
     tape = tmp_path / "tape.db"
     with talking(live.url, tape) as talk:
@@ -228,6 +229,7 @@ class Listening(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
 
+@pytest.mark.slow
 def test_the_stream_of_the_servers_own_messages_is_opened_again_where_it_ended(tmp_path: Path) -> None:
     with ThreadingHTTPServer(("127.0.0.1", 0), Listening) as server:
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()

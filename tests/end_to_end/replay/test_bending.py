@@ -107,6 +107,7 @@ def test_inexact_answers_are_in_the_report_on_stderr_and_in_the_exit_code(tmp_pa
     assert run(exact, lines(call(8, "search", q="price of gold", n=1))).returncode == 0
 
 
+@pytest.mark.slow
 def test_new_episodes_asks_the_live_server_only_requests_that_no_rung_answers(tmp_path: Path) -> None:
     tape = make_cassette(tmp_path / "tape.db", SAID)
     server = tmp_path / "server.py"
@@ -124,6 +125,7 @@ def test_new_episodes_asks_the_live_server_only_requests_that_no_rung_answers(tm
     assert {answer["id"]: answer["result"]["value"] for answer in answers} == {1: "sunny", 2: "live"}
 
 
+@pytest.mark.slow
 def test_a_session_added_in_another_directory_plays_beside_the_rest(tmp_path: Path) -> None:
     """Each run has its own directory, and so do the sessions that it adds to a cassette."""
     server = tmp_path / "server.py"

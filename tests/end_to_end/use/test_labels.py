@@ -64,6 +64,7 @@ def test_diff_and_verify_take_the_server_behind_the_file(two: Path, tmp_path: Pa
     assert missing.returncode == 3 and b"it has: git, time" in missing.stderr
 
 
+@pytest.mark.slow
 def test_verify_keeps_the_label_of_updated_sessions(two: Path) -> None:
     verify = [*MCP_TAPE, "verify", f"{two}#time", "--allow-writes", "--fail-on", "never", "--update", "--"]
     assert run([*verify, *says("new")]).returncode == 0
@@ -116,6 +117,7 @@ def test_once_records_the_server_that_is_new(two: Path) -> None:
     assert [session.label for session in sessions(two)] == ["git", "time", "web"]
 
 
+@pytest.mark.slow
 def test_new_episodes_extend_the_session_of_the_same_server(two: Path) -> None:
     command = [*MCP_TAPE, "use", str(two), "--mode", "new_episodes", "--server", "git", "--", *says("git")]
     assert run(command, HELLO + lines(call(1, "new"))).returncode == 0
@@ -123,6 +125,7 @@ def test_new_episodes_extend_the_session_of_the_same_server(two: Path) -> None:
     assert (added.label, added.extends) == ("git", 1)
 
 
+@pytest.mark.slow
 def test_rewrite_keeps_the_sessions_of_other_servers(two: Path) -> None:
     before = sessions(two)[1]
     use(two, "rewrite", "git", "--new-times")
@@ -190,6 +193,7 @@ def test_a_strangers_name_does_not_reach_the_terminal(two: Path) -> None:
         assert "[2J" in shown and "\x1b" not in shown and "[2J\n\n" not in shown
 
 
+@pytest.mark.slow
 def test_it_survives_an_export_and_a_merge(two: Path, tmp_path: Path) -> None:
     exported = run([*MCP_TAPE, "convert", "--session", "all", str(two)]).stdout
     (tmp_path / "lines.jsonl").write_bytes(exported)

@@ -70,6 +70,7 @@ def cut_short(vcr: Vcr) -> None:
     until(lambda: is_recording(vcr.tape) and sessions(vcr.tape)[0].incomplete == KILLED, "the writer to end")
 
 
+@pytest.mark.slow
 def test_once_records_a_truncated_session_again_and_plays_a_whole_one(vcr: Vcr) -> None:
     cut_short(vcr)
     script = HELLO + lines(call(1, "a"), call(2, "b"))
@@ -91,6 +92,7 @@ def test_use_cassette_records_a_truncated_session_again(vcr: Vcr, capfd: pytest.
         assert not tape.is_recording  # there is no better recording
 
 
+@pytest.mark.slow
 def test_once_survives_a_client_that_starts_the_command_twice_overlapping(vcr: Vcr) -> None:
     with started(vcr.command("once")) as first:
         assert first.stdin and first.stdout
@@ -160,6 +162,7 @@ def test_new_episodes_goes_to_the_tape_first_even_after_a_miss(vcr: Vcr) -> None
     assert b"grew by 1 call; 1 answer after a live call is from the old tape; to record everything again" in done.stderr
 
 
+@pytest.mark.slow
 def test_replay_prefix_makes_the_live_server_the_calls_before_the_miss(vcr: Vcr) -> None:
     before, listed = lines(call(1, "a"), call(2, "b")), lines(request(3, "tools/list"))
     vcr.run("once", HELLO + before + listed)
@@ -239,6 +242,7 @@ def test_a_live_server_may_say_much_while_the_client_asks_much(vcr: Vcr) -> None
     assert sessions(vcr.tape)[1].incomplete is None
 
 
+@pytest.mark.slow
 def test_logs_of_a_live_server_pass_after_the_end_of_its_output(vcr: Vcr) -> None:
     """While it ends, it waits until its stderr is read."""
     vcr.run("once", HELLO)
@@ -355,7 +359,7 @@ def test_rewrite_says_that_it_does_not_know_whether_the_test_passed(vcr: Vcr) ->
     make_cassette(vcr.tape, [("client", call(1, "old")), ("server", result(1))])
     told = [vcr.run("rewrite", HELLO + lines(call(1, "new"))).stderr for _ in range(2)]
     assert b"the previous recording was replaced, even if its test failed" in told[0]
-    assert b"the recording before" not in told[1]  # it had the same content, and stayed
+    assert b"the previous recording" not in told[1]  # it had the same content, and stayed
 
 
 def test_a_mode_that_may_record_needs_the_command() -> None:

@@ -106,6 +106,7 @@ def test_a_program_is_recorded_and_replayed(place: Place) -> None:
     assert place.left() == []
 
 
+@pytest.mark.slow
 def test_the_copy_is_private_and_has_the_rest_of_the_file(place: Place) -> None:
     done = place.run(PLACE="Bern", ACME_TOKEN=TOKEN)
     head = said(done)[0]
@@ -124,6 +125,7 @@ def test_a_secret_in_the_file_itself_is_not_on_the_tape(place: Place) -> None:
     assert TOKEN.encode() not in place.tape.read_bytes()
 
 
+@pytest.mark.slow
 def test_comments_and_last_commas_are_as_in_vs_code(place: Place) -> None:
     text = json.dumps(entry("http://a//b", "/* no */", 'c",}'))
     place.write(f'\ufeff{{ // one\n "servers": {{ /* two\n */ "git": {text}, // three\n }}, }}')
@@ -151,6 +153,7 @@ def test_the_exit_code_of_the_program_is_ours_and_nothing_is_kept_then(place: Pl
     assert not place.tape.exists()
 
 
+@pytest.mark.slow
 def test_unplayed_requests_are_a_finding_if_asked_for(place: Place) -> None:
     place.run(PLACE="Bern")
     program = "pass"

@@ -66,6 +66,7 @@ def test_once_records_and_then_replays(vcr: Vcr) -> None:
     assert is_one_file(vcr.tape)
 
 
+@pytest.mark.slow
 def test_once_does_not_take_a_probe_for_a_recording(vcr: Vcr) -> None:
     with vcr.use("once") as url:
         assert Client(url).ask(request("p", "server/discover", _meta=META))[0] == "server/discover"
@@ -143,6 +144,7 @@ def test_replay_prefix_makes_the_live_server_the_calls_before_the_miss(vcr: Vcr)
     assert vcr.run("none", *asked, options=["--strict"]) == heard and vcr.code == 0
 
 
+@pytest.mark.slow
 def test_new_episodes_are_on_the_tape_the_next_time(vcr: Vcr) -> None:
     cassette(vcr.tape, taped(call(1, "a")))
     live = vcr.run("new_episodes", call(1, "a"), call(2, "b"))
@@ -278,6 +280,7 @@ def test_the_clients_own_headers_go_to_the_live_server(vcr: Vcr) -> None:
     assert {headers.get("authorization") for headers in asked} == {"Bearer swordfish"}
 
 
+@pytest.mark.slow
 def test_a_live_server_that_redirects_is_followed(tmp_path: Path) -> None:
     with serving(redirects=True) as live:
         vcr = Vcr(tmp_path, live)

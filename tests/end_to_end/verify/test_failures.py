@@ -29,6 +29,7 @@ def answered(path: str) -> list[str]:
     return [words(answer) for answer in calls]
 
 
+@pytest.mark.slow
 def test_a_crash_is_reported_with_the_last_stderr_of_the_server(tape: Path, tmp_path: Path) -> None:
     done = play(tape, tmp_path / "new", moody("crash"))
     (failure,) = done.failures
@@ -56,6 +57,7 @@ def test_a_crash_is_no_traceback_on_the_command_line(tape: Path) -> None:
 BADLY = python("import sys; from tests.servers.moody import main; main('good'); sys.exit('kaboom')")
 
 
+@pytest.mark.slow
 def test_a_server_that_fails_after_its_last_answer_is_reported(tape: Path, tmp_path: Path) -> None:
     (failure,) = play(tape, tmp_path / "new", BADLY).failures
     assert failure.kind == "exit code"
@@ -126,6 +128,7 @@ def test_a_server_that_exits_at_once_is_reported(tape: Path, tmp_path: Path) -> 
     assert failure.stderr == ("no configuration",)
 
 
+@pytest.mark.slow
 def test_a_server_that_cannot_be_started_is_reported_with_exit_code_4(tape: Path, tmp_path: Path) -> None:
     with pytest.raises(ServerError, match="there is no command 'no-such-server'"):
         play(tape, tmp_path / "new", ["no-such-server"])
@@ -193,6 +196,7 @@ def test_missing_unsolicited_messages_hold_up_nothing(tape: Path, tmp_path: Path
     assert answered(done.new_path) == ["one", "two", "three"]
 
 
+@pytest.mark.slow
 def test_failures_are_in_the_json_too(tape: Path) -> None:
     code, out, _ = command(str(tape), "--json", "--timeout", "0.5", "--", *moody("stuck"))
     assert code == 1

@@ -47,6 +47,7 @@ def rows(path: Path, session: int) -> list[Any]:
         return db.execute(f"SELECT {names} FROM frames WHERE session = ? ORDER BY seq", (session,)).fetchall()
 
 
+@pytest.mark.slow
 def test_the_session_is_replaced_and_the_others_stay_as_they_were(tape: Path, tmp_path: Path) -> None:
     others = [rows(tape, number) for number in (1, 3)]
     done = play(tape, tmp_path / "new", python(BETTER), session="2")
@@ -62,6 +63,7 @@ def test_the_session_is_replaced_and_the_others_stay_as_they_were(tape: Path, tm
     assert is_one_file(tape) and tape.stat().st_mode & 0o777 == 0o640
 
 
+@pytest.mark.slow
 def test_an_updated_session_plays(tape: Path, tmp_path: Path) -> None:
     update(str(tape), [play(tape, tmp_path / "new", python(BETTER), session="2")])
     _, told, player, client = back_to_back(tape, "2")
@@ -135,6 +137,7 @@ def test_sessions_of_one_cassette_are_kept_together_however_it_is_named(tape: Pa
     assert not tape.with_name("again.db.new").exists()
 
 
+@pytest.mark.slow
 def test_a_pending_recording_is_removed_if_nothing_has_changed(tape: Path) -> None:
     new = tape.with_name("tape.db.new")
     new.write_bytes(tape.read_bytes())
@@ -142,6 +145,7 @@ def test_a_pending_recording_is_removed_if_nothing_has_changed(tape: Path) -> No
     assert (code, new.exists()) == (0, False), out
 
 
+@pytest.mark.slow
 def test_a_cassette_in_use_is_not_replaced(tape: Path, tmp_path: Path) -> None:
     done = play(tape, tmp_path / "new", python(BETTER), session="2")
     with contextlib.closing(sqlite3.connect(tape)) as db:
@@ -176,6 +180,7 @@ def test_a_secret_that_the_new_recording_does_not_hide_is_not_kept(tmp_path: Pat
     assert not any(value.encode() in tape.read_bytes() for value in values.values())
 
 
+@pytest.mark.slow
 def test_options_for_redaction_and_decoding_reach_the_recorder(tape: Path, tmp_path: Path) -> None:
     secrets = tmp_path / "its.env"
     secrets.write_text("DB_PASSWORD=NOT-A-REAL-ONE-1234\n")

@@ -276,6 +276,7 @@ def test_secrets_are_put_back_as_the_json_around_them_needs_it(tmp_path: Path) -
     assert done.exposed == "MCP_TAPE_SECRET_PARAMS_ARGUMENTS_BADGE"  # a rule of the user's, not given again
 
 
+@pytest.mark.slow
 def test_a_secret_of_the_environment_is_taken_from_its_variable(tmp_path: Path) -> None:
     tape = make_cassette(
         tmp_path / "tape.db",
@@ -291,6 +292,7 @@ def test_a_secret_of_the_environment_is_taken_from_its_variable(tmp_path: Path) 
 # Progress --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_on_a_terminal_one_sees_how_far_it_is(tmp_path: Path) -> None:
     tape = moody_tape(tmp_path / "tape.db", "one")
     ours, theirs = pty.openpty()

@@ -101,6 +101,7 @@ def test_a_full_disk_is_the_end_of_a_run_and_the_next_one_goes_on(tmp_path: Path
         assert len(everything(dest)["sessions"]) == 3
 
 
+@pytest.mark.slow
 def test_a_disk_that_fills_up_leaves_only_whole_files(tmp_path: Path) -> None:
     large = make_cassette(tmp_path / "large.db", talk("large", *(os.urandom(20_000).hex() for _ in range(40))))
     small = make_cassette(tmp_path / "small.db", talk("small", "a"))

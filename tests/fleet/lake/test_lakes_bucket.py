@@ -50,6 +50,7 @@ def test_sessions_come_last(bucket: Bucket, tapes: list[str]) -> None:
     assert put == ["lake.json", *["calls"] * 3, *["messages"] * 3, *["sessions"] * 3]
 
 
+@pytest.mark.slow
 def test_files_of_another_run_stay(bucket: Bucket, tapes: list[str], right: object, tmp_path: Path) -> None:
     lake(tapes, "s3://team/lake")
     whole = dict(bucket.objects)

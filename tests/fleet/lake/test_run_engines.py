@@ -159,6 +159,7 @@ def test_duckdb_gives_these_answers_from_a_bucket(s3: str, tapes: list[str], des
     assert set(statuses(lake(tapes, "s3://team/lake"))) == {"there"}
 
 
+@pytest.mark.slow
 def test_the_recorded_output_of_clusters_equals_duckdbs(tmp_path: Path, duckdb: Any) -> None:
     results = lake(map(str, PAIRS), str(tmp_path))
     asked = example("on_duckdb")

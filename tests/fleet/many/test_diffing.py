@@ -47,6 +47,7 @@ def test_the_settings_of_a_project_hold_where_it_is_named(tmp_path: Path) -> Non
     assert diff_one(OLD, NEW, project=tmp_path).status == "refused"
 
 
+@pytest.mark.slow
 def test_a_live_server_is_asked() -> None:
     result = diff_one(path_of("demo"), command=DEMO)
     assert result.status == "passed" and result.comparisons[0].compared["tools"] == 1
@@ -130,6 +131,7 @@ def test_a_directory_and_a_file_are_no_pair(sides: tuple[Path, Path]) -> None:
         pairs(str(sides[0]), NEW)
 
 
+@pytest.mark.slow
 def test_cassettes_below_two_prefixes_of_a_bucket_are_compared_by_name(bucket: Bucket) -> None:
     for name, path in {"v1/git.db": OLD, "v2/git.db": NEW, "v1/gone.db": OLD}.items():
         bucket.objects[f"team/{name}"] = Path(path).read_bytes()

@@ -207,6 +207,7 @@ def flood(http: Http) -> None:
     http.end("server", "post-2")
 
 
+@pytest.mark.slow
 def test_messages_that_a_slow_client_does_not_take_stay_on_the_tape(tmp_path: Path) -> None:
     async def talk() -> bytes:
         with Cassette(cassette(tmp_path / "tape.db", flood)) as tape:

@@ -103,6 +103,7 @@ def test_a_grandchild_that_keeps_the_pipe_open_is_not_waited_for() -> None:
     assert alive(pid)
 
 
+@pytest.mark.slow
 def test_messages_written_over_several_lines_become_one() -> None:
     with connect.StdioConnection(ECHO) as connection:
         connection.send(b'{\n  "a": 1\r\n}\r\n')

@@ -8,6 +8,8 @@ import signal
 import subprocess
 from collections.abc import Iterator
 
+import pytest
+
 from tests.support.running import WAIT, alive, python, receive, receive_line, run, started, until
 
 BEGIN = """
@@ -103,6 +105,7 @@ def test_a_bug_is_reported_without_possible_secrets() -> None:
     assert secret.encode() not in done.stderr
 
 
+@pytest.mark.slow
 def test_one_that_does_not_end_is_killed() -> None:
     source = "crew._PATIENCE = 0.2\nend(lambda place: place.ready() or signal.pause() or signal.pause())"
     with working(source) as process:
