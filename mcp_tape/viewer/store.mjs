@@ -54,7 +54,12 @@ export class Store {
   async load() {
     const found = byId("index");
     if (found) this.add(unpacked(await inflated(decoded(found.textContent))));
-    else this.read = async (number) => (await fetch(`block/${number}`)).text(); // inflated by the browser, outside of the page's memory
+    else this.read = async (number) => {
+      const bytes = await (await fetch(`block/${number}`)).arrayBuffer(); // inflated by the browser
+      const text = utf8(bytes);
+      bytes.transfer?.(0); // frees it at once: a search opens every block
+      return text;
+    };
     return found !== null;
   }
 
