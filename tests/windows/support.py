@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 CASSETTES = Path(__file__).parent.parent.parent / "cassettes"
-PATIENCE = 120.0  # seconds for a process, on a busy machine too
+PATIENCE = 300.0  # seconds for a process, on a busy machine too
 ROUNDS = int(os.environ.get("MCP_TAPE_WINDOWS_ROUNDS") or 2)  # of random tests; many by hand
 
 
