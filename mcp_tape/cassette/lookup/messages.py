@@ -99,10 +99,10 @@ _NEXT_REQUEST = f"""SELECT m.id, m.rpc_id,
     a.id, a.status, f.elapsed, f.eol, f.channel, f.head, CAST(f.text AS BLOB)
     FROM derived m LEFT JOIN derived a ON a.cue = m.id & {schema.MOST} AND a.id BETWEEN m.id AND m.id | {schema.MOST}
     LEFT JOIN facts f ON f.id = a.id
-    WHERE {of_key("m.key", "?1")} AND m.{schema.BY_CLIENT} AND m.id BETWEEN ?2 AND ?2 | {schema.MOST}
+    WHERE {of_key("m.key")} AND m.{schema.BY_CLIENT} AND m.id BETWEEN ? AND ? | {schema.MOST}
     ORDER BY m.id LIMIT 2"""
-_TWIN = f"""SELECT 1 FROM derived m WHERE {of_key("m.key", "?1")} AND m.{schema.BY_CLIENT}
-    AND m.id BETWEEN ?2 + 1 AND ?2 | {schema.MOST} LIMIT 1"""
+_TWIN = f"""SELECT 1 FROM derived m WHERE {of_key("m.key")} AND m.{schema.BY_CLIENT}
+    AND m.id BETWEEN ? + 1 AND ? | {schema.MOST} LIMIT 1"""
 _ANSWER = f"SELECT {_COLUMNS.replace('m.', 'a.')} FROM messages q {answer_of('q')} WHERE q.id = ? AND a.id IS NOT NULL"
 _ASKED = "m.sender = 'client' AND m.kind = 'request'"
 _WENT_ON = """SELECT 1 FROM facts gone JOIN facts more ON more.id BETWEEN gone.id AND ?
@@ -187,7 +187,7 @@ class Messages:
         """
         first = session << schema.BITS
         behind = first + after[1] + after[2] + 1 if after[0] == session else first
-        rows = self._cassette.rows(_NEXT_REQUEST, (key, behind))
+        rows = self._cassette.rows(_NEXT_REQUEST, (key, key, behind, behind))
         if not rows:
             return None
         number, rpc_id, plain, answer, status, elapsed, eol, channel, head, text = rows[0]
@@ -216,7 +216,7 @@ class Messages:
 
     def _has_twin(self, key: bytes, number: int) -> bool:
         """Return whether a later request in the session has the same key."""
-        return bool(self._cassette.rows(_TWIN, (key, number)))
+        return bool(self._cassette.rows(_TWIN, (key, key, number, number)))
 
     def of_key(self, session: int, key: bytes) -> list[RecordedMessage]:
         """The requests with a key."""
