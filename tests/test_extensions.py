@@ -69,6 +69,7 @@ def test_the_example_adds_a_reader_a_store_and_a_command(tmp_path: Path) -> None
         ("readers", "talk = json:loads", ["ls", "talk.txt"]),
     ],
 )
+@pytest.mark.slow
 def test_packages_that_register_the_same_name_are_both_named(
     tmp_path: Path, group: str, entry: str, words: list[str]
 ) -> None:
@@ -103,6 +104,7 @@ def test_a_url_without_a_reader_is_refused_by_its_scheme() -> None:
         Cassette("shelf://secret/a.db")
 
 
+@pytest.mark.slow
 def test_a_local_cassette_and_a_command_of_ours_need_no_search() -> None:
     done = run([sys.executable, "-X", "importtime", "-m", "mcp_tape", "ls", str(TAPE)])
     assert done.returncode == 0 and b"mcp_tape.cassette.reader" in done.stderr

@@ -73,6 +73,7 @@ def test_every_tool_that_takes_a_file_refuses_those_outside(shelf: Path, tool: s
             TOOLS[tool].call(ToolCall(ReadableCassettes([str(shelf / "in")])), REQUIRED.get(tool, {}) | {"file": file})
 
 
+@pytest.mark.slow
 def test_diff_refuses_files_outside_on_either_side_and_git(shelf: Path) -> None:
     inside = str(shelf / "in" / "time.db")
     for file in outside(shelf):

@@ -104,6 +104,7 @@ def test_figures_are_those_of_stats(path: Path) -> None:
 
 
 @pytest.mark.parametrize("filter", ["status:error", "kind:request tool:*", "-from:client", "session:1..9", "Bern"])
+@pytest.mark.slow
 def test_a_filter_keeps_the_same_messages_as_in_show(filter: str) -> None:  # noqa: A002
     for path in GOLDEN:
         done = invoke("show", path, "--filter", filter, "--json")
@@ -163,6 +164,7 @@ def test_the_pages_of_a_search_on_several_cassettes_go_on_where_the_last_one_end
     assert len(found) == len({(one["file"], one["seq"]) for one in found}) == 2 * len(objects("search", huge, "w12*"))
 
 
+@pytest.mark.slow
 def test_diff_is_that_of_the_command() -> None:
     old, new = path_of("time"), path_of("git")
     shown = invoke("diff", old, new, "--fail-on", "never").stdout
@@ -246,6 +248,7 @@ def test_a_query_has_a_bound_of_memory() -> None:
         answer("query", path_of("demo"), sql="SELECT zeroblob(300000000) || ''")
 
 
+@pytest.mark.slow
 def test_the_tables_that_query_names_are_there() -> None:
     named = re.findall(r"(\w+)\(([\w, ]+)\)[;.]", TOOLS["query"].description)
     assert {table for table, _ in named} == {"tool_calls", "exchanges", "notifications", "stderr", "sessions"}

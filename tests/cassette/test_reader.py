@@ -174,6 +174,7 @@ def test_invalid_utf8_in_a_text_column_is_no_crash(whole: Path, tmp_path: Path, 
 
 
 @pytest.mark.parametrize("command", READERS)
+@pytest.mark.slow
 def test_a_target_that_is_not_json_is_no_crash(whole: Path, tmp_path: Path, command: str) -> None:
     tape = tmp_path / "tape.db"
     shutil.copy(whole, tape)
@@ -183,6 +184,7 @@ def test_a_target_that_is_not_json_is_no_crash(whole: Path, tmp_path: Path, comm
             assert run([*MCP_TAPE, command, str(tape), *more]).returncode == 0
 
 
+@pytest.mark.slow
 def test_reading_changes_nothing(whole: Path) -> None:
     before = whole.read_bytes()
     for command in READERS:
@@ -191,6 +193,7 @@ def test_reading_changes_nothing(whole: Path) -> None:
     assert os.listdir(whole.parent) == [whole.name]
 
 
+@pytest.mark.slow
 def test_a_cassette_is_read_while_it_is_recorded(tmp_path: Path) -> None:
     tape = tmp_path / "tape.db"
     with started(record(tape, ECHO, "--no-redact")) as process:

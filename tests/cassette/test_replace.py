@@ -181,6 +181,7 @@ def test_a_journal_of_a_file_that_is_gone_is_not_left_to_a_new_one(tmp_path: Pat
     assert os.listdir(tmp_path) == ["new.db-wal"]
 
 
+@pytest.mark.slow
 def test_rewrite_keeps_a_link_and_the_mode_of_the_cassette(vcr: Vcr) -> None:
     real = make_cassette(vcr.tape.with_name("real.db"), OLD)
     real.chmod(0o600)

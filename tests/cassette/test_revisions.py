@@ -55,6 +55,7 @@ def test_commands_that_read_accept_it(repository: Path, words: list[str]) -> Non
     assert b"/mcp-tape-" not in done.stdout + done.stderr, "the copy goes by the name of the file in git"
 
 
+@pytest.mark.slow
 def test_it_is_replayed(repository: Path, tmp_path: Path) -> None:
     done = run([*MCP_TAPE, "replay", V1], lines(call(7, "find", q="old"), call(8, "find", q="new")))
     values = [json.loads(line).get("result", {}).get("value") for line in done.stdout.splitlines()]

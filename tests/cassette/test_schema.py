@@ -67,6 +67,7 @@ def odd(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place / "odd.db"
 
 
+@pytest.mark.slow
 def test_the_view_of_exchanges_pairs_every_request(odd: Path) -> None:
     found = rows(odd, "SELECT rpc_id, name, status, microseconds >= 0 FROM exchanges ORDER BY rpc_id")
     assert found == [

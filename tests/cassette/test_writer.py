@@ -87,6 +87,7 @@ def test_a_batch_that_fails_leaves_nothing_half_written(tmp_path: Path) -> None:
     assert sessions(path)[0].server_name is None
 
 
+@pytest.mark.slow
 def test_frames_read_in_blocks_are_whole_and_in_order(tmp_path: Path) -> None:
     data = (
         b"".join(b"%d\n" % n for n in range(2_500))
@@ -131,6 +132,7 @@ def test_of_two_writers_the_last_one_out_leaves_one_file(tmp_path: Path) -> None
     assert [[frame.text for frame in frames(path, session)] for session in (1, 2)] == [[b"1", b"2"], [b"3", b"4"]]
 
 
+@pytest.mark.slow
 def test_a_writer_waits_for_a_reader(tmp_path: Path) -> None:
     path = written(tmp_path / "tape.db")
     warnings = []
@@ -154,6 +156,7 @@ def test_a_writer_waits_for_a_reader(tmp_path: Path) -> None:
     assert len(sessions(path)) == 2 and is_one_file(path)
 
 
+@pytest.mark.slow
 def test_a_writer_that_starts_while_another_writes_waits_for_it(tmp_path: Path) -> None:
     path = written(tmp_path / "tape.db")
     switched = []

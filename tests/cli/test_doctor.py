@@ -48,11 +48,13 @@ def entry(command: list[str], **more: Any) -> dict[str, Any]:
     return {"command": command[0], "args": command[1:]} | more
 
 
+@pytest.mark.slow
 def test_a_working_server_is_reported(doctor: Doctor) -> None:
     found = doctor("cursor", servers={"demo": entry(DEMO)})
     assert [one["ok"] for one in found] == [True, True] and "demo-weather 1.0 answers after" in found[1]["found"]
 
 
+@pytest.mark.slow
 def test_a_wrapped_server_is_asked_itself(doctor: Doctor, tmp_path: Path) -> None:
     tape = shutil.which("mcp-tape", path=str(Path(sys.executable).parent))
     assert tape

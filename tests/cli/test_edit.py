@@ -238,6 +238,7 @@ def test_the_editor_comes_from_the_environment(place: Path, monkeypatch: pytest.
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_session_changed_by_another_process_is_not_overwritten(place: Path) -> None:
     path = odd(place / "tape.db")
     other = shlex.join([*MCP_TAPE, "edit", str(path), "--editor", replacing("ping", "theirs")])
@@ -250,6 +251,7 @@ def test_a_session_changed_by_another_process_is_not_overwritten(place: Path) ->
     assert str(kept) in told
 
 
+@pytest.mark.slow
 def test_another_session_may_still_be_recorded(place: Path) -> None:
     path = odd(place / "tape.db")
     with started(record(path, ECHO, "--no-redact")) as recorder:
@@ -288,6 +290,7 @@ def test_on_a_terminal_one_may_edit_again(place: Path) -> None:
 PATIENT = "from mcp_tape.console import progress; progress._PATIENCE = progress._EVERY = 0"
 
 
+@pytest.mark.slow
 def test_a_terminal_shows_progress(place: Path) -> None:
     path = odd(place / "tape.db")
     words = ["edit", str(path), "--editor", replacing("ping", "pong")]

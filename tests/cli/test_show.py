@@ -143,6 +143,7 @@ def test_lines_fit_the_terminal(tape: Path, words: list[str], columns: int) -> N
     assert widths and max(widths) <= columns, output
 
 
+@pytest.mark.slow
 def test_a_narrow_terminal_shows_the_main_part(tmp_path: Path) -> None:
     frames = Frames().client(call(1, "add", a=12)).server(said(1, "the sum")).client(call(2, "add"))
     frames.server(message(id=2, error={"code": -1, "message": "no sum"}))
@@ -160,6 +161,7 @@ def test_wide_characters_do_not_move_the_columns(tmp_path: Path) -> None:
     assert {columns_of(line.partition("  {")[0]) for line in shown} == {66}
 
 
+@pytest.mark.slow
 def test_a_terminal_gets_colours_unless_they_are_off(tape: Path) -> None:
     command = [*MCP_TAPE, "show", str(tape)]
     assert "\x1b[31m" in on_terminal(command, 80)
@@ -310,6 +312,7 @@ def test_a_large_message_is_cut_in_the_list_and_whole_on_its_own(tmp_path: Path)
     assert "z" * 300_000 + "end" in objects("show", big)[1]["detail"]
 
 
+@pytest.mark.slow
 def test_an_exchange_of_thousands_of_messages_is_whole(tmp_path: Path) -> None:
     frames = Frames().client(message(id=1, method="m", params={"_meta": {"progressToken": 1}}))
     for number in range(2500):
@@ -425,6 +428,7 @@ def test_a_recording_is_followed_from_before_it_begins_to_its_end(tmp_path: Path
     assert (following.wait(WAIT), receive(following.stderr)) == (0, b"")
 
 
+@pytest.mark.slow
 def test_a_call_is_not_called_unanswered_while_it_may_be_answered(tmp_path: Path, following: Any) -> None:
     receive_line(following.stderr)
     recording = Recording(tmp_path / "tape.db")
@@ -436,6 +440,7 @@ def test_a_call_is_not_called_unanswered_while_it_may_be_answered(tmp_path: Path
     assert following.wait(WAIT) == 0
 
 
+@pytest.mark.slow
 def test_a_call_that_may_still_be_answered_is_not_unanswered_in_json(tmp_path: Path) -> None:
     frames = Frames().client(call(1, "soon")).client(call(2, "never")).server(said(1, "x"))
     recording = Recording(tmp_path / "tape.db")
@@ -461,6 +466,7 @@ def test_numbers_are_shown_as_they_were_recorded(tmp_path: Path, words: list[str
     assert params.partition(b'"arguments":')[2][:-1].decode() in line.replace('\\"', '"')
 
 
+@pytest.mark.slow
 def test_following_waits_for_the_next_session_and_stops_on_demand(tmp_path: Path) -> None:
     tape = make(tmp_path / "tape.db", TALK[:2])
     with started([*MCP_TAPE, "show", "-f", str(tape), "--json"]) as process:

@@ -95,6 +95,7 @@ def test_clients_shows_no_secrets(home: Path, tape: Tape) -> None:
         assert SECRET.encode() not in tape(*words).stdout
 
 
+@pytest.mark.slow
 def test_all_is_wrapped_and_unwrapped_to_the_byte(home: Path, tape: Tape) -> None:
     before = contents(home)
     tape("wrap", "--all", code=1)  # Goose's built-in server is refused
@@ -188,6 +189,7 @@ def test_an_ambiguous_name_is_refused(tape: Tape, words: list[str], code: int, s
         (b"\n", [], b"Which to wrap? Numbers, or all"),
     ],
 )
+@pytest.mark.slow
 def test_a_person_without_a_name_is_asked(tmp_path: Path, typed: bytes, wrapped: list[str], said: bytes) -> None:
     config = tmp_path / "mcp.json"
     config.write_text('{"mcpServers": {"one": {"command": "cat"}, "two": {"command": "tac"}}}')
@@ -259,6 +261,7 @@ def test_any_file_can_be_named(home: Path, tape: Tape) -> None:
     assert path.read_text() == '[mcp_servers.a]\ncommand = "x"\n'
 
 
+@pytest.mark.slow
 def test_a_wrapped_server_is_recorded_into_a_cassette_of_its_own(home: Path, tape: Tape) -> None:
     entry = {"command": ECHO[0], "args": ECHO[1:]}
     (home / ".cursor/mcp.json").write_text(json.dumps({"mcpServers": {"it é": entry}}))

@@ -49,6 +49,7 @@ def breaking(old: Path, new: Path) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("cassette", [TIME, EVERYTHING], ids=["time", "everything"])
+@pytest.mark.slow
 def test_a_server_that_stays_the_same_passes(cassette: Path, tmp_path: Path) -> None:
     path = tmp_path / "mcp.lock"
     path.write_text(locked(cassette), "utf-8")
@@ -70,6 +71,7 @@ def test_nothing_has_changed_against_the_own_lock(talk: Talk, category: str, tmp
 
 
 @pytest.mark.parametrize("member", ["title", "description", "websiteUrl", "icons"])
+@pytest.mark.slow
 def test_two_locks_show_that_a_server_presents_itself_otherwise(member: str, tmp_path: Path) -> None:
     for name, value in (("old", "a"), ("new", "b")):
         tape = taped(tmp_path / f"{name}.db", [hello(serverInfo={"name": "s", "version": "1.0", member: value})])
@@ -79,6 +81,7 @@ def test_two_locks_show_that_a_server_presents_itself_otherwise(member: str, tmp
     assert (change["path"], change["before"], change["after"]) == (f"$.serverInfo.{member}", "a", "b")
 
 
+@pytest.mark.slow
 def test_breaking_changes_are_found(tmp_path: Path) -> None:
     document = json.loads(locked(TIME))
     (entry,) = document["servers"].values()

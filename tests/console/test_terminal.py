@@ -111,6 +111,7 @@ def test_search_shows_the_hit_however_narrow_the_terminal(desk: Path, original: 
     assert max(map(columns_of, output.split("\n"))) <= columns
 
 
+@pytest.mark.slow
 def test_a_narrow_terminal_has_the_name_of_a_tool_rather_than_its_method(desk: Path, original: Path) -> None:
     output = plain(on_terminal(fresh(desk, original, ["stats", "tape.db"]), 80))
     assert "→  find_many_man…\n" in output

@@ -127,6 +127,7 @@ def test_a_server_that_ends_without_an_error_while_a_call_waits_has_died_too(tap
     assert {"died", "unanswered"} == {rule for rule, _ in rules(told(tape, [call(1, "end")], 0, leave=False))}
 
 
+@pytest.mark.slow
 def test_noise_on_stdout_is_shown(tape: Path) -> None:
     (found,) = told(tape, [call(1, "noise"), call(2, "noise")], 4)
     assert found.rule == "noise" and "2 lines on stdout" in found.what
@@ -139,6 +140,7 @@ def test_an_answer_after_the_client_gave_up_is_late(tape: Path) -> None:
     assert found.rule == "late" and "after the client had given up" in found.what and "#2" in found.evidence[0]
 
 
+@pytest.mark.slow
 def test_a_call_that_was_given_up_and_never_answered(tape: Path) -> None:
     found = told(tape, [call(1, "silent"), tell("notifications/cancelled", requestId=1), call(2, "a")], 1)
     assert rules(found) == [("given-up", 1)] and "tools/call silent after 0." in found[0].what
@@ -283,6 +285,7 @@ def test_a_signal_that_stops_the_recorder_is_on_the_tape(tape: Path, signal: str
     assert found[1].what == f"{signal} stopped the recorder, with 1 call without an answer"
 
 
+@pytest.mark.slow
 def test_a_healthy_recording_that_goes_on_is_no_finding(tape: Path) -> None:
     with started(record(tape, SERVER, "-q")) as process:
         assert process.stdin and process.stdout

@@ -212,6 +212,7 @@ def test_nothing_pending_is_fine(tmp_path: Path) -> None:
         assert (done.returncode, done.stdout) == (0, "no changes are pending\n")
 
 
+@pytest.mark.slow
 def test_options_decide_on_each_change(place: Path) -> None:
     known = prints(place)
     ignored = known.pop("tool-description-changed")
@@ -227,6 +228,7 @@ def test_options_decide_on_each_change(place: Path) -> None:
     assert review(place).returncode == 0
 
 
+@pytest.mark.slow
 def test_an_undecided_change_keeps_everything_unchanged(place: Path) -> None:
     done = review(place, "--accept", prints(place)["tool-removed"])
     assert done.returncode == 1 and "still pending (1 accepted" in done.stdout
@@ -265,6 +267,7 @@ def test_a_version_number_is_decided_on_while_something_breaks(tmp_path: Path) -
     assert settle(one, decided((GONE, "accept")), str(tmp_path / ".mcp-tape-ignore")).undecided == 1
 
 
+@pytest.mark.slow
 def test_all_can_be_accepted_but_one(place: Path) -> None:
     known = prints(place)
     done = review(place, "time.db", "--accept-all", "--reject", known["tool-removed"])
@@ -322,6 +325,7 @@ def is_raw(terminal: int) -> bool:
     return not termios.tcgetattr(terminal)[3] & termios.ICANON
 
 
+@pytest.mark.slow
 def test_at_a_terminal_each_change_is_asked_for(place: Path) -> None:
     asked = len(prints(place))
     code, screen = at_a_terminal(place, [*["a"] * asked, "c"])
@@ -353,6 +357,7 @@ def test_at_a_terminal_one_can_go_back_and_nothing_is_done_before_the_last_word(
     assert code == 0, screen
 
 
+@pytest.mark.slow
 def test_at_a_terminal_a_change_can_be_viewed_in_full(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PAGER", "cat")
     _, screen = at_a_terminal(place, ["v", "q"])
@@ -369,6 +374,7 @@ def test_accepted_changes_pass_the_gate_that_compares_with_the_old_recording(pla
     assert done.returncode == 0, done.stdout
 
 
+@pytest.mark.slow
 def test_at_a_terminal_ignoring_a_text_is_warned_of(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     propose(make_cassette(tmp_path / "time.db", conversation("old")), conversation("new"))

@@ -70,6 +70,7 @@ def test_every_command_has_help_with_an_example(command: str, flag: str) -> None
     assert f"  mcp-tape {command}" in text.partition("Example")[2]
 
 
+@pytest.mark.slow
 def test_the_overview_lists_every_command() -> None:
     assert {"record", "ls", "show", "convert", "demo"} <= set(COMMANDS)
     text = run([*SCRIPT, "--help"]).stdout.decode()
@@ -173,6 +174,7 @@ def test_a_file_without_a_certificate_is_refused_before_anything_is_made(tmp_pat
     assert [path.name for path in tmp_path.iterdir()] == ["no.pem"]
 
 
+@pytest.mark.slow
 def test_ls_has_one_line_a_session(tape: Path) -> None:
     (line,) = read(tape, "ls").splitlines()
     assert re.match(r"  1  \d{4}-\d\d-\d\d \d\d:\d\d:\d\d  adder 3 +2025-11-25  stdio  \d+ frames  4 exchanges", line)
@@ -202,6 +204,7 @@ def test_where_the_home_of_the_user_is_does_not_go_onto_the_tape(
 
 
 @pytest.mark.parametrize(("options", "kept"), [([], "~/server"), (["--no-redact"], "{home}/server")])
+@pytest.mark.slow
 def test_a_command_within_the_home_is_recorded_from_there(tmp_path: Path, options: list[str], kept: str) -> None:
     server = tmp_path / "server"
     server.write_text("#!/bin/sh\n")
@@ -257,6 +260,7 @@ def test_show_describes_events_in_words(tape: Path) -> None:
     assert any(re.match(r" ←      stderr +\d+  ·\]0;title· warning", line) for line in lines)
 
 
+@pytest.mark.slow
 def test_show_as_json_has_every_line_with_its_times(tape: Path) -> None:
     rows = [json.loads(line) for line in read(tape, "show", "--json").splitlines()]
     assert [row["seq"] for row in rows] == sorted(row["seq"] for row in rows)
@@ -268,11 +272,13 @@ def test_show_as_json_has_every_line_with_its_times(tape: Path) -> None:
         assert row["microseconds"] == row["at"] - by_seq[row["answers"]]["at"] >= 0
 
 
+@pytest.mark.slow
 def test_raw_gives_back_each_sides_bytes(tape: Path) -> None:
     assert stream(tape, "client") == CLIENT
     assert stream(tape, "server") == SERVER
 
 
+@pytest.mark.slow
 def test_json_lines_have_every_frame_verbatim(tape: Path) -> None:
     rows = [json.loads(line) for line in read(tape, "convert").splitlines()]
     sent = [row for row in rows if row["sender"] == "client" and row["kind"] in ("message", "batch", "noise")]
@@ -299,6 +305,7 @@ def test_nothing_that_was_recorded_acts_on_a_terminal(tape: Path, words: list[st
     assert not re.search(r"[\x00-\x09\x0b\x0c\x0e-\x1f\x7f-\x9f]", output)
 
 
+@pytest.mark.slow
 def test_a_terminal_gets_colours_and_lines_of_its_width(tape: Path) -> None:
     output = on_terminal([*MCP_TAPE, "show", str(tape)], TERM="xterm", NO_COLOR="", COLUMNS="60")
     assert b"\x1b[31m" in output
@@ -306,6 +313,7 @@ def test_a_terminal_gets_colours_and_lines_of_its_width(tape: Path) -> None:
     assert max(map(len, plain.splitlines())) == 60
 
 
+@pytest.mark.slow
 def test_raw_bytes_are_not_written_to_a_terminal(tape: Path) -> None:
     output = on_terminal([*MCP_TAPE, "convert", str(tape), "--to", "raw", "--side", "server"])
     assert b"Error: raw bytes" in output
@@ -329,6 +337,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(tmp_path: Path, words: list[s
         assert process.wait(WAIT) == 0
 
 
+@pytest.mark.slow
 def test_a_recording_goes_on_if_stderr_is_not_read(tmp_path: Path) -> None:
     reader, writer = os.pipe()
     os.close(reader)

@@ -40,6 +40,7 @@ def test_the_demo_shows_a_call_progress_a_server_request_and_an_error(shown: str
     assert "exits 0" in shown
 
 
+@pytest.mark.slow
 def test_the_demo_replays_the_session_without_a_server(shown: str) -> None:
     replay = step(shown, "2. Replay")
     assert "no server is running" in replay
@@ -48,6 +49,7 @@ def test_the_demo_replays_the_session_without_a_server(shown: str) -> None:
     assert "Sunny, 21 °C." in replay
 
 
+@pytest.mark.slow
 def test_the_demo_shows_a_miss_as_a_person_sees_it(shown: str) -> None:
     miss = step(shown, "3. Miss")
     assert '$.params.arguments.city  recorded "Bern", live "Basel"' in miss
@@ -55,6 +57,7 @@ def test_the_demo_shows_a_miss_as_a_person_sees_it(shown: str) -> None:
     assert miss.endswith("The client got error -32010, and mcp-tape exits with 1.")
 
 
+@pytest.mark.slow
 def test_the_demo_finds_a_breaking_change_in_the_servers_next_version(shown: str) -> None:
     found = step(shown, "4. Diff")
     assert "$ mcp-tape breaking tape.db next.db\n3 changes: 2 error, 1 info        demo-weather 1.0 → 1.1" in found

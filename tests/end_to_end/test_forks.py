@@ -20,6 +20,7 @@ both = pytest.mark.parametrize("program", [MCP_TAPE, SCRIPT], ids=["fork", "scri
 
 
 @linux_only
+@pytest.mark.slow
 def test_a_fork_gives_its_server_the_same_directory_environment_and_input(tmp_path: Path) -> None:
     words = ["record", "-q", "-o", "tape.db", "--", *SEEN]
     environ = os.environ | {"ODD": "\udcff"}

@@ -51,6 +51,7 @@ def told(place: Path, *words: str) -> tuple[int, str, str]:
 # One bad among many -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_one_that_is_damaged_is_a_finding_among_twenty(tapes: Path) -> None:
     code, out, _ = told(tapes, "check", "tapes", "--jobs", "1", "--json")
     found = {row["cassette"]: row["status"] for row in rows(out)}

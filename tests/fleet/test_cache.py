@@ -51,6 +51,7 @@ def test_a_cached_object_costs_one_conditional_request(demo: Bucket, url: str) -
     assert "if-none-match" not in first.headers and second.headers["if-none-match"] == tag(DEMO)
 
 
+@pytest.mark.slow
 def test_a_process_asks_once_however_often_it_opens_a_cassette(demo: Bucket) -> None:
     for _ in range(3):
         with Cassette(URL) as cassette:
@@ -65,6 +66,7 @@ def test_an_object_larger_than_the_cache_is_refused(url: str, tmp_path: Path, mo
     assert not copies(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_changed_object_is_fetched_again(demo: Bucket) -> None:
     read()
     demo.objects["team/tapes/demo.db"] = path_of("time").read_bytes()
@@ -119,6 +121,7 @@ def test_a_note_that_is_damaged_is_as_none(demo: Bucket, tmp_path: Path, note: b
     assert "if-none-match" not in demo.requests[1].headers
 
 
+@pytest.mark.slow
 def test_a_copy_that_was_cut_off_is_fetched_again(demo: Bucket, tmp_path: Path) -> None:
     read()
     (copy,) = copies(tmp_path)
@@ -127,6 +130,7 @@ def test_a_copy_that_was_cut_off_is_fetched_again(demo: Bucket, tmp_path: Path) 
     assert read() == DEMO
 
 
+@pytest.mark.slow
 def test_a_process_with_the_name_of_a_signed_url_reads_the_cached_copy(demo: Bucket) -> None:
     url = f"{demo.url}/team/tapes/demo.db?X-Amz-Signature=f00dcafe"
     name = stores.safe_name(url)
@@ -186,6 +190,7 @@ def test_a_connection_that_breaks_off_leaves_nothing_half(demo: Bucket, url: str
     assert read(url) == DEMO
 
 
+@pytest.mark.slow
 def test_an_object_replaced_during_the_download_is_read_whole(demo: Bucket, url: str) -> None:
     """The first answer breaks off, and by then its rest belongs to another object."""
     other = path_of("everything").read_bytes()
@@ -213,6 +218,7 @@ def test_a_cache_that_cannot_be_written_says_where_it_is(demo: Bucket, tmp_path:
         read()
 
 
+@pytest.mark.slow
 def test_a_full_disk_says_so_and_leaves_nothing(demo: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     demo.objects["team/large.db"] = DEMO + bytes(2 << 20)
     with mounted(tmp_path / "small") as small_disk:
@@ -223,12 +229,14 @@ def test_a_full_disk_says_so_and_leaves_nothing(demo: Bucket, tmp_path: Path, mo
         assert read() == DEMO  # this fits
 
 
+@pytest.mark.slow
 def test_at_the_limit_of_a_file_s_size_it_says_so(demo: Bucket) -> None:
     limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))"
     done = run([*python(f"{limit}; from mcp_tape.__main__ import main; main()"), "ls", URL])
     assert done.returncode == 3 and b"cannot write to the cache" in done.stderr and b"too large" in done.stderr
 
 
+@pytest.mark.slow
 def test_many_processes_at_once_fetch_it_once(demo: Bucket) -> None:
     """One process fetches it while the others wait; then they check whether it has changed."""
     with ThreadPoolExecutor(4) as pool:
@@ -237,6 +245,7 @@ def test_many_processes_at_once_fetch_it_once(demo: Bucket) -> None:
     assert sorted("if-none-match" in request.headers for request in demo.requests) == [False, True, True, True]
 
 
+@pytest.mark.slow
 def test_a_kill_during_the_download_leaves_no_obstacle(demo: Bucket, tmp_path: Path) -> None:
     """The answer stops halfway until the reader is killed."""
     stuck, go_on = threading.Event(), threading.Event()
@@ -276,6 +285,7 @@ def entry_of(tmp_path: Path, url: str) -> Path:
     return next(note.parent for note in notes if json.loads(note.read_text())["url"] == url)
 
 
+@pytest.mark.slow
 def test_the_least_recently_used_copies_go_when_the_cache_is_too_large(
     demo: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -296,6 +306,7 @@ def test_a_copy_in_use_stays_however_large(demo: Bucket, tmp_path: Path) -> None
     assert len(copies(tmp_path)) == 1
 
 
+@pytest.mark.slow
 def test_an_outdated_copy_goes_when_no_process_can_use_it(demo: Bucket, tmp_path: Path) -> None:
     read()
     demo.objects["team/tapes/demo.db"] = DEMO + b"\0"

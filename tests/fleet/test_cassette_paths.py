@@ -82,6 +82,7 @@ def test_a_directory_without_any_is_an_error(place: Path) -> None:
 # In a bucket ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_url_that_ends_with_a_slash_is_all_cassettes_below_it(bucket: Bucket) -> None:
     for name in ("tapes/b.db", "tapes/deep/a.jsonl", "tapes/README.md", "tapes2/d.db"):
         bucket.objects[f"team/{name}"] = b""

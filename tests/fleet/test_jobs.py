@@ -36,6 +36,7 @@ def test_there_is_no_process_for_nothing() -> None:
     assert children(os.getpid()) == before
 
 
+@pytest.mark.slow
 def test_several_work_at_the_same_time(tmp_path: Path) -> None:
     found = [outcome for _, outcome in call_each(meet, [str(tmp_path)] * 2, 2)]
     assert len({outcome.value for outcome in found}) == 2, found
@@ -60,12 +61,14 @@ def test_a_process_that_dies_is_an_outcome_and_the_others_go_on() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_result_that_cannot_be_handed_over_is_an_outcome() -> None:
     unpicklable, large = call_each(misbehave, ["unpicklable", "large"], 2)
     assert "lambda" in unpicklable[1].failure
     assert large[1] == TaskOutcome("x" * 5_000_000)
 
 
+@pytest.mark.slow
 def test_workers_have_nothing_to_read_and_print_to_people(capfd: pytest.CaptureFixture[str]) -> None:
     assert [outcome for _, outcome in call_each(misbehave, ["print", "read"], 2)] == [
         TaskOutcome("print"),
@@ -74,6 +77,7 @@ def test_workers_have_nothing_to_read_and_print_to_people(capfd: pytest.CaptureF
     assert capfd.readouterr() == ("", "for people\nand more\n")
 
 
+@pytest.mark.slow
 def test_things_are_taken_as_there_is_room(tmp_path: Path) -> None:
     taken = 0
 
@@ -90,6 +94,7 @@ def test_things_are_taken_as_there_is_room(tmp_path: Path) -> None:
     found.close()
 
 
+@pytest.mark.slow
 def test_an_iterator_that_is_closed_leaves_no_process() -> None:
     before = children(os.getpid())
     found = call_each(seen_by, range(1000), 2)

@@ -47,6 +47,7 @@ def files(place: Path) -> dict[str, bytes]:
     return {str(path.relative_to(place)): path.read_bytes() for path in place.rglob("*") if path.is_file()}
 
 
+@pytest.mark.slow
 def test_all_below_a_prefix_is_fetched_once(tapes: Bucket, tmp_path: Path) -> None:
     rows = pulled("s3://team/tapes", tmp_path / "here")
     assert files(tmp_path / "here") == PLACES
@@ -72,6 +73,7 @@ def test_some_are_chosen_by_date_and_server(tapes: Bucket, tmp_path: Path, optio
     assert len(pulled("s3://team/tapes", tmp_path, *options)) == number
 
 
+@pytest.mark.slow
 def test_one_is_fetched_under_its_own_name(tapes: Bucket, tmp_path: Path) -> None:
     tapes.objects["team/demo.db"] = DEMO
     first, again = (pulled("s3://team/demo.db", tmp_path)[0]["status"] for _ in range(2))
@@ -101,6 +103,7 @@ def test_a_file_that_differs_is_replaced_only_with_force(tapes: Bucket, tmp_path
 
 @pytest.mark.parametrize("url", ["s3://team/tape.db", "{}/team/tape.db"])
 @pytest.mark.parametrize("mine", [b"another recording", DEMO[:-1] + b"x"])
+@pytest.mark.slow
 def test_another_recording_of_the_same_name_is_left_alone(tapes: Bucket, tmp_path: Path, url: str, mine: bytes) -> None:
     tapes.objects["team/tape.db"] = DEMO
     (tmp_path / "tape.db").write_bytes(mine)
@@ -166,6 +169,7 @@ def test_the_directory_is_here(bucket: Bucket) -> None:
 # Faults ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_bucket_that_fails_every_third_request_gives_all(tapes: Bucket, tmp_path: Path) -> None:
     tapes.faults.append(every_third(tapes))
     pulled("s3://team/tapes", tmp_path)

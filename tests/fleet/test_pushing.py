@@ -56,6 +56,7 @@ def test_a_cassette_is_put_under_its_date_its_server_and_its_digest(bucket: Buck
     assert [(request.verb, request.headers["if-none-match"]) for request in bucket.requests] == [("PUT", "*")]
 
 
+@pytest.mark.slow
 def test_leftovers_of_a_killed_recorder_are_put_in_order_and_pushed(bucket: Bucket, tmp_path: Path) -> None:
     path = abandoned(tmp_path / "tape.db")
     assert [row["status"] for row in pushed(path, "s3://team")] == ["pushed"]
@@ -89,6 +90,7 @@ def test_a_directory_means_all_its_cassettes_and_existing_names_are_listed_at_on
     assert bucket.verbs() == ["GET"]
 
 
+@pytest.mark.slow
 def test_a_push_that_broke_off_goes_on_where_it_was(bucket: Bucket, tmp_path: Path) -> None:
     copies(tmp_path, 12)
     for number in range(3):
@@ -189,6 +191,7 @@ def test_a_bucket_that_denies_says_so_without_a_secret(bucket: Bucket) -> None:
 
 
 @pytest.mark.usefixtures("soon")
+@pytest.mark.slow
 def test_a_bucket_that_fails_for_all_is_not_tried_for_thousands(
     bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -200,6 +203,7 @@ def test_a_bucket_that_fails_for_all_is_not_tried_for_thousands(
     assert sum("not tried" in row["why"] for row in rows) >= 60 - many.AT_ONCE - many._HOPELESS
 
 
+@pytest.mark.slow
 def test_a_slow_bucket_is_asked_for_many_at_once(bucket: Bucket, tmp_path: Path) -> None:
     """It answers none until it has received several requests."""
     several = threading.Barrier(5)
@@ -213,6 +217,7 @@ def test_a_slow_bucket_is_asked_for_many_at_once(bucket: Bucket, tmp_path: Path)
 
 
 @pytest.mark.usefixtures("soon")
+@pytest.mark.slow
 def test_a_bucket_that_never_answers_is_not_waited_for_for_ever(
     bucket: Bucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -76,6 +76,7 @@ def test_leftovers_of_a_recorder_count_as_part_of_the_cassette(tmp_path: Path) -
     assert first != content_hash(str(path_of("time")))
 
 
+@pytest.mark.slow
 def test_a_file_that_is_recorded_all_the_time_has_a_hash(tmp_path: Path) -> None:
     tape = tmp_path / "tape.db"
     shutil.copyfile(path_of("time"), tape)
@@ -113,6 +114,7 @@ def test_a_share_that_there_is_not_is_refused(text: str, hint: str) -> None:
         parse_shard(text)
 
 
+@pytest.mark.slow
 def test_in_a_bucket_a_name_that_is_a_hash_says_so_and_else_the_bytes_do(bucket: Bucket) -> None:
     data = path_of("time").read_bytes()
     digest = sha256(data).hexdigest()

@@ -190,6 +190,7 @@ def test_stores_are_made_of_urls(bucket: Bucket, monkeypatch: pytest.MonkeyPatch
     assert [path for _, path in kinds.values()] == ["a/b.db"] * 3
 
 
+@pytest.mark.slow
 def test_credentials_of_a_profile_are_used_where_boto3_is(
     bucket: Bucket, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -49,6 +49,7 @@ def place(bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
 
 
 @pytest.mark.parametrize("words", [words for words in READING + OTHERS if words[0] not in ("doctor",)], ids=str)
+@pytest.mark.slow(quick=5)
 def test_a_command_says_the_same_of_a_url(bucket: Bucket, place: Path, words: list[str]) -> None:
     said = []
     for name in ("tape.db", "s3://team/tape.db"):
@@ -61,6 +62,7 @@ def test_a_command_says_the_same_of_a_url(bucket: Bucket, place: Path, words: li
     assert bucket.verbs() == ["GET"]
 
 
+@pytest.mark.slow
 def test_text_and_recordings_of_others_are_read_too(bucket: Bucket, place: Path) -> None:
     bucket.objects["team/tape.jsonl"] = tape("convert", "tape.db", "--session", "all").stdout_bytes
     bucket.objects["team/other.json"] = OTHER.read_bytes()
@@ -73,6 +75,7 @@ def test_text_and_recordings_of_others_are_read_too(bucket: Bucket, place: Path)
     tape("convert", "s3://team/other.json", "OUT2.db")
 
 
+@pytest.mark.slow
 def test_a_prefix_is_listed_as_a_directory_is(bucket: Bucket, place: Path) -> None:
     bucket.objects |= {"team/more/a.db": DEMO, "team/more/b.txt": b"no cassette", "other/c.db": DEMO}
     files = [json.loads(line)["file"] for line in tape("ls", "s3://team/", "--json").stdout.splitlines()]
@@ -113,6 +116,7 @@ def test_the_signature_of_a_url_is_never_shown(bucket: Bucket, place: Path) -> N
             out.unlink()
 
 
+@pytest.mark.slow
 def test_diff_takes_an_https_url_for_a_cassette_by_its_end_and_else_for_a_server(bucket: Bucket, place: Path) -> None:
     tape("diff", f"{bucket.url}/team/tape.db", f"{bucket.url}/team/tape.db#1")
     bucket.objects["team/tape.lock"] = tape("lock", "tape.db").stdout_bytes
@@ -171,6 +175,7 @@ def test_processes_that_work_on_signed_urls_know_them_by_name(bucket: Bucket, pl
 
 
 @pytest.mark.parametrize("words", [["replay"], ["use"], ["use", "--mode", "none"]], ids=" ".join)
+@pytest.mark.slow
 def test_a_replay_from_the_cache_costs_one_conditional_request(bucket: Bucket, place: Path, words: list[str]) -> None:
     bucket.objects["team/demo.db"] = DEMO
     cache.local("s3://team/demo.db")
@@ -187,6 +192,7 @@ def test_a_replay_from_the_cache_costs_one_conditional_request(bucket: Bucket, p
     assert (request.verb, "if-none-match" in request.headers) == ("GET", True)
 
 
+@pytest.mark.slow
 def test_a_test_suite_asks_once(bucket: Bucket, place: Path) -> None:
     bucket.objects["team/demo.db"] = DEMO
     for _ in range(3):

@@ -54,6 +54,7 @@ def by_pull(url: str, tmp_path: Path) -> str:
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 @pytest.mark.parametrize("refused", [by_cache, by_pull])
+@pytest.mark.slow
 def test_a_redirect_to_another_server_is_refused_and_names_only_that(
     refused: Callable[[str, Path], str], status: int, site: Bucket, other: Bucket, tmp_path: Path
 ) -> None:
@@ -72,6 +73,7 @@ def test_another_scheme_or_name_is_another_server(location: str, site: Bucket, t
 
 
 @pytest.mark.parametrize("location", ["/moved/a.db", "moved/a.db", "{url}/moved/a.db"])
+@pytest.mark.slow
 def test_a_redirect_within_the_server_is_followed(location: str, site: Bucket, tmp_path: Path) -> None:
     site.faults.append(redirect(location.format(url=site.url)))
     for _ in range(2):

@@ -117,6 +117,7 @@ def test_one_session_of_several(tmp_path: Path) -> None:
     assert re.findall(r"^session (\d)$", dump(path, "--session", 2), re.M) == ["2"]
 
 
+@pytest.mark.slow
 def test_a_session_that_is_being_recorded_is_dumped_too(tmp_path: Path) -> None:
     path = tmp_path / "tape.db"
     with started(record(path, ECHO, "--no-redact")) as recorder:
@@ -289,12 +290,14 @@ def test_an_attributes_file_of_ours_alone_goes_away(repository: Repository) -> N
     assert not (repository.place / ".gitattributes").exists()
 
 
+@pytest.mark.slow
 def test_the_top_of_the_repository_is_found_from_below(repository: Repository) -> None:
     (repository.place / "deep" / "er").mkdir(parents=True)
     repository.setup("deep/er")
     assert (repository.place / ".gitattributes").exists()
 
 
+@pytest.mark.slow
 def test_without_mcp_tape_on_the_path_git_runs_this_python(repository: Repository, tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     for name in ("git", "sh"):

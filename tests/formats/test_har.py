@@ -30,6 +30,7 @@ def said(path: Path) -> list[tuple[str, bytes]]:
         return [(frame.sender, frame.text) for frame in cassette.frames(1) if frame.kind == "message"]
 
 
+@pytest.mark.slow
 def test_http_requests_come_back_unchanged(tmp_path: Path) -> None:
     (tmp_path / "again.har").write_text(json.dumps({"log": archive(MITM)}))
     assert said(tmp_path / "again.har") == said(MITM)

@@ -76,6 +76,7 @@ def test_the_handshake_ping_and_lists_are_made_from_the_stubs(tmp_path: Path) ->
     assert [one["name"] for one in prompts["result"]["prompts"]] == ["greet"]
 
 
+@pytest.mark.slow
 def test_a_stub_answers_each_call_that_has_its_arguments(tmp_path: Path) -> None:
     written(tmp_path / "stubs.jsonl", *STUBS)
     calls = [call("search", q="x", lang="de"), call("search", lang="de", page=2, q="x"), call("search", q="x")]
@@ -102,6 +103,7 @@ def test_an_error_is_that_of_the_tool_or_of_the_protocol(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("missed", [call("search", q="y"), call("other"), ("resources/read", {"uri": "a:1"})])
+@pytest.mark.slow
 def test_a_miss_is_loud(tmp_path: Path, missed: tuple[str, Any]) -> None:
     written(tmp_path / "stubs.jsonl", *STUBS)
     (answer,) = play(tmp_path, missed, code=1)
@@ -118,6 +120,7 @@ def test_an_object_becomes_the_text_of_a_resource_or_prompt(tmp_path: Path) -> N
     assert prompt["result"]["messages"][0]["content"]["text"] == '["hello"]'
 
 
+@pytest.mark.slow
 def test_nothing_in_a_stub_is_redacted(tmp_path: Path) -> None:
     secret = {"password": "not-a-real-one-4711"}
     written(tmp_path / "stubs.jsonl", {"tool": "login", "arguments": secret, "result": {"token": "made-up-4712"}})
@@ -136,6 +139,7 @@ def test_strict_names_the_unused_stubs(tmp_path: Path, locked: Path) -> None:
 
 
 @pytest.mark.parametrize("words", [("--lock", "mcp.lock"), ()], ids=["option", "line"])
+@pytest.mark.slow
 def test_a_lock_gives_the_handshake_and_the_schemas(tmp_path: Path, locked: Path, words: tuple[str, ...]) -> None:
     first = [] if words else [{"lock": "mcp.lock"}]
     written(tmp_path / "stubs.jsonl", *first, {"tool": "search", "result": {"hits": 1}})

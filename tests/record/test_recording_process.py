@@ -89,6 +89,7 @@ def test_a_gap_in_one_session_does_not_affect_the_others(tmp_path: Path) -> None
     assert done.endswith(odd)
 
 
+@pytest.mark.slow
 def test_a_session_that_was_removed_before_it_is_closed_is_reported_and_not_counted(tmp_path: Path) -> None:
     tape = tmp_path / "t.db"
 

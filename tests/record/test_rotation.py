@@ -99,6 +99,7 @@ def test_the_current_cassette_is_never_removed(tmp_path: Path) -> None:
 # -- a session that goes on in the next
 
 
+@pytest.mark.slow
 def test_a_session_goes_on_in_the_next_and_loses_nothing(tmp_path: Path) -> None:
     said = [*INTRODUCTION, *calls(0, 200), EXIT]
     report = record_into(row_in(tmp_path), said)
@@ -109,6 +110,7 @@ def test_a_session_goes_on_in_the_next_and_loses_nothing(tmp_path: Path) -> None
     assert report[-1].split(" ")[:5] == ["done", str(len(said) + len(row) - 1), "201", "0", "0"]
 
 
+@pytest.mark.slow
 def test_no_exchange_is_split_and_each_part_is_complete(tmp_path: Path) -> None:
     record_into(row_in(tmp_path), [*INTRODUCTION, *calls(0, 200), LEAVE, EXIT])
     names = [path.name for path in cassettes(tmp_path)]
@@ -142,6 +144,7 @@ def test_a_call_that_hangs_is_split_at_twice_the_size_once(tmp_path: Path) -> No
         assert last.counts(1)["open"] == 0 and last.session(1).incomplete is None
 
 
+@pytest.mark.slow
 def test_calls_that_always_overlap_are_split_at_three_times_the_size(tmp_path: Path) -> None:
     first: Said = ("client", STDIO, call(0, text=FILLING))
     pairs = ((("client", STDIO, call(n + 1, text=FILLING)), ("server", STDIO, result(n))) for n in range(400))
@@ -266,6 +269,7 @@ def test_a_flood_is_bounded(tmp_path: Path) -> None:
     assert kept == said_in(said)[-len(kept) :]
 
 
+@pytest.mark.slow
 def test_nothing_is_removed_unless_it_is_asked_for(tmp_path: Path) -> None:
     command = [*MCP_TAPE, "record", "-q", "-o", str(tmp_path / "t.db"), "--rotate", "1k", "--", *ECHO]
     assert run(command, b"1\n").returncode == 0
@@ -299,6 +303,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         yield place
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_waited_for_and_nothing_is_lost(small_disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pauses: list[float] = []
 
@@ -325,6 +330,7 @@ def test_a_full_disk_is_waited_for_and_nothing_is_lost(small_disk: Path, monkeyp
     assert texts(small_disk) == said_in(said) and pauses
 
 
+@pytest.mark.slow
 def test_a_full_disk_has_room_again_when_cassettes_are_handed_on(
     small_disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -456,6 +462,7 @@ def test_sessions_one_after_the_other_lose_no_message(tmp_path: Path) -> None:
     assert all(len([frame for frame in frames(path) if frame.kind == "message"]) == 2 for path in cassettes(tmp_path))
 
 
+@pytest.mark.slow
 def test_two_recorders_at_once_do_not_disturb_each_other(tmp_path: Path) -> None:
     command = [*MCP_TAPE, "record", "-q", "-o", str(tmp_path / "t.db"), "--rotate", "1k", "--keep", "1", "--", *ECHO]
     with started(command) as first:

@@ -174,6 +174,7 @@ def test_notes_and_reports_show_no_secret(tape: Path, tmp_path: Path) -> None:
     assert said[1] == 'note: the client answered "[redacted:shape:github]", which was not asked'
 
 
+@pytest.mark.slow
 def test_passed_on_calls_are_named_without_their_secrets(tmp_path: Path) -> None:
     vcr = Vcr(tmp_path)
     make_cassette(vcr.tape, [("client", call(1, "a")), ("server", result(1))])

@@ -124,6 +124,7 @@ def test_an_env_file_is_read_as_shells_and_tools_read_it(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("mode", ["record", "use"])
+@pytest.mark.slow
 def test_values_of_an_env_file_are_hidden(tmp_path: Path, mode: str) -> None:
     file, tape = tmp_path / ".env", tmp_path / "tapes" / "tape.db"
     file.write_text(f"ACME_TOKEN='{SECRET}'\n")
@@ -135,6 +136,7 @@ def test_values_of_an_env_file_are_hidden(tmp_path: Path, mode: str) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+@pytest.mark.slow
 def test_variables_of_the_processes_that_started_us_are_hidden(tmp_path: Path) -> None:
     # A client that passes no variables on, with a shell in between.
     command = record(tmp_path / "tape.db", ECHO, "-q", "--redact-env-from", "parents")

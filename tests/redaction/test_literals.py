@@ -103,6 +103,7 @@ def test_a_value_is_known_to_occur_however_json_spells_it(values: list[str], man
             assert literals.occur(json.dumps([value], ensure_ascii=False).encode())
 
 
+@pytest.mark.slow
 def test_many_values_with_one_beginning_are_distinguished() -> None:
     values = [f"Basel, day {day}: {day} degrees" for day in range(1_000)]
     literals = known(values)

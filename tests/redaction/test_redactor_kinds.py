@@ -42,6 +42,7 @@ def test_every_secret_is_hidden() -> None:
         assert [secret for secret in secrets(case) if is_kept(secret)] == []
 
 
+@pytest.mark.slow
 def test_every_innocent_stays() -> None:
     for case in fuzzing.cases(2):
         assert [innocent for innocent in innocents(case) if hidden(innocent) != innocent.text] == []
@@ -91,6 +92,7 @@ def test_a_request_under_a_name_that_is_no_part_of_match_keys_still_matches(tmp_
 
 
 @pytest.mark.parametrize("text", ["|" + "-" * 200_000 + "x|", "password | " * 50_000, "| " * 100_000 + "token"])
+@pytest.mark.slow
 def test_odd_tables_take_linear_time(text: str) -> None:
     assert Redactor({}).text(f"password\n{text}") == f"password\n{text}"
 

@@ -109,6 +109,7 @@ def test_the_quick_check_misses_no_seen_value(spell: Any, document: Any, many: b
     assert quick.redact(text) == thorough.redact(text)
 
 
+@pytest.mark.slow
 def test_one_letter_beyond_ascii_is_one_of_ascii_in_lower_case() -> None:
     assert [letter for letter in map(chr, range(128, 0x110000)) if letter.lower().isascii()] == ["\u212a"]
 
@@ -376,6 +377,7 @@ def test_a_secret_behind_each_secret_takes_a_bounded_number_of_passes() -> None:
     assert len(passes) < 1_000
 
 
+@pytest.mark.slow
 def test_of_many_tokens_without_anything_between_them_nothing_is_kept() -> None:
     token = "1/1234567890:" + "0123456789abcdef" * 2
     for times in (1, 50, 2_000):

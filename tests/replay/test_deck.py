@@ -218,6 +218,7 @@ def test_repeats_decides_how_a_played_out_request_is_answered(
     assert [values(player.say(call(n))) for n in (3, 4)] == then
 
 
+@pytest.mark.slow
 def test_a_cycle_goes_through_all_answers_however_far_apart(tmp_path: Path) -> None:
     many = [turn for n in range(900) for turn in (("client", call(n, n=n % 200)), ("server", result(n, n)))]
     player = played(tmp_path, *many, repeats="cycle")  # type: ignore[arg-type]

@@ -105,6 +105,7 @@ def test_calls_that_are_struck_again_and_again_leave_the_answer_where_it_is(tmp_
     assert said[4] == [progress(1, 1), result(1, 1)]
 
 
+@pytest.mark.slow
 def test_a_struck_call_whose_answer_was_never_recorded_is_no_miss(tmp_path: Path) -> None:
     faulty = Faulty(tmp_path, "tools/call@6=error:-32000")
     for n in range(5):

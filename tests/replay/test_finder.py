@@ -132,6 +132,7 @@ def test_of_equal_requests_over_http_those_with_the_headers_of_the_client_answer
 
 
 @pytest.mark.parametrize("twins", [False, True])
+@pytest.mark.slow
 def test_a_call_with_progress_over_http_takes_no_longer_at_the_end_of_a_long_tape(tmp_path: Path, twins: bool) -> None:
     """Counts SQLite's steps for exchanges of several messages, perhaps recorded twice."""
 

@@ -156,6 +156,7 @@ def test_parts_that_do_not_count_are_not_reported(tmp_path: Path) -> None:
     assert "$.params.arguments" not in report
 
 
+@pytest.mark.slow
 def test_the_nearest_is_found_on_a_long_tape(tmp_path: Path) -> None:
     many = [turn for n in range(1000) for turn in (("client", call(n, "noise", n=n)), ("server", result(n)))]
     path = make_cassette(

@@ -126,6 +126,7 @@ def test_the_documentation_has_many_command_lines() -> None:
 
 
 @pytest.mark.parametrize("line", DOCUMENTED)
+@pytest.mark.slow(quick=40)
 def test_documented_command_lines_are_read_the_same_with_and_without_click(calls: Calls, line: str) -> None:
     words = shlex.split(line)
     called, *_ = calls.by_click(words)
@@ -214,6 +215,7 @@ def test_a_shell_that_asks_for_completions_asks_click(calls: Calls, monkeypatch:
 
 
 @pytest.mark.parametrize("words", [["replay", "-q", "tape.db"], ["replay", "--quiet=no", "tape.db"]])
+@pytest.mark.slow
 def test_as_a_command_and_as_a_module_it_is_the_same(tmp_path: Path, words: list[str]) -> None:
     shutil.copy(CASSETTES / "demo.db", tmp_path / "tape.db")
     script = str(Path(MCP_TAPE[0]).with_name("mcp-tape"))

@@ -77,6 +77,7 @@ def test_a_signal_is_awaited_without_its_sender(monkeypatch: pytest.MonkeyPatch)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
+@pytest.mark.slow
 def test_a_conversation_is_recorded_and_replayed_there(tmp_path: Path) -> None:
     tape, said = tmp_path / "tape.db", b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n'
     done = run([*python(ELSEWHERE), "record", "-o", str(tape), "-q", "--", *ECHO], said)

@@ -114,6 +114,7 @@ def test_without_bodies_not_even_a_uri_is_sent(tmp_path: Path, bodies: str) -> N
     assert len(uris) == 1 and uris[0].startswith("[")
 
 
+@pytest.mark.slow
 def test_in_each_cassette_of_a_row_a_call_is_one_span(tmp_path: Path) -> None:
     calls = [part for n in range(60) for part in (*client(call(n, text="x" * 2000)), *server(result(n)))]
     row = CassetteSeries(str(tmp_path / "t.db"), 60_000, 20)

@@ -123,6 +123,7 @@ def test_over_http_the_session_and_the_server_are_named() -> None:
 # Sent to a collector ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_spans_are_sent_where_collectors_listen() -> None:
     with collecting(refused=300) as collector:
         done = run([*MCP_TAPE, "convert", str(EVERYTHING_DB), collector.url])

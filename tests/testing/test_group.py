@@ -156,6 +156,7 @@ def test_new_episodes_add_to_the_server_that_misses(recorded: Place) -> None:
         assert ask(tape["git"], "a", "new") == ["git a 1", "git new 2"]
 
 
+@pytest.mark.slow
 def test_a_server_without_calls_can_be_replayed(place: Place) -> None:
     with place.use("once", "git", "time") as tape:
         ask(tape["git"], "a")
@@ -197,6 +198,7 @@ def test_all_that_miss_are_in_one_report(recorded: Place) -> None:
         assert not tape.misses and {left.server for left in tape.unplayed} == {"git", "time"}
 
 
+@pytest.mark.slow
 def test_a_server_that_cannot_start_is_named_and_nothing_is_kept(place: Place) -> None:
     servers = {"git": place.server("git"), "bad": ["/no/such/server"]}
     tape = use_cassette(place.tape, servers=servers)
@@ -286,6 +288,7 @@ def test_the_environment_of_each_server(place: Place) -> None:
     assert b"t0ken-of-git" not in place.tape.read_bytes()
 
 
+@pytest.mark.slow
 def test_a_configuration_replaces_every_server(recorded: Place) -> None:
     with recorded.use("none", "git", "time") as tape:
         for key, kind in (("mcpServers", "transport"), ("servers", "type")):

@@ -26,6 +26,7 @@ def test_one_marker_is_enough(suite: Suite) -> None:
     assert suite.starts() == 1
 
 
+@pytest.mark.slow
 def test_the_fixture_needs_no_marker(suite: Suite) -> None:
     suite.test(ONE.partition("\n")[2])
     suite.record("test_it/test_one", "a")
@@ -71,6 +72,7 @@ def test_recording_without_a_live_server_says_where_to_name_it(suite: Suite) -> 
     result.stdout.fnmatch_lines(["*Give the live server to the marker or to mcp_tape_config: server=*"])
 
 
+@pytest.mark.slow
 def test_a_file_that_is_no_cassette_is_called_that_and_no_more(suite: Suite) -> None:
     suite.test(ONE)
     suite.write("cassettes/test_it/test_one.db", "this is not a cassette" * 10)
@@ -123,6 +125,7 @@ def test_files_of_the_same_name_do_not_meet_in_one_directory(suite: Suite) -> No
     assert suite.starts() == 2
 
 
+@pytest.mark.slow
 def test_a_directory_is_relative_to_its_setting(suite: Suite) -> None:
     suite.test(ONE, "below/test_it.py")
     suite.record("below/test_it/test_one", "a")

@@ -41,6 +41,7 @@ def test_a_swallowed_miss_fails_the_test_and_explains_itself(taped: Suite) -> No
     assert taped.starts() == 2
 
 
+@pytest.mark.slow
 def test_a_miss_comes_not_on_top_of_a_failure_but_explains_it(taped: Suite) -> None:
     taped.test("def test_one(mcp_tape): assert ask(mcp_tape, 'z') == ['a 1']\n")
     result = taped.run()
@@ -53,6 +54,7 @@ def test_a_miss_comes_not_on_top_of_a_failure_but_explains_it(taped: Suite) -> N
 
 
 @pytest.mark.parametrize("expected", ["-32010", "'a 1'"])
+@pytest.mark.slow
 def test_the_xml_for_ci_has_the_miss(taped: Suite, expected: str) -> None:
     taped.test(f"def test_one(mcp_tape): assert ask(mcp_tape, 'a', n=2) == [{expected}]\n")
     taped.run("--junitxml=result.xml", "--show-capture=no").assert_outcomes(failed=1)
@@ -85,6 +87,7 @@ def test_a_server_that_is_not_there_is_named_before_the_miss(taped: Suite, wante
     assert taped.cassettes() == before
 
 
+@pytest.mark.slow
 def test_a_recording_without_its_server_fails_the_test_even_if_the_code_ignores_it(suite: Suite) -> None:
     suite.test(f"{UNINSTALLED}\n    with pytest.raises(Exception): ask(mcp_tape, 'a')\n")
     result = suite.run_apart("--mcp-record=once")
@@ -126,6 +129,7 @@ def test_an_expected_failure_may_be_a_miss(taped: Suite) -> None:
     taped.run().assert_outcomes(xfailed=1)
 
 
+@pytest.mark.slow
 def test_unittest_cases_fail_on_misses_too(taped: Suite) -> None:
     taped.test(
         "import unittest\n"
@@ -147,6 +151,7 @@ def tape(mcp_tape_factory): return mcp_tape_factory("shared"{})
 """
 
 
+@pytest.mark.slow
 def test_a_miss_on_a_shared_tape_is_that_of_the_test_that_asked(taped: Suite) -> None:
     taped.test(
         FACTORY.format("")
@@ -163,6 +168,7 @@ def test_a_miss_on_a_shared_tape_is_that_of_the_test_that_asked(taped: Suite) ->
     )
 
 
+@pytest.mark.slow
 def test_misses_on_two_tapes_are_reported_together_and_once(taped: Suite) -> None:
     taped.test(
         FACTORY.format("")
@@ -181,6 +187,7 @@ def test_misses_on_two_tapes_are_reported_together_and_once(taped: Suite) -> Non
     )
 
 
+@pytest.mark.slow
 def test_a_tape_that_is_rewound_misses_again(taped: Suite) -> None:
     taped.test(
         FACTORY.format("")

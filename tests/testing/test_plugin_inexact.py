@@ -65,6 +65,7 @@ def near(suite: Suite, more: str = "", expected: str = "['one']") -> None:
     suite.test(NEAREST.format(more=more, expected=expected))
 
 
+@pytest.mark.slow
 def test_the_summary_has_the_inexact_answers(suite: Suite) -> None:
     near(suite)
     suite.passes().stdout.fnmatch_lines(
@@ -76,6 +77,7 @@ DIFFERENCE = '*$.params.arguments.text  recorded "a first", live "the first"*'
 
 
 @pytest.mark.parametrize("by", ["mark", "ini", "command line"])
+@pytest.mark.slow
 def test_inexact_answers_may_be_errors(suite: Suite, by: str) -> None:
     near(suite, ", inexact='error'" if by == "mark" else "")
     if by == "ini":
@@ -87,6 +89,7 @@ def test_inexact_answers_may_be_errors(suite: Suite, by: str) -> None:
     )
 
 
+@pytest.mark.slow
 def test_inexact_answers_may_be_warnings(suite: Suite) -> None:
     near(suite, ", inexact='warn'")
     result = suite.run()
@@ -94,6 +97,7 @@ def test_inexact_answers_may_be_warnings(suite: Suite) -> None:
     result.stdout.fnmatch_lines(["*TapeWarning: 1 answer on *test_one.db not exact:*"])
 
 
+@pytest.mark.slow
 def test_inexact_answers_explain_a_failure(suite: Suite) -> None:
     near(suite, expected="['other']")
     result = suite.run()
@@ -106,6 +110,7 @@ def test_a_level_that_is_none_is_refused(suite: Suite) -> None:
     suite.run().stdout.fnmatch_lines(["*inexact is 'fail' (nearest mark); it may be one of ignore, warn, error*"])
 
 
+@pytest.mark.slow
 def test_misses_are_recorded_and_inexact_answers_are_not(suite: Suite) -> None:
     near(suite, expected="['one']", more=", mode='new_episodes'")
     suite.add(

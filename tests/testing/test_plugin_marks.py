@@ -73,6 +73,7 @@ class TestIt:
 """
 
 
+@pytest.mark.slow
 def test_marks_of_modules_and_classes_are_defaults_for_tests_with_a_tape(taped: Suite) -> None:
     taped.test(MODULE + MIXED)
     for options, ran in ([], 4), (["-k", "two or four"], 2), (["test_it.py::test_two"], 1), (["-m", "not mcp_tape"], 0):
@@ -81,6 +82,7 @@ def test_marks_of_modules_and_classes_are_defaults_for_tests_with_a_tape(taped: 
         assert result.ret in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
 
 
+@pytest.mark.slow
 def test_a_mark_that_no_test_under_it_uses_fails_the_run(taped: Suite) -> None:
     taped.test(MODULE + MIXED.replace("mcp_tape)", "tmp_path)"))
     taped.test(MODULE + MIXED.replace("self, mcp_tape", "self"), "test_other.py")
@@ -107,6 +109,7 @@ def test_a_mark_is_not_judged_by_a_part_of_the_tests_under_it(taped: Suite) -> N
     assert taped.passes("package/test_that.py").ret == pytest.ExitCode.OK
 
 
+@pytest.mark.slow
 def test_a_mark_takes_stubs_in_place_of_a_cassette(suite: Suite) -> None:
     hello = {"method": "initialize", "result": {"value": "hello"}}
     stubs = [hello, {"tool": "a", "result": {"content": [], "value": "one hit"}}]

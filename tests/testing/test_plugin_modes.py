@@ -34,6 +34,7 @@ def recorded(suite: Suite) -> Suite:
 # -- each mode
 
 
+@pytest.mark.slow
 def test_none_writes_nothing_and_starts_nothing(recorded: Suite) -> None:
     before = recorded.cassettes()
     stat = recorded.cassette().stat()
@@ -88,6 +89,7 @@ def test_a_run_ends_with_how_much_its_cassettes_have_grown(suite: Suite) -> None
     assert "episodes" not in suite.run().stdout.str()
 
 
+@pytest.mark.slow
 def test_new_episodes_records_where_there_is_nothing(suite: Suite) -> None:
     suite.test(one("a"))
     suite.passes("--mcp-record=new_episodes")
@@ -294,6 +296,7 @@ def test_calls_after_an_empty_recording_miss_or_are_recorded(suite: Suite) -> No
     assert said(suite.passes("-rP", "--mcp-record=once")) == ["['a 1']"]
 
 
+@pytest.mark.slow
 def test_every_command_reads_a_recording_of_nothing(suite: Suite) -> None:
     suite.test("def test_one(mcp_tape): pass\n")
     suite.run("--mcp-record=once")

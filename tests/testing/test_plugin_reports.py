@@ -20,6 +20,7 @@ def taped(suite: Suite) -> Suite:
     return suite
 
 
+@pytest.mark.slow
 def test_unplayed_requests_are_ignored_by_default(taped: Suite) -> None:
     taped.test("def test_one(mcp_tape): ask(mcp_tape, 'a')\n")
     taped.passes("-Werror")
@@ -36,6 +37,7 @@ def test_unplayed_requests_may_be_a_warning(taped: Suite) -> None:
     taped.run("--mcp-unplayed=warn", "-Werror::mcp_tape.testing.plugin.TapeWarning").assert_outcomes(failed=1)
 
 
+@pytest.mark.slow
 def test_unplayed_requests_may_be_an_error(taped: Suite) -> None:
     taped.record("test_it/test_two", *"abcdefghijkl")
     taped.add("pytest.ini", "mcp_unplayed = error\n")
@@ -55,6 +57,7 @@ def test_unplayed_requests_may_be_an_error(taped: Suite) -> None:
     )
 
 
+@pytest.mark.slow
 def test_unplayed_requests_come_not_on_top_of_a_failure(taped: Suite) -> None:
     taped.test("def test_one(mcp_tape): assert ask(mcp_tape, 'a') == 1\n")
     result = taped.run("--mcp-unplayed=error")
@@ -73,6 +76,7 @@ def test_requests_recorded_in_this_run_are_not_unplayed(suite: Suite, name: str)
         assert suite.run("--mcp-record=once", "--mcp-unplayed=error").ret == pytest.ExitCode.OK
 
 
+@pytest.mark.slow
 def test_new_episodes_leaves_unmade_calls_unplayed(taped: Suite) -> None:
     taped.test("def test_one(mcp_tape): ask(mcp_tape, 'a', 'z')\n")
     before = taped.cassettes()

@@ -82,6 +82,7 @@ def test_the_config_fixture_may_have_any_scope_and_be_overridden_anywhere(suite:
     suite.run().assert_outcomes(passed=1, failed=1)
 
 
+@pytest.mark.slow
 def test_a_nearer_live_server_replaces_those_of_farther_sources(suite: Suite) -> None:
     suite.test(
         "pytestmark = pytest.mark.mcp_tape(url='http://127.0.0.1:9/mcp', mode='once')\n"

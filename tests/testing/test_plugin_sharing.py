@@ -81,6 +81,7 @@ def test_a_failing_user_that_asks_for_the_fixture_as_it_runs_counts(suite: Suite
     assert suite.cassettes() == {}
 
 
+@pytest.mark.slow
 def test_a_name_that_one_test_has_is_recorded_with_it(suite: Suite) -> None:
     suite.test(
         "@pytest.mark.mcp_tape('shared')\ndef test_one(mcp_tape): ask(mcp_tape, 'a')\n"

@@ -49,6 +49,7 @@ def test_a_value_that_is_no_format_is_refused(suite: Suite) -> None:
     assert "mcp_tape_format is 'yaml' in the ini file; it may be one of db, jsonl" in result.stderr.str()
 
 
+@pytest.mark.slow
 def test_text_that_no_test_uses_is_an_orphan(suite: Suite) -> None:
     suite.add("pytest.ini", "mcp_tape_format = jsonl\n")
     suite.test(TEST.format("'a'"))

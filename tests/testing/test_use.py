@@ -57,6 +57,7 @@ def test_importing_it_is_nearly_free() -> None:
     assert {"mcp_tape"} <= loaded <= {"__future__", "mcp_tape", "mcp_tape.errors"}
 
 
+@pytest.mark.slow
 def test_a_command_and_a_url_need_neither_the_sdk_nor_pytest(cassette: Path) -> None:
     source = f"""
 import subprocess, sys, urllib.request
@@ -158,6 +159,7 @@ def test_each_client_finds_the_tape_at_its_start(cassette: Path) -> None:
         assert tape.play_count == 8
 
 
+@pytest.mark.slow
 def test_large_answers_and_clients_that_do_not_read_block_no_others(tmp_path: Path) -> None:
     large = "x" * 500_000
     path = make_cassette(tmp_path / "tape.db", session(("large", large)))
@@ -173,12 +175,14 @@ def test_large_answers_and_clients_that_do_not_read_block_no_others(tmp_path: Pa
         assert client.wait(WAIT) == 0
 
 
+@pytest.mark.slow
 def test_threads_that_come_first_at_once_start_one_server(cassette: Path) -> None:
     with use_cassette(cassette, "none") as tape, ThreadPoolExecutor(8) as threads:
         assert len(set(threads.map(lambda _: tape.url, range(8)))) == 1
         assert len(set(threads.map(lambda _: tuple(tape.command), range(8)))) == 1
 
 
+@pytest.mark.slow
 def test_many_clients_at_once_are_kept_apart(cassette: Path) -> None:
     texts = [call(n, "a") for n in (1, 2)]
     with use_cassette(cassette, "none") as tape, ThreadPoolExecutor(8) as threads:
@@ -244,6 +248,7 @@ def test_a_cassette_replaced_before_a_client_connects_plays_in_its_new_version(c
         assert answers(tape.command, lines(call(1, "a"))) == ["new"]
 
 
+@pytest.mark.slow
 def test_a_tape_without_clients_leaves_no_file_open(cassette: Path) -> None:
     source = f"""
 import gc, os

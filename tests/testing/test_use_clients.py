@@ -187,6 +187,7 @@ def test_a_function_answers_a_real_client_in_the_form_of_the_output_schema(tmp_p
         assert [call.result["content"][0]["text"] for call in tape.calls("tools/call")] == ["many", "not today"]
 
 
+@pytest.mark.slow
 def test_a_function_answers_a_modern_client() -> None:
     from mcp import Client
 
@@ -230,6 +231,7 @@ def test_a_fault_that_ends_the_connection_ends_streams(tmp_path: Path, fault: st
         assert "closed" in str(error)
 
 
+@pytest.mark.slow
 def test_a_rule_that_raises_raises_in_the_client_of_streams(tmp_path: Path) -> None:
     def broken(recorded: Any, live: Any) -> str | None:
         raise LookupError("in my rule")

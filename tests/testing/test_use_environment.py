@@ -42,6 +42,7 @@ def tape(tmp_path: Path) -> Path:
     return tmp_path / "tape.db"
 
 
+@pytest.mark.slow
 def test_a_server_gets_the_given_variables_and_no_others(tape: Path, tmp_path: Path) -> None:
     env = {"ACME_TOKEN": TOKEN, "ACME_HOME": tmp_path}
     with use_cassette(tape, command=python(SERVER), env=env, cwd=tmp_path) as used:
@@ -52,6 +53,7 @@ def test_a_server_gets_the_given_variables_and_no_others(tape: Path, tmp_path: P
         assert ask(used.command)["ACME_HOME"] == str(tmp_path)
 
 
+@pytest.mark.slow
 def test_secrets_among_them_are_not_on_the_tape(tape: Path) -> None:
     with use_cassette(tape, command=python(SERVER), env={"ACME_TOKEN": TOKEN, "ACME_HOME": "/srv/acme"}) as used:
         ask(used.command)
@@ -59,6 +61,7 @@ def test_secrets_among_them_are_not_on_the_tape(tape: Path) -> None:
     assert b"/srv/acme" in tape.read_bytes()  # in the server's answer
 
 
+@pytest.mark.slow
 def test_variables_of_the_test_are_passed_on_by_name(tape: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with use_cassette(tape, command=python(SERVER), env_from=["ACME_TOKEN", "PLACE"]) as used:
         command = used.command
@@ -85,6 +88,7 @@ def test_a_directory_that_is_not_there_fails_the_recording(tape: Path, tmp_path:
         used.finish(keep=True)
 
 
+@pytest.mark.slow
 def test_none_of_it_is_needed_to_replay(tape: Path, tmp_path: Path) -> None:
     with use_cassette(tape, command=python(SERVER)) as used:
         ask(used.command)
@@ -121,6 +125,7 @@ def made(request: pytest.FixtureRequest, tape: Path) -> Made:
     return lambda *options: [*MCP_TAPE, *words, *options, "--", *python(SERVER)]
 
 
+@pytest.mark.slow
 def test_on_a_command_line(made: Made, tape: Path, tmp_path: Path) -> None:
     command = made("--env", f"ACME_TOKEN={TOKEN}", "--env=PLACE=a=b", "--cwd", str(tmp_path))
     assert ask(command) == {"cwd": str(tmp_path), "ACME_TOKEN": TOKEN, "PLACE": "a=b"}
@@ -128,6 +133,7 @@ def test_on_a_command_line(made: Made, tape: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.slow
 def test_a_command_line_finds_variables_that_the_client_has_not_passed_on(made: Made, tape: Path) -> None:
     command = made("--env-from", "ACME_TOKEN")
     client = f"import subprocess; subprocess.run({command}, env={{}}, check=True)"

@@ -104,6 +104,7 @@ def test_once_is_the_default_and_records_only_the_first_time(place: Place) -> No
     assert (place.recorded(), place.files()) == ([["a", "b"]], ["tape.db"])
 
 
+@pytest.mark.slow
 def test_the_command_is_plain_words_recorded_or_replayed_for_clients_that_take_one_string(commanded: Place) -> None:
     for mode in ("once", "none"):
         with commanded.use(mode) as tape:
@@ -200,6 +201,7 @@ def test_several_clients_record_a_session_each_and_get_it_back(place: Place) -> 
         assert tape.all_played
 
 
+@pytest.mark.slow
 def test_an_event_loop_records_too(commanded: Place) -> None:
     async def use() -> None:
         async with commanded.use() as tape:
@@ -273,6 +275,7 @@ def test_an_old_server_is_recorded_and_played_over_its_own_transport(tmp_path: P
 
 
 @pytest.mark.usefixtures("forked_recorders")
+@pytest.mark.slow
 def test_headers_go_to_the_live_server_and_not_onto_the_tape(tmp_path: Path) -> None:
     with serving() as live:
         with use_cassette(tmp_path / "tape.db", url=live.url, headers={"Authorization": f"Bearer {SECRET}"}) as tape:
@@ -373,6 +376,7 @@ def test_a_recording_refuses_features_of_a_replay(commanded: Place, tmp_path: Pa
         _ = tape.command
 
 
+@pytest.mark.slow
 def test_rules_and_faults_wait_for_the_tape_to_play(commanded: Place) -> None:
     functions: dict[str, Any] = {"match_on": [lambda recorded, live: None], "faults": [lambda live: "error:-1"]}
     with commanded.use(**functions) as tape:
@@ -391,6 +395,7 @@ def test_a_place_that_cannot_be_written_is_refused_at_once(tmp_path: Path) -> No
     assert (tmp_path / "file").read_text() == "in the way"
 
 
+@pytest.mark.slow
 def test_a_cassette_changed_by_another_process_is_not_overwritten(commanded: Place) -> None:
     commanded.hold("a")
     tape = commanded.use("all")
@@ -421,6 +426,7 @@ def test_a_client_that_stays_is_reported_and_nothing_is_lost(
             client.wait(WAIT)  # its connection ended with the tape, so it stops waiting
 
 
+@pytest.mark.slow
 def test_rewriting_needs_something_to_play(commanded: Place) -> None:
     before = commanded.hold("a")
     with commanded.use("rewrite") as tape:

@@ -29,6 +29,7 @@ print(json.dumps([open_ones, ignored, mask, sorted(os.environ), os.getcwd(), os.
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.slow
 def test_a_server_inherits_the_same_with_and_without_us(tmp_path: Path) -> None:
     leaked, kept = os.pipe()
     os.set_inheritable(leaked, True)

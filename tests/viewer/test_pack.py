@@ -191,6 +191,7 @@ STORE = """{
 
 
 @needs_node
+@pytest.mark.slow
 def test_calls_are_spans_in_lanes_and_requests_of_the_server_are_below_their_call() -> None:
     columns = "row lane start end deep under bad".split()
     wanted = ", ".join(f"{name}: [...s.{name}]" for name in columns)
@@ -206,6 +207,7 @@ def test_calls_are_spans_in_lanes_and_requests_of_the_server_are_below_their_cal
 
 
 @needs_node
+@pytest.mark.slow
 def test_there_are_as_many_lanes_as_calls_that_overlap() -> None:
     store = """((n) => ({
       columns: { at: { length: n }, client: Array(n).fill(1), mate: Array(n).fill(-1), session: Array(n).fill(1),

@@ -152,6 +152,7 @@ def test_calls_are_paired_and_each_change_has_its_calls(tmp_path: Path) -> None:
     assert "call-ok-to-error" in report_of(page.decode())
 
 
+@pytest.mark.slow
 def test_a_change_that_is_found_often_keeps_the_first_of_its_calls(tmp_path: Path) -> None:
     old, new = Frames(), Frames()
     for number in range(50):

@@ -57,6 +57,7 @@ def test_no_byte_of_the_file_or_its_journals_holds_a_hidden_value(tape: Path) ->
         assert secret.encode() not in tape.read_bytes()
 
 
+@pytest.mark.slow
 def test_it_is_hidden_as_recording_hides_it(tmp_path: Path) -> None:
     said = b"\n".join(frame.text for frame in talk() if frame.sender == "client") + b"\n"
     run(record(tmp_path / "then.db", ECHO), said)

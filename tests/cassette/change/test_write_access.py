@@ -44,6 +44,7 @@ def test_no_other_process_writes_to_a_held_cassette(tmp_path: Path) -> None:
             other.execute("BEGIN IMMEDIATE")
 
 
+@pytest.mark.slow
 def test_a_reader_that_ends_in_time_does_not_keep_old_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = written(tmp_path / "tape.db")
     recorder = OneSession(path, FACTS)  # the change is made in place

@@ -42,6 +42,7 @@ def test_a_whole_cassette_has_no_findings(tape: Path) -> None:
     assert result.stderr == f"mcp-tape: {tape}: no problems were found\n"
 
 
+@pytest.mark.slow
 def test_the_golden_cassettes_are_whole_and_hold_no_secrets() -> None:
     assert findings(*GOLDEN, code=0) == []
 
@@ -107,6 +108,7 @@ def test_keys_that_cannot_be_made_anew_are_not_held_against_a_cassette(tape: Pat
     assert findings(tape, code=0) == []
 
 
+@pytest.mark.slow
 def test_open_and_incomplete_sessions_are_reported(tmp_path: Path) -> None:
     tape = make(tmp_path / "tape.db", talk())
     alter(tape, "UPDATE sessions SET incomplete = 'for a reason'")

@@ -40,6 +40,7 @@ def tape(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make(tmp_path_factory.mktemp("query") / "tape.db", talk())
 
 
+@pytest.mark.slow
 def test_a_table_has_names_a_rule_and_aligned_columns(tape: Path) -> None:
     assert lines("query", tape, "SELECT seq, tool, status, NULL AS never FROM tool_calls") == [
         "seq  tool  status      never",
@@ -49,6 +50,7 @@ def test_a_table_has_names_a_rule_and_aligned_columns(tape: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_table_is_fitted_to_its_place_and_cuts_the_long_columns(tape: Path) -> None:
     shown = lines("query", tape, "SELECT seq, request, response FROM exchanges")
     assert 190 < max(map(len, shown)) <= 200

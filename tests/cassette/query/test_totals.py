@@ -72,6 +72,7 @@ def test_the_table_and_the_histogram_are_for_people(tape: Path) -> None:
     assert any("10 ms – 20 ms  ████████████████████████████████████████ 10" in bar for bar in bars)
 
 
+@pytest.mark.slow
 def test_an_encoding_without_blocks_gets_plain_marks(tape: Path) -> None:
     done = run([*MCP_TAPE, "stats", str(tape)], env=os.environ | {"PYTHONIOENCODING": "ascii"})
     assert b"10 ms - 20 ms  ######################################## 10" in done.stdout

@@ -110,6 +110,7 @@ def test_no_format_contains_control_characters(form: str) -> None:
 
 
 @pytest.mark.parametrize("form", sorted({*FORMATS} - {"json"}))
+@pytest.mark.slow
 def test_endless_values_are_cut(form: str) -> None:
     long = "a very long text " * 20_000
     huge = found("tool x", "tool-description-changed", ("description",), long, "\n".join([long] * 10))

@@ -51,6 +51,7 @@ def test_long_text_is_cut_in_the_middle_and_complete_with_full(hiding: str) -> N
     assert "id_rsa first." in full and " more)…" not in full and " more line" not in full
 
 
+@pytest.mark.slow
 def test_a_comment_on_a_pull_request_is_never_too_long() -> None:
     assert len(shown("markdown", *(described(HIDING["between"] * times) for times in range(1, 9)))) < 65_000
 

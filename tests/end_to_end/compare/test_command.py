@@ -140,6 +140,7 @@ def test_a_line_that_means_nothing_is_wrong_usage(desk: Path, tmp_path: Path) ->
 # -- unknown parts
 
 
+@pytest.mark.slow
 def test_the_gate_fails_if_a_part_is_unknown(desk: Path) -> None:
     no_list = str(TAPES / "cancelled.db")  # its client never asked for the tools
     assert "UNKNOWN tools" in mcp_tape(desk, "breaking", no_list, no_list, code=1)
@@ -215,6 +216,7 @@ def test_a_started_server_is_asked_for_its_lists(desk: Path) -> None:
 
 
 @pytest.mark.parametrize("tape", ["time.db", "time-modern.db", "git.db"])
+@pytest.mark.slow
 def test_a_server_at_a_url_is_asked_for_its_lists_in_its_era(tape: str) -> None:
     with replaying(TAPES / tape, "-q", code=1) as server:  # the tape lacks lists that the server declares
         found = comparison(mcp_tape(TAPES, "diff", tape, server.url, "--json"))
@@ -222,6 +224,7 @@ def test_a_server_at_a_url_is_asked_for_its_lists_in_its_era(tape: str) -> None:
     assert found["compared"]["tools"] > 1
 
 
+@pytest.mark.slow
 def test_a_legacy_server_is_asked_although_the_recording_is_modern() -> None:
     with replaying(TAPES / "time.db", "-q", code=1) as server:
         assert rules(TAPES, "time-modern.db", server.url) == []

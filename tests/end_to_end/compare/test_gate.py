@@ -56,6 +56,7 @@ def old(tmp_path: Path) -> str:
 # Several reports of one run --------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_one_run_writes_several_reports(tmp_path: Path, old: str) -> None:
     new = taped(tmp_path / "new.db", [hello(), listing("tools/list"), call()]).name
     asked = ["json=rows.jsonl", "markdown=report.md", "junit=report.xml", "sarif=report.sarif", "html=report.html"]
@@ -87,6 +88,7 @@ def test_a_further_report_needs_a_format_and_a_file(tmp_path: Path, old: str, wr
 
 
 @pytest.mark.parametrize("words", [("verify", "--allow-writes"), ("breaking",)], ids=lambda words: words[0])
+@pytest.mark.slow
 def test_a_server_that_gains_a_capability_passes(tmp_path: Path, old: str, words: tuple[str, ...]) -> None:
     command, *options = words
     said = mcp_tape(tmp_path, command, old, *options, "--level", "info", *server(tmp_path, MORE))
@@ -94,6 +96,7 @@ def test_a_server_that_gains_a_capability_passes(tmp_path: Path, old: str, words
     assert "capability-added" in said
 
 
+@pytest.mark.slow
 def test_a_live_server_is_asked_for_every_list_that_it_declares_to_its_end(tmp_path: Path, old: str) -> None:
     come = {change["subject"]["name"] for change in found(tmp_path, old, *server(tmp_path, MORE))}
     assert {"a:1", "a:2", "greet"} <= come
@@ -285,6 +288,7 @@ def test_the_verdict_on_several_is_not_that_on_the_last(repository: Path) -> Non
     assert "Of 1" not in based(repository, "tapes/b.db")[0]
 
 
+@pytest.mark.slow
 def test_cassettes_that_are_new_or_renamed_are_named(repository: Path) -> None:
     taped(repository / "tapes" / "c.db", GONE)
     (repository / "tapes" / "a.db").rename(repository / "tapes" / "z.db")
@@ -297,6 +301,7 @@ def test_cassettes_that_are_new_or_renamed_are_named(repository: Path) -> None:
     assert "tool-removed" in out
 
 
+@pytest.mark.slow
 def test_a_cassette_that_is_gone_fails_unless_that_is_meant(repository: Path) -> None:
     (repository / "tapes" / "b.db").unlink()
     out, _ = based(repository, "tapes", code=1)
@@ -312,6 +317,7 @@ def test_a_comparison_of_nothing_fails(repository: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["text", "junit", "sarif", "json", "markdown", "github"])
+@pytest.mark.slow
 def test_a_cassette_that_cannot_be_read_hides_no_other(repository: Path, form: str) -> None:
     (repository / "tapes" / "a.db").write_bytes(b"SQLite format 3\0" + b"x" * 500)
     (repository / "tapes" / "b.db").unlink()
@@ -330,6 +336,7 @@ def test_a_cassette_that_cannot_be_read_hides_no_other(repository: Path, form: s
         *("diff old.db bad.db", "diff bad.db old.db", "diff olds bads", "verify bad.db -- x"),
     ],
 )
+@pytest.mark.slow(quick=6)
 def test_one_pair_that_cannot_be_read_is_in_the_document_as_one_of_many_is(
     tmp_path: Path, old: str, words: str, form: str
 ) -> None:

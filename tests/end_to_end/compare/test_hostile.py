@@ -173,6 +173,7 @@ def test_deeply_nested_values_are_compared_as_a_whole(levels: int) -> None:
     assert change.level == "info" and change.before != change.after
 
 
+@pytest.mark.slow
 def test_nested_arguments_are_no_obstacle() -> None:
     text = text_of(id=1, method="tools/call", params={"name": "t", "arguments": "x"})
     asked = text.replace('"x"', '{"a":' * 5_000 + "1" + "}" * 5_000)
@@ -188,6 +189,7 @@ def test_a_result_of_megabytes_is_compared(give: Any) -> None:
     assert len(rules([give(text)], [give(text + "!")])) == 1
 
 
+@pytest.mark.slow
 def test_of_thousands_of_differences_some_are_shown_and_the_rest_counted() -> None:
     old, new = ({f"k{n}": n + by for n in range(3_000)} for by in (0, 1))
     found = compared([gave(old)], [gave(new)]).changes
@@ -202,6 +204,7 @@ def test_texts_that_look_made_up_are_read_in_linear_time(odd: str) -> None:
     assert len(rules([wrote(odd)], [wrote(odd + "!?")])) <= 1
 
 
+@pytest.mark.slow
 def test_ten_thousand_leaves_are_compared() -> None:
     old = [{"a": n, "b": str(n), "c": [n]} for n in range(3_400)]
     new = json.loads(json.dumps(old))

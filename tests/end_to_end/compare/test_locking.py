@@ -117,6 +117,7 @@ def test_the_reference_server_is_never_called_broken(tmp_path: Path) -> None:
             assert done.returncode == 0, (locked, asked, found["unknown"])
 
 
+@pytest.mark.slow
 def test_a_server_of_the_modern_era_is_locked_and_checked(tmp_path: Path) -> None:
     server = [sys.executable, "-c", MODERN]
     lock(tmp_path, "-o", "mcp.lock", "--", *server)
@@ -131,6 +132,7 @@ def test_a_lock_that_is_there_is_not_overwritten(tmp_path: Path) -> None:
     assert b"--update" in lock(tmp_path, "-o", "mcp.lock", "--", *wary("a", "b"), code=2).stderr
 
 
+@pytest.mark.slow
 def test_a_server_that_changes_by_itself_is_reported(tmp_path: Path) -> None:
     fickle = WARY.replace("sys.argv[1:]", "[str(__import__('os').getpid())]")
     assert b"--check will fail with this lock" in lock(tmp_path, "--", sys.executable, "-c", fickle).stderr
@@ -258,6 +260,7 @@ def locked(tmp_path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("command", ["diff", "breaking", "verify"])
+@pytest.mark.slow
 def test_a_lock_is_compared_with_a_live_server(tmp_path: Path, locked: list[str], command: str) -> None:
     done = run([*MCP_TAPE, command, "mcp.lock", "--", *locked], cwd=tmp_path)
     assert done.returncode == 1 and b"tool-removed" in done.stdout, done.stderr
@@ -280,6 +283,7 @@ def test_reports_point_at_the_line_of_the_lock(tmp_path: Path, locked: list[str]
     assert f'file="mcp.lock" line="{number}"' in junit
 
 
+@pytest.mark.slow
 def test_a_cassette_against_a_live_server_is_pointed_at(tmp_path: Path, locked: list[str]) -> None:
     done = run([*MCP_TAPE, "breaking", "tape.db", "--format", "sarif", "--", *locked], cwd=tmp_path)
     places = [one["locations"][0].get("physicalLocation") for one in json.loads(done.stdout)["runs"][0]["results"]]

@@ -69,6 +69,7 @@ def test_new_text_of_a_changed_server_is_shown_without_its_secrets(tape: Path, f
     assert [secret for secret in SECRETS[:3] if secret in said] == []
 
 
+@pytest.mark.slow
 def test_the_last_words_of_a_server_that_crashes_hide_secrets_before_they_are_cut(tape: Path) -> None:
     code, said = compared(tape, "crash")
     assert code == 4

@@ -211,6 +211,7 @@ def test_surface_and_calls_are_the_two_halves(desk: Path) -> None:
     assert surface | calls == both and surface and calls and not surface & calls
 
 
+@pytest.mark.slow
 def test_in_the_other_direction_additions_are_removals(desk: Path) -> None:
     def names(rule: str, *order: str) -> list[str]:
         return [one["subject"]["name"] for one in changes(desk / "tools", *order) if one["rule"] == rule]
@@ -231,6 +232,7 @@ def test_a_live_server_is_asked_for_its_lists(desk: Path, family: str) -> None:
     assert comparison(done.stdout)["changes"] == known
 
 
+@pytest.mark.slow
 def test_a_live_server_that_is_the_recorded_one_passes_the_gate(desk: Path) -> None:
     done = run([*MCP_TAPE, "breaking", str(desk / "tools" / "1.db"), "--", *server("tools", 1)], cwd=ROOT)
     assert (done.returncode, done.stderr) == (0, b"")

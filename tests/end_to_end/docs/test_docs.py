@@ -170,6 +170,7 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in titles}
 
 
+@pytest.mark.slow
 def test_the_command_line_reference_equals_the_help() -> None:
     made = runpy.run_path(str(DOCS / "make_cli.py"))
     assert made["PAGE"].read_text("utf-8") == made["page"](), "run: python docs/make_cli.py"
@@ -227,6 +228,7 @@ def test_the_report_is_documented_member_by_member(desk: Path, tmp_path: Path) -
     assert {key for line in lines for key in line} == {name for row in rows for name in row}
 
 
+@pytest.mark.slow
 def test_the_exit_codes_of_replay_are_as_documented(desk: Path, tmp_path: Path) -> None:
     tape = str(desk / "tape.db")
     asked = b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}\n'

@@ -46,6 +46,7 @@ def another(path: Path) -> None:
     os.replace(copy, path)
 
 
+@pytest.mark.slow
 def test_a_recorder_that_waited_for_a_redaction_records_into_the_new_file(tape: Path) -> None:
     with closing(sqlite3.connect(tape, isolation_level=None)) as db:
         db.execute("BEGIN IMMEDIATE")

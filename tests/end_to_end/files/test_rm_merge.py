@@ -247,6 +247,7 @@ def test_sessions_of_one_cassette_are_never_copies_of_each_other(tmp_path: Path)
     assert len(merged(one, twins, "-o", tmp_path / "both.db")) == 2
 
 
+@pytest.mark.slow
 def test_all_golden_cassettes_merge_and_replay(tmp_path: Path) -> None:
     out = tmp_path / "out.db"
     told = merged(*GOLDEN, "-o", out)

@@ -136,6 +136,7 @@ def log_in(one: Strangers) -> str:
     return token
 
 
+@pytest.mark.slow
 def test_a_login_passes_through_with_the_real_resource_at_the_real_servers(strangers: Strangers) -> None:
     token = log_in(strangers)
     done = ask(strangers.recorder.url, modern(1, name="x"), authorization=f"Bearer {token}")
@@ -148,6 +149,7 @@ def test_a_login_passes_through_with_the_real_resource_at_the_real_servers(stran
     assert {one.header("x-ours") for one in strangers.auth.requests} == {None}
 
 
+@pytest.mark.slow
 def test_no_secret_of_a_login_is_on_the_tape_which_plays(strangers: Strangers, tmp_path: Path) -> None:
     token, question = log_in(strangers), modern(1, name="x")
     ask(strangers.recorder.url, question, authorization=f"Bearer {token}")
@@ -160,6 +162,7 @@ def test_no_secret_of_a_login_is_on_the_tape_which_plays(strangers: Strangers, t
         assert got(replay.origin, "/.well-known/oauth-protected-resource/mcp").status == 404
 
 
+@pytest.mark.slow
 def test_the_tape_has_the_metadata_of_the_servers(strangers: Strangers) -> None:
     log_in(strangers)
     strangers.recorder.stop()
@@ -184,6 +187,7 @@ def test_a_server_that_no_metadata_has_named_is_not_asked(strangers: Strangers) 
     assert strangers.auth.requests == []
 
 
+@pytest.mark.slow
 def test_an_authorization_server_that_is_gone_is_an_error_for_the_client(tmp_path: Path) -> None:
     with Upstream(lambda request, wire: None) as gone:
         origin = gone.origin
@@ -202,6 +206,7 @@ def test_an_authorization_server_that_is_gone_is_an_error_for_the_client(tmp_pat
     ("status", "refused"),
     [(302, {}), (403, {"Sec-Fetch-Mode": "cors"}), (403, {"Sec-Fetch-Dest": "iframe"}), (421, {"host": "evil.test"})],
 )
+@pytest.mark.slow
 def test_a_page_may_lead_a_browser_to_the_page_of_the_login_alone(
     status: int, refused: dict[str, str], tmp_path: Path
 ) -> None:
@@ -215,6 +220,7 @@ def test_a_page_may_lead_a_browser_to_the_page_of_the_login_alone(
         assert got(recorder.origin, "/mcp", **VISIT).status == 403
 
 
+@pytest.mark.slow
 def test_metadata_may_be_compressed_or_elsewhere(tmp_path: Path) -> None:
     with Upstream(lambda request, wire: wire.send(document({"issuer": there.origin, "x": request.target}))) as there:
         packed = gzip.compress(json.dumps({"resource": "{0}", "authorization_servers": [there.origin]}).encode())
@@ -250,6 +256,7 @@ def test_clients_find_the_address_that_they_have_used(tmp_path: Path) -> None:
             assert challenge == f'Bearer resource_metadata="http://{host}/prm"'
 
 
+@pytest.mark.slow
 def test_a_call_that_needed_a_wider_scope_plays_as_one(tmp_path: Path) -> None:
     tape, question = tmp_path / "tape.db", modern(1, name="x")
 
@@ -300,6 +307,7 @@ def beside(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tape
 
 
+@pytest.mark.slow
 def test_each_request_beside_the_conversation_is_a_frame(beside: Path) -> None:
     kept = {f"{one['verb']} {one['path']}": one for one in sides(beside)}
     assert list(kept) == [*(page for page in PAGES if page != "POST /mcp"), "GET /icon.png?v=2", "HEAD /icon.png"]

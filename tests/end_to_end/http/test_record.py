@@ -91,6 +91,7 @@ def test_incomplete_responses_are_passed_on_too(tmp_path: Path) -> None:
     assert frame.text.decode() == '{"jsonrpc":"2.0",\n"id":1,"result":{"text":"é🎶"}}'
 
 
+@pytest.mark.slow
 def test_a_json_body_is_passed_on_in_pieces_and_kept_as_one(tmp_path: Path) -> None:
     pieces = [b'{"jsonrpc":"2.0",\n', b' "id":1,\n "result"', b": {}}\n"]
     assert in_turn(pieces, begin("application/json; charset=utf-8"), tmp_path / "tape.db") == pieces
@@ -98,6 +99,7 @@ def test_a_json_body_is_passed_on_in_pieces_and_kept_as_one(tmp_path: Path) -> N
     assert texts(frames, "server") == [b'{"jsonrpc":"2.0",\n "id":1,\n "result": {}}']
 
 
+@pytest.mark.slow
 def test_a_request_is_passed_on_in_pieces_too(tmp_path: Path) -> None:
     tape, body, half = tmp_path / "tape.db", call(1, text="é"), threading.Event()
     listener = socket.create_server(("127.0.0.1", 0))
@@ -227,6 +229,7 @@ def test_an_offer_to_speak_another_protocol_is_not_passed_on(menu: Menu) -> None
     assert {"upgrade", "http2-settings"}.isdisjoint(dict(upstream.requests[-1].headers))
 
 
+@pytest.mark.slow
 def test_the_query_of_the_url_is_kept_and_never_shown(tmp_path: Path) -> None:
     with (
         Upstream(lambda request, wire: wire.send(answer(result(1)))) as upstream,
@@ -238,6 +241,7 @@ def test_the_query_of_the_url_is_kept_and_never_shown(tmp_path: Path) -> None:
     assert [request.target for request in upstream.requests] == ["/mcp?tenant=7&mode=a", "/mcp?own=1"]
 
 
+@pytest.mark.slow
 def test_pipelined_and_kept_connections_keep_their_order(tmp_path: Path) -> None:
     def script(request: Message, wire: Wire) -> None:
         number = request.document["id"]

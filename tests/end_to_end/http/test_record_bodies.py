@@ -33,6 +33,7 @@ from tests.support.running import run, sessions
 # Bodies ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_batch_is_paired_message_by_message(tmp_path: Path) -> None:
     tape = tmp_path / "tape.db"
     first = b"[" + call(1, name="a") + b"," + INITIALIZED + b"," + call("1", name="b") + b"]"
@@ -92,6 +93,7 @@ def test_a_compressed_answer_is_passed_on_so_and_kept_plain(tmp_path: Path) -> N
     assert sessions(tape)[0].incomplete is None
 
 
+@pytest.mark.slow
 def test_compressed_events_are_kept_plain_one_by_one(tmp_path: Path) -> None:
     tape, packer = tmp_path / "tape.db", zlib.compressobj(wbits=31)
     plain = [event(said(method="notifications/x", params={"n": 1})), event(result(1))]
@@ -122,6 +124,7 @@ def test_an_unreadable_coding_is_passed_on_and_reported(tmp_path: Path) -> None:
     assert "compressed" in (sessions(tape)[0].incomplete or "")
 
 
+@pytest.mark.slow
 def test_a_body_that_is_too_large_when_decompressed_is_passed_on_and_left_out(tmp_path: Path) -> None:
     tape = tmp_path / "tape.db"
     secret = result(1, token="kJ8mN2pQ4xYz", text="a" * 300_000)
@@ -155,6 +158,7 @@ def test_a_size_that_is_none_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("absolute", [True, False])
+@pytest.mark.slow
 def test_a_redirect_within_the_server_leads_through_us_and_plays_as_one(absolute: bool, tmp_path: Path) -> None:
     tape = tmp_path / "tape.db"
 
@@ -196,6 +200,7 @@ def test_a_redirect_without_a_scheme_does_not_lead_past_us(tmp_path: Path) -> No
         assert location in (f"{recorder.origin}/new", recorder.origin.removeprefix("http:") + "/new")
 
 
+@pytest.mark.slow
 def test_repeated_attempts_play_as_one_call_and_others_as_recorded(tmp_path: Path) -> None:
     tape, statuses = tmp_path / "tape.db", (401, 429, 503)
 
@@ -217,6 +222,7 @@ def test_repeated_attempts_play_as_one_call_and_others_as_recorded(tmp_path: Pat
             assert (done.status, done.body) == (status, b"not now")
 
 
+@pytest.mark.slow
 def test_a_client_that_was_turned_away_does_not_hide_the_session_before(tmp_path: Path) -> None:
     tape = tmp_path / "tape.db"
 

@@ -185,6 +185,7 @@ def test_messages_that_the_client_got_are_on_the_tape_of_a_killed_recorder(event
 
 
 @linux_only
+@pytest.mark.slow
 def test_traffic_goes_on_without_the_writer(tmp_path: Path) -> None:
     tape = tmp_path / "tape.db"
     with Upstream(echo) as upstream, recording(tape, upstream.url) as recorder:

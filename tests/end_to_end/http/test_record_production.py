@@ -98,6 +98,7 @@ def test_without_a_session_in_the_sample_there_is_no_cassette(tmp_path: Path) ->
     assert not list(place.iterdir())
 
 
+@pytest.mark.slow
 def test_requests_of_the_modern_era_are_chosen_by_their_trace_or_one_by_one(tmp_path: Path) -> None:
     tape = tmp_path / "tape.db"
     traces = [f"{number:032x}" for number in range(8)]
@@ -152,6 +153,7 @@ def test_each_stream_of_http_and_sse_is_in_the_sample_or_not(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("bodies", ["hash", "none"])
+@pytest.mark.slow
 def test_no_message_content_is_on_the_tape(tmp_path: Path, bodies: str) -> None:
     tape = tmp_path / "tape.db"
     headers = {"user_agent": f"agent {PLANTED}", "mcp_param_q": PLANTED}
@@ -183,6 +185,7 @@ def test_spans_of_http_name_its_session(tmp_path: Path) -> None:
     assert sorted(span.name for span in collector.spans) == ["initialize"] * 2 + ["tools/call"] * 2
 
 
+@pytest.mark.slow
 def test_cassettes_of_a_sample_are_handed_over(tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     hook = ["--rotate", "40k", "--on-rotate", f"cp {{}} {tmp_path / 'there'}"]
@@ -194,6 +197,7 @@ def test_cassettes_of_a_sample_are_handed_over(tmp_path: Path) -> None:
     assert f"--on-rotate: {len(names)} done, 0 failed" in told
 
 
+@pytest.mark.slow
 def test_a_server_that_cannot_be_reached_answers_alike_in_and_out_of_the_sample(tmp_path: Path) -> None:
     with Upstream(Sessions()) as upstream:
         url = upstream.url

@@ -270,6 +270,7 @@ def test_a_certificate_is_trusted_when_its_authority_is_named(tmp_path: Path) ->
     assert texts(all_frames(tmp_path / "yes.db"), "server") == [result(5)]
 
 
+@pytest.mark.slow
 def test_the_proxy_of_the_environment_is_used(tmp_path: Path) -> None:
     def forward(request: Message, wire: Wire) -> None:
         target = request.target.removeprefix("http://127.0.0.1:" + str(upstream.port))
@@ -315,6 +316,7 @@ def test_a_server_that_is_down_is_reported_everywhere(tmp_path: Path) -> None:
     assert len(texts(all_frames(tape), "client")) == 4
 
 
+@pytest.mark.slow
 def test_a_client_that_leaves_a_server_that_is_down_is_nothing_to_tell(tmp_path: Path) -> None:
     tape = tmp_path / "tape.db"
     with recording(tape, f"http://127.0.0.1:{free_port()}/mcp", code=4) as recorder:
@@ -326,6 +328,7 @@ def test_a_client_that_leaves_a_server_that_is_down_is_nothing_to_tell(tmp_path:
     assert [one["event"] for one in facts(all_frames(tape))][-1] in ("abort", "failed")
 
 
+@pytest.mark.slow
 def test_a_server_that_comes_late_is_no_failure(tmp_path: Path) -> None:
     tape, port = tmp_path / "tape.db", free_port()
     with recording(tape, f"http://127.0.0.1:{port}/mcp") as recorder:
@@ -336,6 +339,7 @@ def test_a_server_that_comes_late_is_no_failure(tmp_path: Path) -> None:
     assert texts(all_frames(tape), "server") == [result(0, **HELLO)]
 
 
+@pytest.mark.slow
 def test_without_clients_nothing_fails(tmp_path: Path) -> None:
     tape = tmp_path / "tape.db"
     with recording(tape, f"http://127.0.0.1:{free_port()}/mcp") as recorder:

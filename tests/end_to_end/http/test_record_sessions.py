@@ -89,6 +89,7 @@ def test_there_is_one_session_for_each_id_and_one_for_requests_without(tmp_path:
     assert (recorded[2].client_name, recorded[2].server_name) == ("raw", "scripted")
 
 
+@pytest.mark.slow
 def test_removing_a_session_does_not_affect_the_others(tmp_path: Path) -> None:
     tape = tmp_path / "tape.db"
     with Upstream(Sessions()) as upstream, recording(tape, upstream.url) as recorder:
@@ -154,6 +155,7 @@ def test_streams_that_are_open_at_the_end_are_marked_so(tmp_path: Path) -> None:
     assert sorted(request.verb for request in upstream.requests) == ["GET", "POST"]
 
 
+@pytest.mark.slow
 def test_a_resumed_stream_is_recorded_with_its_event(tmp_path: Path) -> None:
     tape = tmp_path / "tape.db"
 
@@ -214,6 +216,7 @@ def test_the_endpoint_of_the_old_transport_leads_through_us(absolute: bool, eol:
     assert exchanged(tape) == {(call(1, n=n), result(1, stream=n)) for n in range(2)}
 
 
+@pytest.mark.slow
 def test_an_endpoint_that_a_comment_names_too_leads_through_us(tmp_path: Path) -> None:
     def stream(origin: str) -> bytes:
         aside = f": see {upstream.origin}/messages\n: data: {upstream.origin}/messages\nid: data: x\n"

@@ -96,6 +96,7 @@ def test_a_client_that_leaves_its_stream_is_gone_upstream_too(tmp_path: Path) ->
     assert last_events(tape) == {"get-1": "client abort"}
 
 
+@pytest.mark.slow
 def test_a_client_that_leaves_within_its_request_is_gone_upstream_too(tmp_path: Path) -> None:
     tape, body = tmp_path / "tape.db", call(1, text="x" * 100)
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -149,6 +150,7 @@ def test_a_server_that_dies_is_no_clean_end_for_the_client(leave: Callable[[Wire
 # Unusual servers -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_server_that_sends_no_response_is_reported_in_the_answer(tmp_path: Path) -> None:
     tape = tmp_path / "tape.db"
     with (
@@ -162,6 +164,7 @@ def test_a_server_that_sends_no_response_is_reported_in_the_answer(tmp_path: Pat
     assert len(upstream.requests) == 1
 
 
+@pytest.mark.slow
 def test_a_server_may_close_its_connections_between_requests(tmp_path: Path) -> None:
     closed = threading.Semaphore(0)
 
@@ -196,6 +199,7 @@ def test_hints_and_statuses_of_the_servers_own_pass(tmp_path: Path) -> None:
         assert {done.body for done in got} == {result(1)}
 
 
+@pytest.mark.slow
 def test_an_endpoint_that_is_no_url_neither_ends_the_stream_nor_the_recording(tmp_path: Path) -> None:
     tape, opening = tmp_path / "tape.db", b"event: endpoint\ndata: http://[x\n\n"
 

@@ -87,6 +87,7 @@ def test_a_json_answer_is_one_again(legacy: Running, session: dict[str, str]) ->
     assert ask(legacy.url, tool(99, "plain"), **session).body == result(99, text="plain")
 
 
+@pytest.mark.slow
 def test_events_are_events_again_with_all_that_stood_before_their_data(
     legacy: Running, session: dict[str, str]
 ) -> None:
@@ -97,6 +98,7 @@ def test_events_are_events_again_with_all_that_stood_before_their_data(
     assert done.body == first.replace(progress("t", 1), progress(77, 1)) + second + third
 
 
+@pytest.mark.slow
 def test_a_question_of_the_server_waits_for_its_answer(legacy: Running, session: dict[str, str]) -> None:
     with Client(legacy.url) as client:
         client.ask(tool(40, "asks"), **session)
@@ -109,6 +111,7 @@ def test_a_question_of_the_server_waits_for_its_answer(legacy: Running, session:
 
 
 @pytest.mark.parametrize("early", [True, False])
+@pytest.mark.slow
 def test_unsolicited_messages_wait_for_the_get_stream(early: bool, legacy: Running, session: dict[str, str]) -> None:
     with Client(legacy.url) as listener:
         if early:
@@ -177,6 +180,7 @@ def without_ids(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tape
 
 
+@pytest.mark.slow
 def test_no_session_id_is_wanted_where_none_was_recorded(without_ids: Path) -> None:
     with replaying(without_ids) as replay:
         for _ in range(2):  # each client starts again
@@ -191,6 +195,7 @@ def test_no_session_id_is_wanted_where_none_was_recorded(without_ids: Path) -> N
         assert "4 played, 0 missed: " in replay.said
 
 
+@pytest.mark.slow
 def test_nor_a_handshake_where_the_client_never_made_one(without_ids: Path) -> None:
     with replaying(without_ids) as replay:
         assert ask(replay.url, call(7, "tools/list")).status == 200

@@ -105,6 +105,7 @@ def login(replayed: str) -> Login:
     return Login(replayed)
 
 
+@pytest.mark.slow
 def test_a_client_finds_its_way_from_the_refusal_to_the_token(login: Login) -> None:
     refused = ask(login.url, ASKED)
     assert refused.status == 401
@@ -236,6 +237,7 @@ def test_a_program_without_a_user_gets_a_token(login: Login) -> None:
     assert "refresh_token" not in tokens and login.ask(tokens["access_token"]).status == 200
 
 
+@pytest.mark.slow
 def test_each_replay_gives_out_the_same_and_another_seed_something_else(tape: Path) -> None:
     def run_through(*words: str) -> list[str]:
         with guarded(tape, *words) as login:
@@ -260,6 +262,7 @@ def test_broken_rules_are_reported_and_counted(tape: Path) -> None:
 # As recorded ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_recorded_login_sets_the_choices_of_clients(tmp_path: Path) -> None:
     tape = tmp_path / "tape.db"
 
@@ -387,6 +390,7 @@ def test_a_tape_in_python_needs_a_login_too(tape: Path) -> None:
         assert used.unstruck == []
 
 
+@pytest.mark.slow
 def test_the_token_of_a_replay_never_reaches_a_live_server(tape: Path, tmp_path: Path) -> None:
     copy = tmp_path / "tape.db"
     copy.write_bytes(tape.read_bytes())

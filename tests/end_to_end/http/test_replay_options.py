@@ -57,6 +57,7 @@ def raw(replay: Running, body: bytes, **headers: str) -> bytes:
 # Calls without a recorded answer ---------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_call_that_is_left_silent_has_the_head_of_its_response_if_it_was_recorded(tmp_path: Path) -> None:
     """A client may only need the head, which names its session, and leave before the answer."""
 
@@ -75,6 +76,7 @@ def test_a_call_that_is_left_silent_has_the_head_of_its_response_if_it_was_recor
         assert head.header("mcp-session-id") == "S"
 
 
+@pytest.mark.slow
 def test_a_call_that_is_left_silent_has_no_head_if_none_was_recorded(tmp_path: Path) -> None:
     def nothing(request: Message, wire: Wire) -> None:
         if request.document["method"] == "initialize":
@@ -99,6 +101,7 @@ def test_a_call_that_is_left_silent_has_no_head_if_none_was_recorded(tmp_path: P
 
 
 @pytest.mark.parametrize("name", ["plain", "events"])
+@pytest.mark.slow
 def test_faults_break_their_target_and_no_other(name: str, tape: Path) -> None:
     faults = ["http:503", "reset", "disconnect", "truncate:20", "delay:1", "error:-32000", "drop"]
     options = [word for n, fault in enumerate(faults, 1) for word in ("--fault", f"tools/call:{name}@{n}={fault}")]
@@ -138,6 +141,7 @@ def left(client: Client) -> bool:
 
 
 @pytest.mark.parametrize("name", ["plain", "events"])
+@pytest.mark.slow
 def test_truncate_sends_so_much_and_leaves(name: str, tape: Path) -> None:
     with replaying(tape, "--fault", f"tools/call:{name}=truncate:20") as replay, Client(replay.url) as client:
         client.ask(with_token(1, name, 5), **begun(replay))
@@ -169,6 +173,7 @@ def test_faults_are_the_same_every_time(modern_one: Path) -> None:
 # Options -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_same_requests_have_the_same_bytes_for_an_answer(tape: Path) -> None:
     asked = [call(1, "tools/list"), tool(2, "plain"), with_token(3, "events", 9), tool(6, "no_rpc"), tool(7, "bad"),
              tool(8, "late"), tool(9, "never"), call(10, "never/heard"), call(11, "ping"), b"no json"]  # fmt: skip
@@ -252,6 +257,7 @@ def test_signals_end_it_while_streams_are_open(number: int, tape: Path) -> None:
         assert replay.stop(number) == 0
 
 
+@pytest.mark.slow
 def test_a_recorded_refusal_of_the_get_stream_is_one_again(tmp_path: Path) -> None:
     def script(request: Message, wire: Wire) -> None:
         wire.send(answer(result(0), mcp_session_id="s") if request.verb == "POST" else answer(b"no", 405, "text/plain"))
@@ -283,6 +289,7 @@ def concurrent_tape(path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_the_recorded_order_is_kept(tmp_path: Path) -> None:
     tape = concurrent_tape(tmp_path / "tape.db")
     with replaying(tape, "--order", "recorded") as replay, Client(replay.url) as client:
@@ -293,6 +300,7 @@ def test_the_recorded_order_is_kept(tmp_path: Path) -> None:
         assert "gave way" not in replay.said
 
 
+@pytest.mark.slow
 def test_a_replay_in_time_waits_as_long_as_the_server_did(tmp_path: Path) -> None:
     tape = concurrent_tape(tmp_path / "tape.db")
     # A minute on the tape is too long to wait for, unless the replay is sped up.

@@ -101,6 +101,7 @@ def test_a_thousand_streams_are_open_at_once(modern_one: Path) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
+@pytest.mark.slow
 def test_malformed_and_incomplete_requests_disturb_no_other_client(modern_one: Path) -> None:
     with replaying(modern_one) as replay, contextlib.ExitStack() as open_:
         for _ in range(50):
@@ -129,6 +130,7 @@ def test_a_body_of_fifty_megabytes_is_read_and_answered(modern_one: Path) -> Non
 # From HTTP to stdio ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_tape_of_http_plays_on_stdio(tape: Path) -> None:
     with started([*MCP_TAPE, "replay", str(tape)]) as process:
         assert process.stdin and process.stdout
@@ -156,6 +158,7 @@ def test_a_tape_of_http_plays_on_stdio(tape: Path) -> None:
         assert process.wait(WAIT) == 0
 
 
+@pytest.mark.slow
 def test_batches_are_answered_as_they_were(tmp_path: Path) -> None:
     tape = tmp_path / "tape.db"
     first, second = (b"[" + tool(n, "a") + b"," + tool(n + 1, "b") + b"]" for n in (1, 3))

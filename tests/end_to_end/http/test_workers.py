@@ -97,6 +97,7 @@ def test_a_session_is_there_on_every_connection(replay: Running, sessions: list[
         assert ask(replay.url, tool(1, "plain"), **own).body == result(1, text="plain")
 
 
+@pytest.mark.slow
 def test_one_connection_may_speak_for_sessions_of_all_workers(replay: Running, sessions: list[dict[str, str]]) -> None:
     with Client(replay.url) as client:
         for _ in range(3):
@@ -105,6 +106,7 @@ def test_one_connection_may_speak_for_sessions_of_all_workers(replay: Running, s
                 assert client.answer().status == 200
 
 
+@pytest.mark.slow
 def test_requests_that_come_all_at_once_are_answered_in_their_order(
     replay: Running, sessions: list[dict[str, str]]
 ) -> None:
@@ -116,6 +118,7 @@ def test_requests_that_come_all_at_once_are_answered_in_their_order(
 
 
 @pytest.mark.parametrize("body", ["large", "chunked", "in pieces"])
+@pytest.mark.slow
 def test_a_request_is_passed_on_however_it_comes(body: str, replay: Running, sessions: list[dict[str, str]]) -> None:
     text = call("x", "tools/list", _meta={"filling": "x" * (1_000_000 if body == "large" else 10)})
     for own in sessions:
@@ -288,6 +291,7 @@ def test_clients_of_the_modern_era_are_answered_by_any_worker(tapes: Path) -> No
 # All of them together ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_misses_and_the_report_are_those_of_all_workers(tapes: Path, tmp_path: Path) -> None:
     report = tmp_path / "report"
     options = ("--workers", "2", "--strict", "--report", str(report))
@@ -309,6 +313,7 @@ def test_misses_and_the_report_are_those_of_all_workers(tapes: Path, tmp_path: P
     assert len({row["pid"] for row in rows if row["what"] != "unplayed"}) == 2
 
 
+@pytest.mark.slow
 def test_requests_of_one_worker_count_as_played_for_all(tapes: Path) -> None:
     with replaying(tapes / "modern.db", "--workers", "3", "--strict", code=0) as replay:
         for body in (modern(1, name="counted"), modern(2, name="counted"), modern(3, "no/such")):
@@ -339,6 +344,7 @@ def test_a_fault_that_ends_the_server_ends_all_workers(tapes: Path) -> None:
         (["--fault", "tools/call=drop", "--fault", "tools/call:x@2=drop"], "--fault tools/call:x@2=drop"),
     ],
 )
+@pytest.mark.slow
 def test_options_that_count_all_calls_are_refused_if_clients_share_a_tape(
     options: list[str], named: str, tapes: Path
 ) -> None:
@@ -441,6 +447,7 @@ def test_a_worker_that_is_killed_is_replaced_and_its_sessions_are_gone(tapes: Pa
         assert replay.stop() == 1
 
 
+@pytest.mark.slow
 def test_clients_of_a_killed_worker_are_cut_off_and_may_come_back(tapes: Path) -> None:
     with replaying(tapes / "legacy.db", "--workers", "2", code=1) as replay, contextlib.ExitStack() as open_:
         streams: list[Wire] = []

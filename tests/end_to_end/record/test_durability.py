@@ -59,6 +59,7 @@ def end(process: subprocess.Popen[bytes]) -> int:
 # Several recorders on one file -----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_two_recorders_on_one_file_both_keep_everything(tmp_path: Path) -> None:
     cassette = tmp_path / "tape.db"
     with started(record(cassette, ECHO)) as one, started(record(cassette, ECHO)) as two:
@@ -108,6 +109,7 @@ def test_an_existing_cassette_gets_one_more_session(tmp_path: Path) -> None:
 # Readers -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_reader_sees_messages_while_they_are_recorded(tmp_path: Path) -> None:
     cassette = tmp_path / "tape.db"
     with started(record(cassette, ECHO)) as process:
@@ -127,6 +129,7 @@ def is_kept(cassette: Path, line: bytes) -> bool:
     }
 
 
+@pytest.mark.slow
 def test_a_reader_that_stays_longer_than_the_recorder_tidies_up(tmp_path: Path) -> None:
     cassette = tmp_path / "tape.db"
     with started(record(cassette, ECHO)) as process:
@@ -162,6 +165,7 @@ def test_a_reader_that_takes_its_time_does_not_lock_recorders_out(tmp_path: Path
 
 
 @linux_only
+@pytest.mark.slow
 def test_when_the_writer_is_killed_the_conversation_goes_on_and_the_session_says_incomplete(tmp_path: Path) -> None:
     cassette = tmp_path / "tape.db"
     with started(record(cassette, ECHO, "-q")) as process:
@@ -251,6 +255,7 @@ def test_a_writer_that_computes_is_waited_for_but_not_for_ever(too_long: str, sa
     assert done.stderr == b"" and done.stdout.startswith(says)
 
 
+@pytest.mark.slow
 def test_a_cassette_deleted_during_its_recording_is_reported(tmp_path: Path) -> None:
     cassette = tmp_path / "tape.db"
     with started(record(cassette, ECHO, "-q")) as process:
@@ -308,6 +313,7 @@ def test_at_the_limit_of_a_files_size_the_conversation_goes_on_and_the_session_s
     )
 
 
+@pytest.mark.slow
 def test_on_a_disk_that_was_full_before_the_conversation_goes_on(small_disk: Path) -> None:
     fill(small_disk)
     done = run(record(small_disk / "tape.db", ECHO_THEN_3, "-q"), PING % 1)

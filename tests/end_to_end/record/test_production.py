@@ -118,6 +118,7 @@ def test_a_session_that_is_not_in_the_sample_is_the_server_itself(tmp_path: Path
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_outside_the_sample_bytes_and_exit_codes_are_the_servers(tmp_path: Path) -> None:
     odd = bytes(range(256)) * 1000
     done = run(record(tmp_path / "tape.db", ECHO, "-q", "--sample", "0%"), odd)
@@ -210,6 +211,7 @@ def test_people_still_see_clients_tools_and_times(tmp_path: Path, bodies: str) -
 
 
 @pytest.mark.parametrize("bodies", ["hash", "none"])
+@pytest.mark.slow
 def test_a_recording_without_bodies_is_not_played(tmp_path: Path, bodies: str) -> None:
     tape = recorded(tmp_path / "tape.db", "--bodies", bodies)
     for words in (["replay", tape], ["use", tape, "--mode", "none"], ["verify", tape, "--allow-writes", "--", *SERVER]):
@@ -404,6 +406,7 @@ test "$(ls -v t*.db | tail -n 1)" != "${1##*/}" || test "$(ls t*.db | wc -l)" -e
 """
 
 
+@pytest.mark.slow
 def test_older_cassettes_make_room_before_the_last_one_is_tried_again(tmp_path: Path) -> None:
     log, hook = tmp_path / "log", tmp_path / "hook"
     log.mkdir()
@@ -436,6 +439,7 @@ def test_a_collector_that_hangs_delays_neither_the_traffic_nor_the_end(tmp_path:
     assert sessions(tmp_path / "t.db")[0].incomplete is None
 
 
+@pytest.mark.slow
 def test_with_all_of_it_a_recording_is_as_it_was(tmp_path: Path) -> None:
     with collecting() as collector:
         words = ["--sample", "100%", "--bodies", "hash", "--rotate", "60k", "--on-rotate", "true {}"]

@@ -70,6 +70,7 @@ def test_two_recorders_share_a_row_and_lose_nothing(tmp_path: Path) -> None:
         assert [text for text in kept(tmp_path) if f'"{name}-' in text] == expected
 
 
+@pytest.mark.slow
 def test_ls_and_show_say_where_a_session_goes_on(tmp_path: Path) -> None:
     with started(recorder(tmp_path, "--keep", "3")) as process:
         talk(process, "a", 40)

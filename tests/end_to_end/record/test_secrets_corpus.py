@@ -208,6 +208,7 @@ def test_the_search_would_find_a_secret_that_was_kept(open_tape: Recording) -> N
             assert any(trace in open_tape.meanwhile for trace in traces(case.secrets[0])), case.about
 
 
+@pytest.mark.slow
 def test_a_lookalike_is_kept(tape: Recording) -> None:
     kept = set(tape.texts)
     for case in LOOKALIKES:
@@ -215,11 +216,13 @@ def test_a_lookalike_is_kept(tape: Recording) -> None:
         assert [word for word in case.command if word not in tape.command] == [], case.about
 
 
+@pytest.mark.slow
 def test_everything_passes_through_unchanged(tape: Recording) -> None:
     sent = [line for case in [*SECRETS, *LOOKALIKES] for line in case.lines if line[0] != "client"]
     assert tape.through == [*sent, ("server", LAST.encode() + b"\n")]
 
 
+@pytest.mark.slow
 def test_each_line_is_one_frame_and_messages_stay_messages(tape: Recording) -> None:
     sent = [line for case in [*SECRETS, *LOOKALIKES] for _, line in case.lines]
     assert len(tape.texts) == len(sent) + 1

@@ -104,6 +104,7 @@ def test_every_seed_is_classified_in_the_cassette(tmp_path: Path) -> None:
         assert found == [(m["kind"], m["method"], m["id"]) for m in said_by(side) if m["kind"] != "noise"]
 
 
+@pytest.mark.slow
 def test_default_redaction_touches_only_the_seed_with_a_token(tmp_path: Path) -> None:
     tape = tmp_path / "tape.db"
     assert record_all(tape) == as_lines(said_by("server"))

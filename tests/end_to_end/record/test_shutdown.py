@@ -46,6 +46,7 @@ def test_the_clients_end_of_file_reaches_the_server_and_its_answer_still_arrives
     assert stream(tmp_path / "tape.db", "server") == done.stdout
 
 
+@pytest.mark.slow
 def test_a_client_that_stops_reading_ends_a_talking_server_as_it_would_directly(tmp_path: Path) -> None:
     server = python("""
 import os, signal
@@ -71,6 +72,7 @@ def test_a_client_that_stops_reading_can_still_speak(tmp_path: Path) -> None:
     assert stream(tmp_path / "tape.db", "client") == b"still here\n"
 
 
+@pytest.mark.slow
 def test_a_client_that_closes_everything_at_once_leaves_a_whole_tape(tmp_path: Path) -> None:
     with started(record(tmp_path / "tape.db", ECHO)) as process:
         send(process.stdin, b"hello\n")
@@ -99,6 +101,7 @@ def test_a_client_that_never_reads_stderr_does_not_keep_us_from_ending(tmp_path:
     assert sessions(tmp_path / "tape.db")[0].incomplete is None
 
 
+@pytest.mark.slow
 def test_a_server_that_closes_its_stdout_but_lives_on_is_heard_no_more_and_still_spoken_to(tmp_path: Path) -> None:
     heard = tmp_path / "heard"
     server = """
@@ -116,6 +119,7 @@ open(sys.argv[1], "wb").write(sys.stdin.buffer.read())
     assert stream(tmp_path / "tape.db", "client") == b"still there?\n"
 
 
+@pytest.mark.slow
 def test_a_server_that_closes_its_stdin_breaks_the_clients_pipe(tmp_path: Path) -> None:
     server = python("import os, signal; os.close(0); os.write(1, b'deaf\\n'); signal.pause()")
     with started(record(tmp_path / "tape.db", server)) as process:
@@ -134,6 +138,7 @@ def test_a_server_that_closes_its_stdin_breaks_the_clients_pipe(tmp_path: Path) 
 
 
 @linux_only
+@pytest.mark.slow
 def test_the_last_output_of_a_server_arrives_however_late_it_is_read(tmp_path: Path) -> None:
     gone = tmp_path / "gone"
     server = [*python("import os, sys; os.write(1, b'x' * 150_000); open(sys.argv[1], 'w').close()"), str(gone)]
@@ -158,6 +163,7 @@ def test_a_server_whose_client_has_a_full_disk_ends_by_itself(tmp_path: Path, st
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_server_inherits_descriptors_of_its_client_and_no_other_process_holds_them(tmp_path: Path) -> None:
     reader, writer = os.pipe()
     server = [*python(f"import os; os.write({writer}, b'here'); os.close({writer}); os.read(0, 1)")]
@@ -383,6 +389,7 @@ def test_a_signal_is_not_sent_again_with_the_next_one(tmp_path: Path) -> None:
     assert log.read_text().split() in (numbers, numbers[:1])
 
 
+@pytest.mark.slow
 def test_a_recording_that_is_immune_to_hangup_stays_so(tmp_path: Path) -> None:
     def immune() -> None:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -470,6 +477,7 @@ def test_no_process_is_left_when_a_recording_ends(tmp_path: Path) -> None:
     assert not any(map(alive, family))
 
 
+@pytest.mark.slow
 def test_a_parent_that_ignores_its_children_changes_nothing(tmp_path: Path) -> None:
     ignoring = (
         "import os, signal, sys\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\nos.execv(sys.argv[1], sys.argv[1:])"

@@ -35,6 +35,7 @@ def names(place: Path) -> list[str]:
     return sorted(path.name for path in place.iterdir())
 
 
+@pytest.mark.slow
 def test_each_recording_adds_its_lines_and_leaves_one_file(tmp_path: Path) -> None:
     tape = tmp_path / "tape.jsonl"
     assert run(record(tape, ECHO), ASKED % 1).returncode == 0
@@ -56,6 +57,7 @@ def test_lines_that_are_there_stay_byte_for_byte(tmp_path: Path) -> None:
     assert [len(frames(tape, session.id)) for session in sessions(tape)] == [2, 6]
 
 
+@pytest.mark.slow
 def test_an_unfinished_recording_is_read_before_it_is_in_the_text(tmp_path: Path) -> None:
     tape = tmp_path / "tape.jsonl"
     with started(record(tape, ECHO)) as process:
@@ -189,6 +191,7 @@ def test_a_session_that_was_folded_in_is_not_read_twice(tmp_path: Path) -> None:
     assert [session.id for session in sessions(tape)] == [1, 2, 3]
 
 
+@pytest.mark.slow
 def test_another_text_in_its_place_keeps_its_numbers(tmp_path: Path) -> None:
     """For example, git puts another version there after a recorder was killed."""
     tape = tmp_path / "tape.jsonl"
@@ -207,6 +210,7 @@ def test_a_text_that_is_wrong_is_not_recorded_into(tmp_path: Path) -> None:
     assert names(tmp_path) == ["tape.jsonl"]
 
 
+@pytest.mark.slow
 def test_a_recording_that_cannot_become_text_stays_in_the_database(tmp_path: Path) -> None:
     tape = tmp_path / "tape.jsonl"
     with started(record(tape, ECHO), stderr=subprocess.PIPE) as process:

@@ -187,6 +187,7 @@ thread.join()
     assert stream(cassette, "client") == asked
 
 
+@pytest.mark.slow
 def test_stderr_passes_byte_for_byte_and_is_kept_as_frames(tmp_path: Path) -> None:
     cassette = tmp_path / "tape.db"
     server = python(r"import os; os.write(2, b'one\r\n\0\xff\n\nno newline'); os.write(1, b'out\n')")
@@ -271,6 +272,7 @@ def test_the_exit_code_is_the_servers(tmp_path: Path, code: int) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV])
+@pytest.mark.slow
 def test_a_signal_that_ended_the_server_is_128_and_its_number(tmp_path: Path, number: signal.Signals) -> None:
     cassette = tmp_path / "tape.db"
     server = python(f"import os; os.write(1, b'last words'); os.kill(os.getpid(), {int(number)})")

@@ -93,6 +93,7 @@ def test_calls_progress_and_requests_of_the_server_pass_and_are_recorded(live: L
     assert len(kept) == 12 and call(1, "search").encode() in kept
 
 
+@pytest.mark.slow
 def test_a_modern_client_needs_no_session_and_its_headers_repeat_the_message(live: Live, tmp_path: Path) -> None:
     with talking(live.url, tmp_path / "tape.db") as talk:
         talk.tell(modern(1, "search"))
@@ -102,6 +103,7 @@ def test_a_modern_client_needs_no_session_and_its_headers_repeat_the_message(liv
     assert "DELETE" not in live.methods()
 
 
+@pytest.mark.slow
 def test_a_modern_cancel_closes_the_stream(live: Live, tmp_path: Path) -> None:
     with talking(live.url, tmp_path / "tape.db") as talk:
         talk.tell(modern(1, "hang"))
@@ -114,6 +116,7 @@ def test_a_modern_cancel_closes_the_stream(live: Live, tmp_path: Path) -> None:
     assert live.methods() == ["hang", "search"]  # without a cancelling message
 
 
+@pytest.mark.slow
 def test_a_legacy_cancel_is_a_message(live: Live, tmp_path: Path) -> None:
     with talking(live.url, tmp_path / "tape.db") as talk:
         begin(talk)
@@ -136,12 +139,14 @@ def test_http_with_sse_of_old_works_too(tmp_path: Path) -> None:
         assert f"cannot reach {live.url}: ".encode() in talk.process.stderr.read()
 
 
+@pytest.mark.slow
 def test_input_that_ends_at_once_still_gets_its_answers(live: Live, tmp_path: Path) -> None:
     text = "".join(modern(number, "search") + "\n" for number in range(4))
     done = run(command(live.url, tmp_path / "tape.db"), text.encode())
     assert done.returncode == 0 and len(done.stdout.splitlines()) == 4
 
 
+@pytest.mark.slow
 def test_a_server_that_is_not_there_gives_errors_and_the_code_of_that(tmp_path: Path) -> None:
     with serving() as live:
         url = live.url
@@ -152,6 +157,7 @@ def test_a_server_that_is_not_there_gives_errors_and_the_code_of_that(tmp_path: 
     assert f"mcp-tape: cannot reach {url}".encode() in done.stderr
 
 
+@pytest.mark.slow
 def test_a_server_that_breaks_off_answers_with_an_error_and_the_next_call_goes_on(live: Live, tmp_path: Path) -> None:
     with talking(live.url, tmp_path / "tape.db") as talk:
         begin(talk)
@@ -163,6 +169,7 @@ def test_a_server_that_breaks_off_answers_with_an_error_and_the_next_call_goes_o
         assert talk.leave() == 4
 
 
+@pytest.mark.slow
 def test_a_signal_ends_it_with_a_complete_recording(live: Live, tmp_path: Path) -> None:
     tape = tmp_path / "tape.db"
     with talking(live.url, tape) as talk:
@@ -176,6 +183,7 @@ def test_a_signal_ends_it_with_a_complete_recording(live: Live, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("words", [["--header-env", "X-Api-Key"], ["--header-env", "X-Api-Key=MY_KEY"]])
+@pytest.mark.slow
 def test_a_header_comes_from_a_variable_and_is_on_no_tape(words: list[str], live: Live, tmp_path: Path) -> None:
     tape, name = tmp_path / "tape.db", words[1].rpartition("=")[2]
     with talking(live.url, tape, *words, env=os.environ | {name: SECRET}) as talk:

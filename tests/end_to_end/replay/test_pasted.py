@@ -156,6 +156,7 @@ def test_every_number_and_command_in_a_report_works(tmp_path: Path, case: Case) 
             assert b'"error"' not in done.stdout
 
 
+@pytest.mark.slow
 def test_a_read_only_cassette_gets_no_advice_to_record(tmp_path: Path) -> None:
     make_cassette(tmp_path / "tape.db", NEW)
     har = tmp_path / "tape.har"

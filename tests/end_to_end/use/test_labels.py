@@ -72,6 +72,7 @@ def test_verify_keeps_the_label_of_updated_sessions(two: Path) -> None:
     assert replay(two, "--server", "time")[1][-1]["result"]["value"] == "new"
 
 
+@pytest.mark.slow
 def test_a_replay_answers_as_the_server_that_is_named(two: Path) -> None:
     for name in ("git", "time"):
         code, answers, _ = replay(two, "--server", name)
@@ -79,6 +80,7 @@ def test_a_replay_answers_as_the_server_that_is_named(two: Path) -> None:
     assert [session.label for session in sessions(two)] == ["git", "time"]
 
 
+@pytest.mark.slow
 def test_a_replay_does_not_guess_which_server_is_meant(two: Path) -> None:
     code, answers, said = replay(two)
     assert (code, answers) == (3, [])
@@ -86,21 +88,25 @@ def test_a_replay_does_not_guess_which_server_is_meant(two: Path) -> None:
     assert replay(two, "--session", "all") == (code, answers, said), "nor does one of all sessions"
 
 
+@pytest.mark.slow
 def test_a_missing_server_is_reported_with_the_existing_ones(two: Path) -> None:
     code, _, said = replay(two, "--server", "gti")
     assert code == 3 and "no session of a server gti to play; it has: git, time" in said
 
 
+@pytest.mark.slow
 def test_a_session_of_another_server_is_not_there(two: Path) -> None:
     assert replay(two, "--server", "git", "--session", "1")[0] == 0
     code, _, said = replay(two, "--server", "git", "--session", "2")
     assert code == 3 and "does not hold session 2" in said
 
 
+@pytest.mark.slow
 def test_all_sessions_are_those_of_the_server(two: Path) -> None:
     assert replay(two, "--server", "git", "--session", "all")[1][-1]["result"]["value"] == "git"
 
 
+@pytest.mark.slow
 def test_a_miss_does_not_name_requests_of_other_servers(tmp_path: Path) -> None:
     tape = tmp_path / "tape.db"
     run(record(tape, says("git"), "--server", "git"), ASKED)
@@ -172,11 +178,13 @@ def test_any_name_that_can_be_printed_is_one(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "a\nb", "\x1b[2J"])
+@pytest.mark.slow
 def test_other_names_are_refused(two: Path, name: str) -> None:
     code, _, said = replay(two, f"--server={name}")
     assert code == 2 and "is not a server name" in said
 
 
+@pytest.mark.slow
 def test_the_name_is_shown(two: Path) -> None:
     listed = run([*MCP_TAPE, "ls", str(two)]).stdout.decode()
     assert "git: " in listed and "time: " in listed
@@ -184,6 +192,7 @@ def test_the_name_is_shown(two: Path) -> None:
     assert "  label: git\n" in run([*MCP_TAPE, "convert", "--to", "txt", str(two)]).stdout.decode()
 
 
+@pytest.mark.slow
 def test_a_strangers_name_does_not_reach_the_terminal(two: Path) -> None:
     with sqlite3.connect(two) as db:
         db.execute("UPDATE sessions SET label = char(27) || '[2J' || char(10)")

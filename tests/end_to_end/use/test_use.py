@@ -42,6 +42,7 @@ def values(done: subprocess.CompletedProcess[bytes]) -> dict[Any, Any]:
     return {body["id"]: body.get("result", {}).get("value", body.get("error")) for body in bodies if "id" in body}
 
 
+@pytest.mark.slow
 def test_once_records_and_then_replays(vcr: Vcr) -> None:
     script = HELLO + lines(call(1, "a"))
     first = vcr.run("once", script)
@@ -53,6 +54,7 @@ def test_once_records_and_then_replays(vcr: Vcr) -> None:
     assert len(sessions(vcr.tape)) == 1
 
 
+@pytest.mark.slow
 def test_once_does_not_take_a_probe_for_a_recording(vcr: Vcr) -> None:
     vcr.run("once", lines(request("p", "server/discover")))
     assert values(vcr.run("once", HELLO + lines(call(1, "a")))) == {0: ["initialize", 1], 1: ["tools/call", 2]}
@@ -121,12 +123,14 @@ def test_none_without_a_cassette_says_how_to_record_it(vcr: Vcr) -> None:
     assert b"mcp-tape record" in done.stderr
 
 
+@pytest.mark.slow
 def test_all_records_every_time(vcr: Vcr) -> None:
     for _ in range(2):
         assert values(vcr.run("all", HELLO))[0] == ["initialize", 1]
     assert len(sessions(vcr.tape)) == 2
 
 
+@pytest.mark.slow
 def test_new_episodes_sends_only_misses_to_the_live_server(vcr: Vcr) -> None:
     vcr.run("once", HELLO + lines(call(1, "a")))
     vcr.log.unlink()
@@ -153,6 +157,7 @@ def test_new_episodes_are_on_the_tape_the_next_time(vcr: Vcr) -> None:
     assert not vcr.tape.with_name("tape.db-wal").exists()
 
 
+@pytest.mark.slow
 def test_new_episodes_goes_to_the_tape_first_even_after_a_miss(vcr: Vcr) -> None:
     vcr.run("once", HELLO + lines(call(1, "a")))
     vcr.log.unlink()
@@ -200,6 +205,7 @@ def test_new_episodes_keeps_the_ids_of_both_servers_apart(vcr: Vcr) -> None:
         assert json.loads(process.stdout.readline()) == json.loads(result(1, "done"))
 
 
+@pytest.mark.slow
 def test_new_episodes_passes_progress_of_a_live_call_on(vcr: Vcr) -> None:
     vcr.run("once", HELLO)
     done = vcr.run("new_episodes", HELLO + lines(call(2, "slow", token="t")))
@@ -208,6 +214,7 @@ def test_new_episodes_passes_progress_of_a_live_call_on(vcr: Vcr) -> None:
     assert bodies[2]["result"] == {"value": "slow"}
 
 
+@pytest.mark.slow
 def test_a_live_server_that_dies_leaves_no_call_unanswered(vcr: Vcr) -> None:
     vcr.run("once", HELLO)
     done = vcr.run("new_episodes", HELLO + lines(call(2, "die")))
@@ -276,6 +283,7 @@ def test_a_client_that_never_reads_stderr_gets_its_answers_from_the_tape(vcr: Vc
         process.kill()
 
 
+@pytest.mark.slow
 def test_a_call_after_the_end_of_the_live_server_is_a_miss(vcr: Vcr) -> None:
     vcr.run("once", HELLO)
     with started(vcr.command("new_episodes")) as process:
@@ -290,6 +298,7 @@ def test_a_call_after_the_end_of_the_live_server_is_a_miss(vcr: Vcr) -> None:
     assert answers[2]["error"]["code"] == -32601
 
 
+@pytest.mark.slow
 def test_the_handshake_of_new_episodes_is_never_unplayed(vcr: Vcr) -> None:
     script = HELLO + lines(call(1, "a"), call(2, "b"))
     vcr.run("once", HELLO + lines(call(1, "a")))
@@ -306,6 +315,7 @@ def test_new_episodes_extend_the_first_session_whichever_plays(vcr: Vcr) -> None
     assert vcr.run("none", HELLO + lines(call(1, "a"), call(2, "b"), call(3, "c"))).returncode == 0
 
 
+@pytest.mark.slow
 def test_a_live_server_that_cannot_be_started_is_reported(vcr: Vcr, tmp_path: Path) -> None:
     vcr.run("once", HELLO)
     command = [*MCP_TAPE, "use", str(vcr.tape), "--mode", "new_episodes", "--", "no-such-server"]
@@ -316,6 +326,7 @@ def test_a_live_server_that_cannot_be_started_is_reported(vcr: Vcr, tmp_path: Pa
     assert len(sessions(vcr.tape)) == 1
 
 
+@pytest.mark.slow
 def test_rewrite_replaces_the_cassette_when_the_run_ended_well(vcr: Vcr) -> None:
     make_cassette(vcr.tape, [("client", call(1, "old")), ("server", result(1))])
     assert vcr.run("rewrite", HELLO + lines(call(1, "new"))).returncode == 0
@@ -355,6 +366,7 @@ def test_rewrite_leaves_the_old_cassette_where_the_server_gave_up_first_and_the_
     assert vcr.tape.read_bytes() == before
 
 
+@pytest.mark.slow
 def test_rewrite_says_that_it_does_not_know_whether_the_test_passed(vcr: Vcr) -> None:
     make_cassette(vcr.tape, [("client", call(1, "old")), ("server", result(1))])
     told = [vcr.run("rewrite", HELLO + lines(call(1, "new"))).stderr for _ in range(2)]

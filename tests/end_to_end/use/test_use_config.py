@@ -119,6 +119,7 @@ def test_the_copy_is_private_and_has_the_rest_of_the_file(place: Place) -> None:
     assert not os.path.exists(head["path"])
 
 
+@pytest.mark.slow
 def test_a_secret_in_the_file_itself_is_not_on_the_tape(place: Place) -> None:
     place.write(json.dumps({"mcpServers": {"git": entry("git", env={"ACME_TOKEN": TOKEN})}}))
     assert said(place.run())[1]["git"]["said"] == TOKEN
@@ -177,6 +178,7 @@ def test_inexact_answers_are_reported_and_are_a_finding_if_asked_for(place: Plac
     assert (exact.returncode, exact.stderr) == (0, b"")
 
 
+@pytest.mark.slow
 def test_a_server_that_cannot_start(place: Place) -> None:
     place.write(json.dumps({"mcpServers": {"bad": {"command": "/no/such/server", "args": []}}}))
     done = place.run()
@@ -192,6 +194,7 @@ def test_a_program_that_cannot_start(place: Place) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.slow
 def test_a_signal_goes_to_the_program_and_nothing_is_left(place: Place, number: signal.Signals) -> None:
     waits = (
         "import sys, signal; signal.signal(signal.SIGINT, signal.SIG_DFL); print('here', flush=True); signal.pause()"

@@ -54,6 +54,7 @@ def modern_tape(http: Http) -> None:
 # The modes ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_once_records_and_then_replays(vcr: Vcr) -> None:
     first = vcr.run("once", call(1, "a"))
     assert vcr.code == 0
@@ -93,6 +94,7 @@ def test_all_records_every_time(vcr: Vcr) -> None:
     assert [session.extends for session in sessions(vcr.tape)] == [None, None]
 
 
+@pytest.mark.slow
 def test_rewrite_replaces_the_cassette_when_something_was_asked(vcr: Vcr) -> None:
     cassette(vcr.tape, taped(call(1, "old")))
     assert vcr.run("rewrite", call(1, "new")) == [["new", 2]]
@@ -122,6 +124,7 @@ def test_rewrite_leaves_the_old_cassette_when_nothing_was_answered(vcr: Vcr, ser
 # New episodes ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_new_episodes_sends_each_miss_to_the_live_server_once(vcr: Vcr) -> None:
     cassette(vcr.tape, taped(call(1, "a")))
     assert vcr.run("new_episodes", call(1, "a"), call(2, "b"), call(3, "b"), call(4, "a")) == [
@@ -155,6 +158,7 @@ def test_new_episodes_are_on_the_tape_the_next_time(vcr: Vcr) -> None:
     assert (vcr.code, vcr.live.methods()) == (0, heard)
 
 
+@pytest.mark.slow
 def test_new_episodes_without_a_miss_write_nothing(vcr: Vcr) -> None:
     cassette(vcr.tape, taped(call(1, "a")))
     before = vcr.tape.read_bytes()
@@ -162,11 +166,13 @@ def test_new_episodes_without_a_miss_write_nothing(vcr: Vcr) -> None:
     assert vcr.tape.read_bytes() == before
 
 
+@pytest.mark.slow
 def test_new_episodes_of_an_empty_cassette_is_a_recording(vcr: Vcr) -> None:
     assert vcr.run("new_episodes", call(1, "a")) == [["a", 2]]
     assert [session.extends for session in sessions(vcr.tape)] == [None]
 
 
+@pytest.mark.slow
 def test_new_episodes_of_the_modern_era_have_no_handshake(vcr: Vcr) -> None:
     cassette(vcr.tape, modern_tape)
     with vcr.use("new_episodes") as url:
@@ -180,6 +186,7 @@ def test_new_episodes_of_the_modern_era_have_no_handshake(vcr: Vcr) -> None:
     assert vcr.code == 0
 
 
+@pytest.mark.slow
 def test_a_question_of_the_live_server_reaches_the_client_and_its_answer_the_server(vcr: Vcr) -> None:
     """The tape's server and the live one both make a request with id 1, and neither is answered yet."""
 
@@ -207,6 +214,7 @@ def test_a_question_of_the_live_server_reaches_the_client_and_its_answer_the_ser
     assert vcr.code == 0
 
 
+@pytest.mark.slow
 def test_progress_of_a_live_call_is_passed_on(vcr: Vcr) -> None:
     cassette(vcr.tape, taped())
     with vcr.use("new_episodes") as url:
@@ -230,6 +238,7 @@ def test_each_client_in_turn_has_a_session_at_the_live_server(vcr: Vcr) -> None:
     assert [session.extends for session in sessions(vcr.tape)] == [None, 1, 1]
 
 
+@pytest.mark.slow
 def test_a_legacy_client_of_a_modern_tape_begins_once_at_the_live_server(vcr: Vcr) -> None:
     cassette(vcr.tape, modern_tape)
     assert vcr.run("new_episodes", call(1, "b")) == [["b", 2]]
@@ -247,6 +256,7 @@ def test_new_episodes_of_an_era_extend_the_session_of_that_era(vcr: Vcr) -> None
     assert vcr.code == 0
 
 
+@pytest.mark.slow
 def test_of_a_batch_only_the_misses_are_passed_on(vcr: Vcr) -> None:
     cassette(vcr.tape, taped(call(1, "a"), call(1, "a")))
     with vcr.use("new_episodes") as url:
@@ -259,6 +269,7 @@ def test_of_a_batch_only_the_misses_are_passed_on(vcr: Vcr) -> None:
     assert sorted(vcr.live.methods()[3:]) == ["c", "notifications/roots/list_changed"]
 
 
+@pytest.mark.slow
 def test_the_headers_given_go_to_the_live_server_and_nowhere_else(vcr: Vcr) -> None:
     cassette(vcr.tape, taped())
     with vcr.use(
@@ -271,6 +282,7 @@ def test_the_headers_given_go_to_the_live_server_and_nowhere_else(vcr: Vcr) -> N
     assert not [word for word in (b"sesame", b"swordfish") if word in vcr.tape.read_bytes() + vcr.stderr.encode()]
 
 
+@pytest.mark.slow
 def test_the_clients_own_headers_go_to_the_live_server(vcr: Vcr) -> None:
     cassette(vcr.tape, taped())
     with vcr.use("new_episodes") as url:
@@ -320,12 +332,14 @@ def test_a_live_server_that_dies_leaves_no_call_unanswered(vcr: Vcr) -> None:
     ]  # retried, since there was no answer
 
 
+@pytest.mark.slow
 def test_a_refusal_of_the_live_server_answers_the_call(vcr: Vcr) -> None:
     cassette(vcr.tape, taped())
     (told,) = vcr.run("new_episodes", call(2, "refuse"))
     assert (told["code"], told["message"]) == (-32099, "not today")
 
 
+@pytest.mark.slow
 def test_a_modern_client_that_leaves_cancels_at_the_live_server(vcr: Vcr) -> None:
     cassette(vcr.tape, modern_tape)
     with vcr.use("new_episodes") as url:
@@ -339,6 +353,7 @@ def test_a_modern_client_that_leaves_cancels_at_the_live_server(vcr: Vcr) -> Non
 # HTTP+SSE ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_client_of_http_sse_is_answered_by_the_live_server_too(vcr: Vcr) -> None:
     cassette(vcr.tape, taped(call(1, "a")))
     with vcr.use("new_episodes") as url, old_client(url) as (client, heard):
@@ -346,6 +361,7 @@ def test_a_client_of_http_sse_is_answered_by_the_live_server_too(vcr: Vcr) -> No
         assert [next(heard)["result"]["value"] for _ in range(3)] == ["ok", "taped", ["b", 2]]
 
 
+@pytest.mark.slow
 def test_a_live_server_of_http_sse_is_asked_in_its_own_way(tmp_path: Path) -> None:
     with serving(old=True) as live:
         vcr = Vcr(tmp_path, live)

@@ -39,6 +39,7 @@ def test_a_crash_is_reported_with_the_last_stderr_of_the_server(tape: Path, tmp_
     assert answered(done.new_path) == ["one"]
 
 
+@pytest.mark.slow
 def test_the_stderr_of_a_server_is_reported_without_its_secrets(tape: Path, tmp_path: Path) -> None:
     loud = python("import os, sys; sys.exit('password=' + os.environ['HOME'] + ' ghp_' + 'a1B2' * 9)")
     (failure,) = play(tape, tmp_path / "new", loud).failures
@@ -122,6 +123,7 @@ def test_a_server_that_ends_badly_is_no_news_where_it_was_not_known_to_end_well(
     assert play(tape, tmp_path / "new", BADLY).failures == ()
 
 
+@pytest.mark.slow
 def test_a_server_that_exits_at_once_is_reported(tape: Path, tmp_path: Path) -> None:
     (failure,) = play(tape, tmp_path / "new", moody("exit")).failures
     assert failure.message == "the server ended with exit code 1 before it answered initialize"

@@ -104,6 +104,7 @@ def test_a_golden_cassette_is_played_at_the_same_server_over_http(server: str, t
     assert {**told(done.new_path, 1), early: 0} == {**told(done.path, done.session), early: 0}
 
 
+@pytest.mark.slow
 def test_a_session_is_ended_when_the_client_leaves(tmp_path: Path) -> None:
     with Upstream(small) as upstream:
         with writing(tmp_path / "tape.db", Mint()) as client:
@@ -207,6 +208,7 @@ def test_a_play_of_which_nothing_is_left_is_a_finding(tmp_path: Path, minting: s
     assert "left out: tools/call create" in err and "no tool was called" in err
 
 
+@pytest.mark.slow
 def test_a_server_that_goes_away_is_a_finding(tmp_path: Path) -> None:
     def script(request: Message, wire: Wire) -> None:
         if request.verb == "POST" and request.document.get("method") == "tools/list":

@@ -66,6 +66,7 @@ def test_a_server_that_closes_its_output_and_stays_is_not_taken_for_one_that_sto
 @pytest.mark.parametrize(
     ("good", "told"), [("text != 'two'", "its messages could not be recorded"), ("False", "nothing could be recorded")]
 )
+@pytest.mark.slow
 def test_unrecorded_messages_were_not_verified(
     tape: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, good: str, told: str
 ) -> None:

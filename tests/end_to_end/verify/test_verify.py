@@ -101,6 +101,7 @@ def use_all(client: Client, modern: bool) -> None:
 
 
 @pytest.mark.parametrize("modern", [False, True], ids=["legacy", "modern"])
+@pytest.mark.slow
 def test_values_that_the_server_makes_up_are_those_of_the_live_server(modern: bool, tmp_path: Path) -> None:
     tape = tmp_path / "tape.db"
     with writing(tape, Mint(), modern=modern) as client:
@@ -117,6 +118,7 @@ def sent(path: str | Path) -> list[bytes]:
         return [frame.text for frame in cassette.frames(1) if frame.sender == "client"]
 
 
+@pytest.mark.slow
 def test_only_the_values_change_in_sent_requests(tmp_path: Path) -> None:
     """Everything else is sent byte for byte, in its original spelling."""
     ask = '{ "jsonrpc" : "2.0", "id":2,"params":{"cursor":"%s", "x":1e2, "y":\t1.0},"method":"pages/list"}'
@@ -151,6 +153,7 @@ def test_a_list_that_has_become_shorter_is_not_asked_for_pages_that_it_does_not_
     assert methods(done.new_path) == ["initialize", "tools/list", "tools/call"]
 
 
+@pytest.mark.slow
 def test_a_list_that_has_more_pages_than_recorded_is_read_to_its_end(tmp_path: Path) -> None:
     done = play(moody_tape(tmp_path / "tape.db", "one"), tmp_path / "new", moody("paged"))
     assert methods(done.new_path) == ["initialize", "tools/list", "tools/list", "tools/call"]
@@ -160,6 +163,7 @@ def test_a_list_that_has_more_pages_than_recorded_is_read_to_its_end(tmp_path: P
 # Server requests -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_question_that_the_tape_has_no_answer_to_is_refused_so_that_nothing_hangs(tmp_path: Path) -> None:
     done = play(moody_tape(tmp_path / "tape.db"), tmp_path / "new", moody("asking"))
     assert done.failures == ()
@@ -194,6 +198,7 @@ def test_tools_that_may_write_are_named_before_anything_is_started(tmp_path: Pat
 @pytest.mark.parametrize(
     ("writes", "made", "left_out"), [("allow", ["say", "write"], []), ("skip", ["say"], ["tools/call write"])]
 )
+@pytest.mark.slow
 def test_tools_that_may_write_are_called_or_skipped_by_option(
     writes: str, made: list[str], left_out: list[str], tmp_path: Path
 ) -> None:
@@ -203,6 +208,7 @@ def test_tools_that_may_write_are_called_or_skipped_by_option(
     assert (done.calls, done.called) == (2, len(made))
 
 
+@pytest.mark.slow
 def test_a_tool_that_is_no_longer_read_only_is_not_called(tmp_path: Path) -> None:
     done = play(moody_tape(tmp_path / "tape.db", "one"), tmp_path / "new", moody("writing"), writes="refuse")
     assert called(done.new_path) == []
@@ -210,6 +216,7 @@ def test_a_tool_that_is_no_longer_read_only_is_not_called(tmp_path: Path) -> Non
     assert done.empty_reason
 
 
+@pytest.mark.slow
 def test_calls_that_need_the_result_of_a_skipped_call_are_skipped_too(tmp_path: Path) -> None:
     tape = tmp_path / "tape.db"
     with writing(tape, Mint()) as client:
@@ -220,6 +227,7 @@ def test_calls_that_need_the_result_of_a_skipped_call_are_skipped_too(tmp_path: 
     assert [skipped.request.partition(" ")[2] for skipped in done.skipped] == left_out
 
 
+@pytest.mark.slow
 def test_all_calls_left_out_is_a_finding(tmp_path: Path) -> None:
     tape = tmp_path / "tape.db"
     with writing(tape, Moody("good")) as client:
@@ -244,6 +252,7 @@ def secret_tape(tape: Path) -> Path:
     return tape
 
 
+@pytest.mark.slow
 def test_secrets_that_are_missing_are_all_named_before_anything_is_started(tmp_path: Path) -> None:
     tape = secret_tape(tmp_path / "tape.db")
     with pytest.raises(NotReadyError) as told:

@@ -110,6 +110,7 @@ def test_the_report_needs_no_script(browser: Browser, file: Path) -> None:
     context.close()
 
 
+@pytest.mark.slow
 def test_a_live_server_is_compared_by_its_lists(tmp_path: Path) -> None:
     old = make(tmp_path / "old.db", talk({}, "gone"))
     result = invoke("diff", old, "--format", "html", "--fail-on", "never", "--", *server())

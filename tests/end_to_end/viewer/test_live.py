@@ -256,6 +256,7 @@ def test_the_filtered_messages_are_saved_as_a_cassette(page: Page, tmp_path: Pat
         assert [frame.seq for frame in cassette.frames(1)] == [3, 7]
 
 
+@pytest.mark.slow
 def test_the_browser_is_opened_by_default(tape: Path, tmp_path: Path) -> None:
     opened, program = tmp_path / "opened", tmp_path / "browser"
     program.write_text(f'#!/bin/sh\necho "$1" > {opened}.new && mv {opened}.new {opened}\n')

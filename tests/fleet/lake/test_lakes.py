@@ -71,6 +71,7 @@ def test_a_file_is_no_lake(tmp_path: Path) -> None:
         open_lake(str(tmp_path / "file"), True)
 
 
+@pytest.mark.slow
 def test_leftovers_of_killed_runs_go_and_files_of_live_ones_stay(tmp_path: Path) -> None:
     dest = tmp_path / "lake"
     with started([*python(MAKING), str(dest)]) as killed, started([*python(MAKING), str(dest)]) as alive:

@@ -44,6 +44,7 @@ def test_a_lake_in_a_bucket_has_the_same_rows(bucket: Bucket, tapes: list[str], 
     assert bucket.verbs().count("PUT") == puts
 
 
+@pytest.mark.slow
 def test_sessions_come_last(bucket: Bucket, tapes: list[str]) -> None:
     lake_one(tapes[0], "s3://team/lake")
     put = [request.path.split("/")[2] for request in bucket.requests if request.verb == "PUT"]
@@ -70,6 +71,7 @@ def test_a_bucket_that_fails_every_third_request_gets_every_row(
     assert everything(fetched(bucket, tmp_path / "got")) == right
 
 
+@pytest.mark.slow
 def test_a_bucket_that_denies_is_an_error_without_credentials(bucket: Bucket, tapes: list[str]) -> None:
     lake_one(tapes[1], "s3://team/lake")
     bucket.faults.append(deny)
@@ -79,6 +81,7 @@ def test_a_bucket_that_denies_is_an_error_without_credentials(bucket: Bucket, ta
     assert not any(value in found.notes[0] for name, value in bucket.environ().items() if "KEY" in name)
 
 
+@pytest.mark.slow
 def test_the_signature_of_a_url_is_printed_nowhere(bucket: Bucket, tmp_path: Path) -> None:
     bucket.objects["team/demo.db"] = path_of("demo").read_bytes()
     found = lake_one(f"{bucket.url}/team/demo.db?X-Amz-Signature=not-to-be-seen", tmp_path / "lake")
@@ -101,6 +104,7 @@ def test_a_large_file_is_sent_once(
     assert everything(fetched(bucket, tmp_path / "got")) == right
 
 
+@pytest.mark.slow
 def test_cassettes_in_a_bucket_are_the_same_sources(bucket: Bucket, tapes: list[str], tmp_path: Path) -> None:
     for path in tapes:
         bucket.objects[f"team/tapes/{os.path.basename(path)}"] = Path(path).read_bytes()

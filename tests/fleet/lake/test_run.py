@@ -131,6 +131,7 @@ def test_the_documented_query_takes_the_copy_that_was_redacted(dest: Path, tmp_p
     assert {cassette for cassette, _ in kept} == redacted and len(kept) == 12
 
 
+@pytest.mark.slow
 def test_shares_have_every_source_once(dest: Path) -> None:
     shares = [lake(share(map(str, GOLDEN), Shard(n, 3)), str(dest)) for n in (1, 2, 3)]
     assert set(statuses(result for results in shares for result in results)) == {"added"}

@@ -42,6 +42,7 @@ def test_texts_are_not_repeated_in_statistics(tmp_path: Path) -> None:
     assert {name for name, is_set in stated.items() if not is_set} == set(content("calls"))
 
 
+@pytest.mark.slow
 def test_large_texts_are_written_some_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "_MOST_BYTES", 1 << 20)
     monkeypatch.setattr(run, "_FEW_BYTES", 1 << 18)

@@ -23,6 +23,7 @@ OLD, NEW = str(EXAMPLES / "git-old.db"), str(EXAMPLES / "git-new.db")
 DEMO = [sys.executable, "-m", "mcp_tape.demo.server"]
 
 
+@pytest.mark.slow
 def test_a_change_at_the_level_that_fails_fails() -> None:
     result = diff_one(OLD, NEW)
     assert (result.command, result.cassette, result.status, result.code) == ("diff", NEW, "failed", 1)
@@ -32,6 +33,7 @@ def test_a_change_at_the_level_that_fails_fails() -> None:
     assert diff_one(OLD, OLD).findings == ()
 
 
+@pytest.mark.slow
 def test_options_are_those_of_the_command() -> None:
     assert [one.what for one in diff_one(OLD, NEW, only=["tool-removed"]).findings] == ["tool-removed"]
     assert diff_one(OLD, NEW, parts=["surface"]).counts["error"] < 8
@@ -140,6 +142,7 @@ def test_cassettes_below_two_prefixes_of_a_bucket_are_compared_by_name(bucket: B
     assert (gone.cassette, gone.status) == ("s3://team/v1/gone.db", "failed")
 
 
+@pytest.mark.slow
 def test_a_signature_of_a_url_is_in_no_result(bucket: Bucket) -> None:
     bucket.objects["team/old.db"] = bucket.objects["team/new.db"] = path_of("demo").read_bytes()
     signed = [f"{bucket.url}/team/{name}.db?X-Amz-Signature=f00dcafe" for name in ("old", "new", "none")]

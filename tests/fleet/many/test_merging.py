@@ -114,6 +114,7 @@ def test_a_file_that_is_not_there_and_files_of_two_kinds_are_refused(tmp_path: P
 
 
 @pytest.mark.parametrize("form", ["json", "junit"])
+@pytest.mark.slow
 def test_merged_shares_equal_one_run(tmp_path: Path, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     many(tmp_path / "tapes", 12)

@@ -56,6 +56,7 @@ def test_tools_that_write_are_refused(tape: Path) -> None:
     assert "--allow-writes" in result.findings[0].message
 
 
+@pytest.mark.slow
 def test_a_server_that_does_not_start_is_a_result(tape: Path) -> None:
     result = verify_one(tape, command=["no-such-command-anywhere"], writes="allow")
     assert (result.status, result.code, [one.what for one in result.findings]) == ("unreachable", 4, ["server"])

@@ -144,6 +144,7 @@ def test_it_plays_to_the_client_that_made_it(name: str, tmp_path: Path) -> None:
     assert seen == live
 
 
+@pytest.mark.slow
 def test_a_client_gets_messages_that_it_did_not_wait_for(tmp_path: Path) -> None:
     """Over HTTP the client had left before the answer came; the proxy had not."""
     live = live_of("mitmproxy/odd.har")
@@ -170,6 +171,7 @@ def test_an_export_of_the_inspector_plays_to_another_client(export: str, tmp_pat
     assert seen == live
 
 
+@pytest.mark.slow
 def test_numbers_that_a_tool_has_rounded_are_played_as_it_has_them(tmp_path: Path) -> None:
     live = live_of("mcp-flight-recorder/odd.json")
     seen = replayed("mcp-flight-recorder/odd.json", live, tmp_path)
@@ -177,6 +179,7 @@ def test_numbers_that_a_tool_has_rounded_are_played_as_it_has_them(tmp_path: Pat
     assert seen == live
 
 
+@pytest.mark.slow
 def test_of_tool_calls_alone_only_those_are_played(tmp_path: Path) -> None:
     name = "mcp-time-travel/odd/recording.jsonl"
     live = live_of(name)
@@ -281,6 +284,7 @@ def test_for_an_unknown_format_the_tried_ones_are_named(tmp_path: Path) -> None:
         Cassette(tmp_path / "notes.txt")
 
 
+@pytest.mark.slow
 def test_secrets_do_not_come_along(tmp_path: Path) -> None:
     secret = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vX7zA9cE1gI3kM5"
     said = {

@@ -102,6 +102,7 @@ def test_a_command_that_fails_does_no_harm(tmp_path: Path) -> None:
     assert texts(tmp_path) == [text for _, _, text in CALLS]
 
 
+@pytest.mark.slow
 def test_one_that_hangs_does_not_stop_the_recording(tmp_path: Path) -> None:
     row = CassetteSeries(str(tmp_path / "t.db"), 60_000, 20, is_handed_on=True)
     hangs = ("sh", "-c", "sleep 1000 # {}")

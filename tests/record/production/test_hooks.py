@@ -121,6 +121,7 @@ def test_of_much_output_only_the_last_line_is_kept(desk: Desk) -> None:
     assert desk.fails(sys.executable, "-c", flood) == "exit code 2: the last"
 
 
+@pytest.mark.slow
 def test_a_last_line_is_cut_where_it_is_long(desk: Desk) -> None:
     assert desk.fails(sys.executable, "-c", "print('x' * 10_000_000 + 'end'); exit(1) # {}").endswith("xxxend")
 
@@ -144,6 +145,7 @@ def test_one_that_hangs_is_ended_with_all_that_it_has_started(desk: Desk) -> Non
     assert [said.rpartition(": ")[2] for said in desk.said] == ["it was ended"]
 
 
+@pytest.mark.slow
 def test_one_that_takes_too_long_is_ended_while_others_are_recorded(desk: Desk) -> None:
     hooks = Hooks(("sh", "-c", "sleep 1000 # {}"), 0.2, desk.said.append)
     (desk.place / "t-0.db").touch()
@@ -152,12 +154,14 @@ def test_one_that_takes_too_long_is_ended_while_others_are_recorded(desk: Desk) 
     assert [said.rpartition(": ")[2] for said in desk.said] == ["it took longer than 0.2 s, and was ended"]
 
 
+@pytest.mark.slow
 def test_one_that_closes_its_output_is_waited_for(desk: Desk) -> None:
     done = desk.place / "done"
     assert desk.run("sh", "-c", f"exec >&- 2>&- <&-; sleep 0.2; touch {done} # {{}}").done == 1
     assert done.exists()
 
 
+@pytest.mark.slow
 def test_processes_that_it_leaves_behind_are_not_waited_for(desk: Desk) -> None:
     child = desk.place / "child"
     try:
@@ -216,6 +220,7 @@ def test_one_that_fails_is_tried_again_and_only_then_was_taken(desk: Desk) -> No
     assert len(desk.said) == 10  # one report each, however many tries
 
 
+@pytest.mark.slow
 def test_at_the_end_they_are_tried_again_until_it_is_in_vain_twice(desk: Desk) -> None:
     """The first run of each cassette fails, and some of the later ones."""
     run = 'n=1; until mkdir "$0/$n" 2>/dev/null; do n=$((n+1)); done; test $n -gt 5 -a $n -ne 10 -a $n -ne 11 # {}'
@@ -233,6 +238,7 @@ def test_one_that_is_gone_before_its_turn_is_reported(desk: Desk) -> None:
     assert desk.said == [f"--on-rotate has failed for {desk.place / 'gone.db'}: it was removed"]
 
 
+@pytest.mark.slow
 def test_while_it_waits_it_says_that_it_is_alive(desk: Desk) -> None:
     beats: list[int] = []
     hooks = Hooks(("sh", "-c", "sleep 1000 # {}"), 0.1, desk.said.append)

@@ -106,6 +106,7 @@ def test_verify_sends_no_restored_secret_to_another_server(tmp_path: Path) -> No
     assert f"it redirects to {other.url}" in said and code != 0
 
 
+@pytest.mark.slow
 def test_a_live_server_beside_a_tape_that_redirects_to_another_is_an_error(tmp_path: Path) -> None:
     with Upstream(small) as other, elsewhere(307, other.url) as upstream, serving() as live:
         vcr = Vcr(tmp_path, live)

@@ -52,6 +52,7 @@ def test_a_server_that_ends_is_reported_with_its_code_and_last_stderr() -> None:
     assert [int(line) for line in lines] == list(range(80, 100))
 
 
+@pytest.mark.slow
 def test_a_server_that_does_not_answer_is_reported_with_the_request() -> None:
     source = "import sys; print('busy', file=sys.stderr, flush=True); print('{}', flush=True); sys.stdin.read()"
     with connect.StdioConnection(python(source)) as connection:

@@ -56,6 +56,7 @@ def test_results_of_workers_are_collected() -> None:
     assert "died=0" in printed and said == "closing\n"
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_is_replaced_as_often_as_it_does() -> None:
     source = """
 def work(place):
@@ -125,6 +126,7 @@ def test_none_outlives_a_parent_that_is_killed() -> None:
         until(lambda: not any(map(alive, workers)), "the workers to end")
 
 
+@pytest.mark.slow
 def test_a_parent_that_ignores_a_signal_goes_on() -> None:
     with working("signal.signal(signal.SIGHUP, signal.SIG_IGN)\nend(serve)") as process:
         process.send_signal(signal.SIGHUP)  # as with nohup
