@@ -131,6 +131,10 @@ class WriterTask:
     def __init__(self, path: str, options: RecordingOptions, started: float) -> None:
         self._path, self._options, self._started = path, options, started
 
+    def load(self) -> None:
+        """Import all that recording needs, in a process that must be ready before traffic comes."""
+        from .record import backlog, recording_process  # noqa: F401
+
     def __call__(self, reader: int, status: int) -> None:
         from .record.backlog import Backlog
         from .record.recorder import HEAD_START

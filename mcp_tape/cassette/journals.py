@@ -85,7 +85,7 @@ def _refusal(path: str, beside: str, why: str) -> CassetteError:
 def _read(path: str, offset: int, size: int) -> bytes:
     """Bytes of a file, from its start or, with a negative offset, its end; empty if it is missing or too short."""
     try:
-        descriptor = os.open(path, calls.SAFE_READ)
+        descriptor = calls.open_safely(path)
     except FileNotFoundError:
         return b""
     except OSError as error:

@@ -21,7 +21,6 @@ HAS_PROC = os.path.isdir("/proc/self")  # as on Linux
 HAS_FORK = REPLACES_OPEN_FILES = True
 SHARES_PORTS = sys.platform == "linux"  # evenly, with SO_REUSEPORT
 REBIND = (2 if SHARES_PORTS else 4), 1  # SO_REUSEADDR: a port whose last connections are still closing
-SAFE_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK  # of a file that may be anything
 PLACES = (f"/run/user/{os.getuid()}", "/tmp", "/var/tmp")  # for a private directory
 _LONGEST = 100  # most bytes of a socket's path; systems allow 104 or 108, see sun_path in unix(7)
 _SOCKET = "socket"
@@ -93,6 +92,11 @@ def is_gone(error: OSError) -> bool:
 
 
 # -- files
+
+
+def open_safely(path: str) -> int:
+    """Open a file that may be anything, to read it."""
+    return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
 
 
 def open_lock(path: str) -> int:

@@ -23,10 +23,12 @@ TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
     import socket
     from collections.abc import Callable, Mapping, Sequence
+    from typing import TypeVar
+
+    T = TypeVar("T")
 
 HAS_FORK = HAS_PROC = REPLACES_OPEN_FILES = SHARES_PORTS = False
 REBIND = ~4, 1  # SO_EXCLUSIVEADDRUSE: no other program may take the port
-SAFE_READ = os.O_RDONLY | os.O_BINARY
 _LOCK_NAME = ".lock"
 _NO_SUCH_PROCESS_READS = (errno.EPIPE, errno.EINVAL)  # of a write: which of them depends on how the reader left
 _BUSY = (5, 32, 33)  # access denied, sharing violation, lock violation
@@ -191,6 +193,11 @@ def is_gone(error: OSError) -> bool:
 # -- files
 
 
+def open_safely(path: str) -> int:
+    """Open a file to read it. One that another process is removing is refused until it is gone."""
+    return patiently(lambda: os.open(path, os.O_RDONLY | os.O_BINARY))
+
+
 class _Overlapped(ctypes.Structure):
     _fields_ = (
         ("internal", ctypes.c_void_p),
@@ -254,13 +261,13 @@ def inherit_owner(file: str, was: os.stat_result) -> None:
     """Files inherit their owner and rights from their directory."""
 
 
-def patiently(change: Callable[[], None]) -> None:
-    """Change a file that other processes may have open: wait for them, and raise OSError if they stay."""
+def patiently(change: Callable[[], T]) -> T:
+    """Open or change a file that other processes may have open: wait for them, and raise OSError if they stay."""
     for _ in range(_TRIES):
         try:
             return change()
         except OSError as error:
-            if error.winerror not in _BUSY:
+            if error.winerror not in _BUSY and error.errno != errno.EACCES:
                 raise
         sleep(_PAUSE)
     return change()

@@ -219,11 +219,12 @@ def next_signal(wanted: Iterable[int]) -> tuple[int, bool]:
 class WriterProcess:
     """A process that reads a pipe and reports on another: `pipe` and `status` are our ends.
 
-    It has no console, and leaves the job of our caller if that may be left, so that it can finish after us.
+    It has no console, and leaves the job of our caller if that may be left, so that it can finish after us. Clients may
+    end the whole job seconds after they leave, so it loads all its modules before the first message comes.
     """
 
     def __init__(self, write: Callable[[int, int], None]) -> None:
-        """`write(reader, status)` is its work, and can be pickled."""
+        """`write(reader, status)` is its work. It can be pickled, and `write.load()` imports its modules."""
         command = [sys.executable, "-c", _START, *map(str, sys.path)]
         streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
         try:
@@ -236,6 +237,7 @@ class WriterProcess:
         self._since = 0.0  # the time since which a write waits
         task = pickle.dumps(write)
         os.write(self.pipe, len(task).to_bytes(8, "little") + task)
+        os.read(self.status, 1)  # it is ready to store
         threading.Thread(target=self._watch, daemon=True).start()
 
     def put(self, head: bytes, data: bytes | memoryview) -> int:
@@ -287,7 +289,12 @@ def run_writer() -> None:
         point_at_null(descriptor)
     try:
         size = int.from_bytes(_read_all(reader, 8), "little")
-        pickle.loads(_read_all(reader, size))(reader, status)
+        write = pickle.loads(_read_all(reader, size))
+        try:
+            write.load()
+        finally:
+            os.write(status, b"\n")  # the relay waits for it
+        write(reader, status)
     except Exception as error:  # top level of this process: report why it ends
         os.write(status, f"failed the recording process has failed ({error!r})\n".encode())
     os._exit(0)
