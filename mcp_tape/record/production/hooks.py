@@ -184,9 +184,8 @@ class _Run:
             if monotonic() > end and not self._killed:
                 is_late = True
                 self.kill()
-        while is_open and calls.wait(
-            self._output, calls.POLLIN, 0
-        ):  # a surviving child may hold the pipe open and write for ever
+        # A surviving child may hold the pipe open and write for ever.
+        while is_open and calls.wait(self._output, calls.POLLIN, 0):
             is_open = self._read() and monotonic() < end
         assert self._process.stdout
         self._process.stdout.close()
